@@ -1,8 +1,11 @@
 """Clients of the API over HTTP: writers, a watcher that resumes where it was, and an informer of the project's own."""
 
 import asyncio
+import math
 import random
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
 
 from protocols.kube.errors import ApiAway, ApiError, EventInvalid
 from protocols.kube.meta import Object, key_of, version_of
@@ -21,6 +24,10 @@ RATE = 12.0
 LIST_SHARE = 0.3
 SILENCE_S = 90.0
 RETRY_S = 0.2
+STATE_SHARE = 0.5
+"""Share of a watcher's beginnings that are watches which send the state first, in place of lists."""
+LEAVES_AFTER = 10, 100, 100, math.inf
+"""Events after which a watcher leaves its server; it resumes at once, where it is, perhaps at another one."""
 
 
 def value_of(obj: Object) -> bytes:
@@ -35,6 +42,8 @@ class HttpWriter:
     def __init__(self, name: str, options: ClientOptions, prefix: bytes, history: History) -> None:
         self.name, self._options, self._prefix, self._history = name, options, prefix, history
         self._count = 0
+        self._writes: tuple[bytes, float, Operation] | None = None
+        """The write under way: its key, when the client read what it acts on, and the call without an answer."""
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
@@ -49,6 +58,11 @@ class HttpWriter:
                 await asyncio.sleep(chance.expovariate(RATE))
 
         return main
+
+    def killed(self) -> None:
+        """Record the write under way: it may take effect."""
+        if self._writes is not None:
+            self._history.record(*self._writes)
 
     async def _list(self, process: Process, client: ApiClient) -> None:
         """List all: a consistent read of each key."""
@@ -76,13 +90,16 @@ class HttpWriter:
         seen = value_of(held) if held else None
         self._history.record(key, called, Operation("get", called, world.now, seen=seen))
         began, called, value = called, world.now, None if held and deletes else self._value()
+        self._writes = key, began, Operation("cas", called, value=value, expected=seen)
         try:
             answer = await self._write(client, name, held, value)
         except (ApiError, ApiAway) as error:
+            self._writes = None
             if isinstance(error, ApiAway) or error.code >= 500:
                 self._history.unknown += 1
                 self._history.record(key, began, Operation("cas", called, value=value, expected=seen))
             return
+        self._writes = None
         if value is None:  # also the answer where somebody else deleted it between two tries of the server
             self._history.record(key, began, Operation("cas", called, expected=seen))
             self._history.record(key, began, Operation("get", called, world.now))
@@ -109,14 +126,14 @@ class HttpWriter:
 class HttpWatcher:
     """Lists once and watches; resumes at its position after each end. Only 410 makes it list again."""
 
-    def __init__(self, options: ClientOptions, history: History) -> None:
-        self._options, self._history = options, history
+    def __init__(self, options: ClientOptions, history: History, namespace: str = NAMESPACE) -> None:
+        self._options, self._history, self._namespace = options, history, namespace
 
     def main(self) -> Main:
         async def main(process: Process) -> None:
             client = ApiClient(self._options)
             await client.start()
-            session = _Session(process, client, self._history)
+            session = _Session(process, client, self._history, self._namespace)
             while True:
                 await session.go_on()
 
@@ -126,8 +143,9 @@ class HttpWatcher:
 class _Session:
     """A watcher's copy of the collection."""
 
-    def __init__(self, process: Process, client: ApiClient, history: History) -> None:
+    def __init__(self, process: Process, client: ApiClient, history: History, namespace: str) -> None:
         self._process, self._client, self._history = process, client, history
+        self._namespace = process.notes["namespace"] = namespace
         self._position = ""
         self._items: dict[str, tuple[int, bytes]] = {}
         self._seen: Seen | None = None
@@ -138,6 +156,8 @@ class _Session:
         try:
             if self._position:
                 await self._watch()
+            elif self._chance.random() < STATE_SHARE:
+                await self._begin_with_state()
             else:
                 await self._list()
         except ApiError as error:
@@ -154,21 +174,42 @@ class _Session:
             self._history.relists.append((self._process.world.elapsed, seen.who, seen.last))
 
     async def _list(self) -> None:
-        answer = await self._client.list(CONFIGMAPS, NAMESPACE)
+        answer = await self._client.list(CONFIGMAPS, self._namespace)
+        self._listed(answer.get("items") or [], version_of(answer))
+
+    def _listed(self, objects: list[Object], version: str) -> None:
         self._items.clear()
-        for obj in answer.get("items") or []:
+        for obj in objects:
             self._items[key_of(obj)] = int(version_of(obj)), value_of(obj)
-        self._position = version_of(answer)
-        self._seen = Seen(
-            f"{self._process.name} pid {self._process.pid}", start=int(self._position), below=f"{NAMESPACE}/"
-        )
+        self._position = version
+        name = f"{self._process.name} pid {self._process.pid}"
+        self._seen = Seen(name, start=int(version), below=f"{self._namespace}/")
         self._history.see(self._seen)
 
+    async def _begin_with_state(self) -> None:
+        """Watch from the state on: all objects, then a bookmark with the revision that they are of, then changes."""
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        objects: list[Object] = []
+        async for event in self._client.watch(CONFIGMAPS, self._namespace, query=self._query(query), silence=SILENCE_S):
+            if self._seen is not None:
+                self._take(event["type"], event["object"])
+            elif event["type"] == "BOOKMARK":
+                self._listed(objects, version_of(event["object"]))
+            else:
+                objects.append(event["object"])
+
+    def _query(self, query: dict[str, str]) -> dict[str, str]:
+        return {**query, "allowWatchBookmarks": "true", "timeoutSeconds": str(self._chance.choice((3, 30, 300)))}
+
     async def _watch(self) -> None:
-        query = {"resourceVersion": self._position, "allowWatchBookmarks": "true"}
-        query["timeoutSeconds"] = str(self._chance.choice((3, 30, 300)))
-        async for event in self._client.watch(CONFIGMAPS, NAMESPACE, query=query, silence=SILENCE_S):
-            self._take(event["type"], event["object"])
+        query, left = self._query({"resourceVersion": self._position}), self._chance.choice(LEAVES_AFTER)
+        watch = self._client.watch(CONFIGMAPS, self._namespace, query=query, silence=SILENCE_S)
+        async with aclosing(cast("AsyncGenerator[Object]", watch)):
+            async for event in watch:
+                self._take(event["type"], event["object"])
+                left -= 1
+                if left <= 0:
+                    return
 
     def _take(self, kind: str, obj: Object) -> None:
         assert self._seen is not None
@@ -193,13 +234,36 @@ class Silent:
     def on_delete(self, obj: Object) -> None: ...
 
 
-def informer(options: ClientOptions) -> Main:
+class Fitting:
+    """A handler of an informer: each event must fit to those before it."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._uids: dict[str, str] = {}
+
+    def on_add(self, obj: Object) -> None:
+        key, uid = key_of(obj), obj["metadata"]["uid"]
+        if key in self._uids:
+            self._history.misreported.append(f"{key} is added as {uid} and is there as {self._uids[key]}")
+        self._uids[key] = uid
+
+    def on_update(self, old: Object, new: Object) -> None:
+        key, before, uid = key_of(new), old["metadata"]["uid"], new["metadata"]["uid"]
+        if not self._uids.get(key) == before == uid:
+            self._history.misreported.append(f"{key} is updated from {before} to {uid}, another object")
+
+    def on_delete(self, obj: Object) -> None:
+        if self._uids.pop(key_of(obj), None) is None:
+            self._history.misreported.append(f"{key_of(obj)} is deleted and was not there")
+
+
+def informer(options: ClientOptions, history: History) -> Main:
     """Return the main of a client with the project's informer."""
 
     async def main(process: Process) -> None:
         client = ApiClient(options)
         await client.start()
-        made = Informer(client, CONFIGMAPS, InformerOptions(), Silent())
+        made = Informer(client, CONFIGMAPS, InformerOptions(), Fitting(history))
         process.notes["informer"] = made
         await made.run()
 

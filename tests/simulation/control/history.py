@@ -90,6 +90,8 @@ class History:
         """Time and text: a replica at a mark, and the store's state of that revision."""
         self.unfit: list[tuple[float, str]] = []
         """Time and text: answers to syncs that do not begin where the follower is."""
+        self.misreported: list[str] = []
+        """Events of an informer that do not fit to those before."""
         self.unknown = 0
         self.restored_at = float("-inf")
         """Elapsed seconds when the store was last restored from a backup."""
@@ -252,6 +254,8 @@ class History:
             yield Broken("history", f"another history than that of the store: {text}")
         for text in self.lost:
             yield Broken("durable", text)
+        for text in self.misreported[:3]:
+            yield Broken("informer events fit", text)
         for text in self.rewritten:
             yield Broken("acknowledged", f"{text} was committed twice")
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from actors.apiserver.replica.replica import Replica
-from tests.simulation.control.clients import NAMESPACE, items_of
+from tests.simulation.control.clients import items_of
 from tests.simulation.control.history import SETTLE_S, History, Seen
 from tests.simulation.model import Broken
 from tests.simulation.world.failures import failures
@@ -128,7 +128,7 @@ class Oracle:
         for name, process in world.processes.items():
             held = items_of(process)
             if held is not None and not self._history.reused:
-                below = f"{NAMESPACE}/" if "items" in process.notes else ""
+                below = f"{process.notes['namespace']}/" if "namespace" in process.notes else ""
                 theirs = {key: revision for key, (revision, _) in wanted.items() if key.startswith(below)}
                 yield from _difference(name, held, theirs, getattr(process.notes.get("informer"), "failure", ""))
             for replica in process.notes.get("replicas", ()):

@@ -12,6 +12,8 @@ from actors.apiserver.actor import TABLE, ApiServer
 from actors.controllers.actor import Controllers
 from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor
+from actors.store.file.object_log import ObjectLog
+from actors.store.model.types import Commit
 from actors.store.server import grpc_server
 from actors.watchcache.actor import WatchcacheActor
 from protocols.actor.shell import Factory
@@ -44,6 +46,8 @@ class ControlShape(msgspec.Struct, frozen=True, kw_only=True):
     """By how much the revision of an etcd is raised that is restored from a backup: 0 repeats revisions."""
     etcd_share: float = 0.0
     """Share of seeds with the model of an etcd in place of the embedded store."""
+    cuts_first_commit: bool = False
+    """True where the power may be cut within the first commit of a new store."""
     draws_budget: bool = True
     """False where the number of crashes is not drawn: the real budget is for it."""
 
@@ -121,12 +125,26 @@ class ControlPlane:
         if self.cluster:
             self.cluster.begin()
         else:
-            Machine(self.world, self.settings.layout.root, (supervisor, *self.processes))
+            machine = Machine(self.world, self.settings.layout.root, (supervisor, *self.processes))
+            if self.shape.cuts_first_commit:
+                self._cut_first_commit(machine, int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
         limits = drawn_limits(self.world) if self.shape.draws_budget else Limits()
         plan = Plan(specs=(*self._specs(), *beside), settings=self.settings, limits=limits)
         supervision = Supervision(self.world, plan)
         self.world.spawn(supervision.name)
         return supervision
+
+    def _cut_first_commit(self, machine: Machine, calls: int) -> None:
+        """Cut the power within the first commit of a new store, at that call which changes the disk; 0: do not."""
+        commit = ObjectLog.commit
+
+        def cut(log: ObjectLog, content: Commit) -> None:
+            patch(ObjectLog, "commit", commit)
+            machine.cut_power_at_call(calls)
+            commit(log, content)
+
+        if calls:
+            patch(ObjectLog, "commit", cut)
 
     def _specs(self) -> tuple[ChildSpec, ...]:
         shape = self.shape

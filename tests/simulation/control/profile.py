@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from protocols.etcd import etcd_options
+from tests.simulation.control.bookmarks import BookmarkCheck
 from tests.simulation.control.calm import Calm
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
 from tests.simulation.control.leases import LeaseHolder
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 RESTART_S = 0.01, 0.5
+IDLE = "idle"
+"""The watcher of a namespace in which nothing happens, and the namespace: only bookmarks move it."""
 
 
 class ControlProfile:
@@ -46,6 +49,7 @@ class ControlProfile:
             servers=self.servers,
             followers=self.followers,
             works=self._has_workloads,
+            cuts_first_commit=True,
             etcd_share=self.etcd_share,
             bumps=(BUMP,) if self._has_workloads else (0, BUMP),
         )
@@ -54,9 +58,10 @@ class ControlProfile:
         self._prefix = self._plane.row.storage_prefix.encode()
         self.kinds += self._plane.faults
         self._readers = self._make_readers()
+        self._bookmarks = BookmarkCheck(world)
         self._clients = {**self._writers(), **self._readers}
         self.processes: dict[str, Main] = {**self._plane.processes, **self._clients}
-        self.targets = (*self._plane.processes, SUPERVISOR, *self._readers)
+        self.targets = (*self._plane.processes, SUPERVISOR, *(each for each in self._readers if each != IDLE))
         self._quiet = False
 
     def _writers(self) -> dict[str, Main]:
@@ -67,7 +72,8 @@ class ControlProfile:
         direct: list[Writer | HttpWriter] = [*self._direct]
         self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
-        direct += [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
+        over_http = [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
+        self._over_http, direct = over_http, [*direct, *over_http]
         busy = {"owner": owner(admin)} if self._has_workloads else {}
         return {each.name: each.main() for each in (*direct, self._leases)} | busy
 
@@ -76,7 +82,8 @@ class ControlProfile:
             return {}
         admin = client_options(self._settings, "admin")
         watchers = {f"watcher-{n}": HttpWatcher(admin, self._history).main() for n in range(self.watchers)}
-        return {**watchers, "informer": informer(admin), **({"nodes": nodes(admin)} if self._has_workloads else {})}
+        watchers |= {IDLE: HttpWatcher(admin, self._history, IDLE).main(), "informer": informer(admin, self._history)}
+        return watchers | ({"nodes": nodes(admin)} if self._has_workloads else {})
 
     def begin(self) -> None:
         self._supervision = self._plane.begin(SUPERVISOR)
@@ -101,10 +108,13 @@ class ControlProfile:
             writer.quiet = True
         for name in sorted(self._clients.keys() - self._readers.keys() - {each.name for each in self._direct}):
             self._world.kill(name)
+        for client in self._over_http:
+            client.killed()
 
     def check(self) -> list[Broken]:
         found = Oracle(self._world, self._history, self._prefix, self.targets).check()
         found += [*self._served(), *self._leases.check(), *self._calm.check(), *self._supervision.broken]
+        found += self._bookmarks.broken
         return found + list(broken(self._history.stored("replicasets", "pods"))) if self._has_workloads else found
 
     def _served(self) -> Iterator[Broken]:

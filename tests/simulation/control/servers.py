@@ -8,9 +8,11 @@ from actors.apiserver.api.request import workers
 from actors.apiserver.http.routing import stalled
 from actors.apiserver.http.routing.server import Server
 from actors.apiserver.resources.services import network
+from actors.apiserver.watch import bookmarks, connection
 from actors.store.file import rows
 from protocols.kubeclient import client as kubeclient
 from protocols.kubeclient.client import ClientOptions
+from protocols.messages.objects import HISTORY_REVISIONS
 from protocols.process.settings import Settings
 from tests.simulation.world.identity import Credentials
 from tests.simulation.world.isolation import kept, nothing
@@ -36,6 +38,7 @@ def install_servers(world: "World", settings: Settings) -> None:
     patch(stalled.LoopMonitor, "close", lambda monitor: None)
     patch(apiserver_actor, "prepare_process", nothing)
     patch(kubeclient, "_tls", _credentials)
+    _draw(world)
     isolation, services = world.isolation, network.SERVICES.strategy
     isolation.add(workers, "_of", nothing)
     isolation.add(rows, "_logged", set)
@@ -45,6 +48,14 @@ def install_servers(world: "World", settings: Settings) -> None:
     layout.pki.mkdir(parents=True, exist_ok=True)
     layout.logs.mkdir(parents=True, exist_ok=True)
     layout.ca_cert.write_text("no certificate\n")
+
+
+def _draw(world: "World") -> None:
+    """Draw the limits of watches, and by how much one server is behind the others."""
+    patch(bookmarks, "HISTORY_REVISIONS", int(world.draw("bookmark_history", 8, 80, HISTORY_REVISIONS)))
+    patch(bookmarks, "TURN", int(world.draw("bookmark_turn", 1, bookmarks.TURN)))
+    patch(connection, "CONGESTED_BYTES", int(world.draw("congested", 512, 8192, connection.CONGESTED_BYTES)))
+    world.bus.lag["apiserver-1"] = world.draw("replica_lag_s", 0.05, 0.05, 0.0)
 
 
 _made: dict[tuple[str, str], Credentials] = {}

@@ -75,13 +75,13 @@ class Writer:
                     await self._once(process, client, chance)
                 await self._pace.pause(chance)
             while True:
-                await self._read(process, client, self._prefix + b"default/c0")
+                await self._read(process, client, self._key(0))
                 await asyncio.sleep(READ_S)
 
         return main
 
     async def _once(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
-        key = self._prefix + b"default/c%d" % chance.randrange(KEYS)
+        key = self._key(chance.randrange(KEYS))
         deletes = chance.random() < 0.2
         if (not self._knows(key) or chance.random() < READ_SHARE) and not await self._read(process, client, key):
             return
@@ -119,7 +119,7 @@ class Writer:
     async def _several(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
         """Write some keys in one revision, whatever they are, with one try."""
         numbers = chance.sample(range(KEYS), chance.randint(2, 4))
-        keys = [self._prefix + b"default/c%d" % number for number in numbers]
+        keys = [self._key(number) for number in numbers]
         written = {key: None if chance.random() < 0.2 else self._value(key) for key in keys}
         self._history.transactions.append(written)
         called = self._began = process.world.now
@@ -137,10 +137,14 @@ class Writer:
             if revision and value is not None:
                 self._history.acknowledge(key, called, revision, value)
 
+    def _key(self, number: int) -> bytes:
+        """Return a key; every other one is in a namespace of which nobody has a watch of its own."""
+        return self._prefix + (b"other/c%d" if number % 2 else b"default/c%d") % number
+
     def _value(self, key: bytes) -> bytes:
         self._count += 1
-        name = key.decode().rpartition("/")[2]
-        metadata = {"name": name, "namespace": "default", "uid": f"{self.name}-{self._count}"}
+        namespace, name = key.decode().split("/")[-2:]
+        metadata = {"name": name, "namespace": namespace, "uid": f"{self.name}-{self._count}"}
         return json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}).encode()
 
     def _lost(self, key: bytes, called: float, held: Held | None, value: bytes | None) -> None:

@@ -63,18 +63,22 @@ class Machine:
         if fault.value < 0.3:
             self._cut_power(None)
         else:
-            self._strike_later((fault.value - 0.3) / 0.7, self._cut_power)
+            self.cut_power_at_call(1 + int((fault.value - 0.3) / 0.7 * CALLS))
 
     def die(self, world: "World", fault: Fault) -> None:
         def kill(owner: Owner | None) -> None:
             world.kill(owner.name if owner else fault.target)
 
-        self._strike_later(fault.value, kill)
+        self._strike_later(1 + int(fault.value * CALLS), kill)
 
-    def _strike_later(self, value: float, strike: Callable[[Owner | None], object]) -> None:
+    def cut_power_at_call(self, calls: int) -> None:
+        """Cut the power at a call that changes the disk, counted from now; at the latest in LATE_S."""
+        self._strike_later(calls, self._cut_power)
+
+    def _strike_later(self, calls: int, strike: Callable[[Owner | None], object]) -> None:
         self._pending = strike
         self._round += 1
-        self.disk.faults.calls_left = 1 + int(value * CALLS)
+        self.disk.faults.calls_left = calls
         self._world.at(LATE_S, None, partial(self._strike_late, self._round))
 
     def _strike_late(self, round: int) -> None:

@@ -141,9 +141,9 @@ WATCH = (
     Mutant(
         "lagging-forgotten",
         CHANNEL,
-        old="        self.flush()\n        watcher.position = max(watcher.position, self.position)\n",
-        new="        watcher.position = max(watcher.position, self.position)\n",
-        mistake="Events that wait for the shared write are lost to a watch whose connection is congested.",
+        old="        self.live.pop(watcher, None)\n        self.lagging.add(watcher)\n",
+        new="        self.live.pop(watcher, None)\n",
+        mistake="A watch whose connection is congested leaves the channel, and gets nothing more.",
         profile="control",
     ),
     Mutant(

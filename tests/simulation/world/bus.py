@@ -27,6 +27,8 @@ class BusEnds:
         self.bound: dict[str, SimChannel] = {}
         self.pipe = int(world.draw("pipe", 2, 20, 60, 2000))
         """Messages that a PUB holds for each follower."""
+        self.lag: dict[str, float] = {}
+        """Seconds that each message of a PUB takes longer to a process, by its name."""
         self.chance = world.random("bus")
 
 
@@ -132,7 +134,8 @@ class SimChannel:
             return False
         world = self.process.world
         self.flying[far] = flying + 1
-        arrives = self._last[far] = max(self._last.get(far, 0.0), world.now + world.latency())
+        lag = self.ends.lag.get(far.process.name, 0.0) if self.publishes else 0.0
+        arrives = self._last[far] = max(self._last.get(far, 0.0), world.now + world.latency() + lag)
         world.trace.message(world.now, self.process.pid, far.process.pid, data)
         world.at_time(arrives, None, lambda: self._land(far, message))
         return True

@@ -20,7 +20,7 @@ class Network:
         """By address; several may share a port, as with SO_REUSEPORT."""
         self._closed: dict[tuple[str, str], float] = {}
         self.chance = world.random("streams")
-        self.buffer = int(world.draw("socket_buffer", 2048, 2048, 65_536, 212_992))
+        self.buffer = int(world.draw("socket_buffer", 256, 2048, 65_536, 212_992))
         """Bytes that the kernel holds for a reader."""
         self.high = int(world.draw("write_buffer", 512, 8192, 65_536))
         """Bytes that asyncio's transports hold before they pause the writer."""
