@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 REGISTRY = "/registry/"
+LATE_S = 3.0
+"""Seconds after its end in which the store removes a lease."""
 SETTLE_S = 20.0
 """Seconds in which everybody learns of a restored store: processes end over it, and old histories are still seen."""
 
@@ -93,6 +95,8 @@ class History:
         self.misreported: list[str] = []
         """Events of an informer that do not fit to those before."""
         self.unknown = 0
+        self.opened_at = float("-inf")
+        """Elapsed seconds when the embedded store last opened its file."""
         self.restored_at = float("-inf")
         """Elapsed seconds when the store was last restored from a backup."""
         self.reused = False
@@ -117,6 +121,7 @@ class History:
 
         def opened(log: ObjectLog) -> LoadedState:
             state = load(log)
+            self.opened_at = self._world.elapsed
             self._reopened(log, state)
             return state
 
@@ -244,6 +249,10 @@ class History:
             if value is not None and resource in found:
                 found[resource][name] = msgspec.json.decode(value)
         return found
+
+    def leases_ended(self, ttl: float) -> bool:
+        """Return True if a lease that nobody renews has ended: a store that starts gives each its whole time again."""
+        return self._world.elapsed > self.opened_at + ttl + LATE_S
 
     def revision_of(self, resource: str, name: str) -> int:
         return self.latest[f"{REGISTRY}{resource}/{name}".encode()][0]

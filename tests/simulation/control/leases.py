@@ -52,5 +52,5 @@ class LeaseHolder:
             if key in ended and ended[key] < began + ttl - SPARE_S:
                 lasted = ended[key] - began
                 yield Broken("a lease lasts", f"{key.decode()} is gone after {lasted:.1f} of {ttl} s", ended[key])
-            elif key in self._history.latest and self._history.latest[key][1] is not None:
+            elif self._history.latest.get(key, (0, None))[1] is not None and self._history.leases_ended(ttl):
                 yield Broken("a lease ends", f"{key.decode()} is still there, its lease lasted {ttl} s")

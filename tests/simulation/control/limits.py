@@ -31,7 +31,7 @@ def _store(world: "World") -> None:
         "recent_changes": int(world.draw("recent", 2, 50, 4096)),
         "batch_requests": int(world.draw("batch", 1, 8, 512)),
         "checkpoint_pages": int(world.draw("checkpoint", 20, 1000)),
-        "compact_every": world.draw("compact_s", *((0.1, 0.5, 0.5) if often else (0.5, 0.5, 5.0)), 60),
+        "compact_every": world.draw("compact_s", *((0.1, 0.1, 0.5) if often else (0.5, 0.5, 5.0)), 60),
         "history_seconds": world.draw("history_s", 0.5, 0.5, 600.0),
         "history_min_revisions": min(least, history),
         "history_max_revisions": history,
@@ -42,8 +42,10 @@ def _store(world: "World") -> None:
         return replace(made(settings, layout), **drawn)
 
     patch(store_actor, "store_options", options)
-    patch(store_watch, "READ_CHANGES", int(world.draw("read_changes", 2, 20, 500)))
-    world.slow_threads["store"] = world.draw("slow_read_s", 0.3, 0.0, 0.0)
+    page = int(world.draw("read_changes", 2, 20, 500))
+    patch(store_watch, "READ_CHANGES", page)
+    slow = 0.015 * min(page, 20)  # a watch that is behind must catch up in the time to converge
+    world.slow_threads["store"] = world.draw("slow_read_s", slow, slow, 0.0)
 
 
 def _watchcache(world: "World") -> None:
