@@ -71,6 +71,10 @@ class Objects(AsyncApi):
         self._pods.append({"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]})
         return self._pods[-1]
 
+    async def _pod(self) -> Reference:
+        """Return the pod for which claims are reserved."""
+        return self._pods[0] if self._pods else await self.create_pod()
+
     async def delete_pods(self) -> None:
         while self._pods:
             await self.delete(f"{PODS}/{self._pods.pop()['name']}")
@@ -86,7 +90,7 @@ class Objects(AsyncApi):
         It is reserved for a pod, as each claim that a kubelet prepares, unless `reserved` names others.
         """
         if reserved is None and results:
-            reserved = [self._pods[0] if self._pods else await self.create_pod()]
+            reserved = [await self._pod()]
         name = f"claim-{uuid4().hex[:10]}"
         body = {
             "apiVersion": VERSION,
@@ -127,9 +131,10 @@ class Objects(AsyncApi):
         await self._set_status(claim, {})
 
     async def allocate(self, name: str, results: Sequence[Mapping[str, Any]]) -> None:
-        """Allocate a claim that has no allocation."""
+        """Allocate a claim that has no allocation, and reserve it for a pod."""
         claim = await self.ask("GET", f"{CLAIMS}/{name}")
-        await self._set_status(claim, {"allocation": self._allocation(results, ())})
+        status = {"allocation": self._allocation(results, ()), "reservedFor": [await self._pod()]}
+        await self._set_status(claim, status)
 
     async def _set_status(self, claim: Object, status: Object) -> None:
         """Write whatever else changed it meanwhile: controllers of the plane write claims, too."""
