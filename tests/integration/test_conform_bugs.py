@@ -84,6 +84,7 @@ BUGS = {
     "prefers_no_odd_numbers": "preferred-allocation",
     "registers_twice": "registers-once",
     "clears_the_directory": "others-stay",
+    "spins_without_kubelet": "waits-idle",
 }
 """Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
 SILENT = {

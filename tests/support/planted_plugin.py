@@ -341,6 +341,19 @@ def registers_twice() -> None:
 
 
 @bug
+def spins_without_kubelet() -> None:
+    correct = sample.kubelet
+
+    def kubelet() -> tuple[int, int] | None:
+        found = correct()
+        while not (found or sample.ended.is_set()):
+            found = correct()
+        return found
+
+    replace(sample, "kubelet", kubelet)
+
+
+@bug
 def clears_the_directory() -> None:
     correct = sample.serve
 
