@@ -129,6 +129,26 @@ def gives_up_a_call_that_breaks_off() -> None:
 
 
 @bug
+def gives_a_device_to_one_claim() -> None:
+    held: dict[str, str] = {}
+    prepare, unprepare = sample.prepare, sample.unprepare
+
+    def holding(claim: Any) -> list[Any]:
+        devices = prepare(claim)
+        if taken := [each.device_name for each in devices if held.setdefault(each.device_name, claim.uid) != claim.uid]:
+            raise sample.ClaimRejected(f"{taken[0]} is prepared for another claim")
+        return devices
+
+    def freeing(claim: Any) -> str:
+        for name in [name for name, uid in held.items() if uid == claim.uid]:
+            del held[name]
+        return unprepare(claim)
+
+    replace(sample, "prepare", holding)
+    replace(sample, "unprepare", freeing)
+
+
+@bug
 def prepares_what_does_not_exist() -> None:
     replace(sample, "check_offered", lambda results: None)
 
