@@ -87,6 +87,7 @@ BUGS = {
     "forgets_claims_at_its_end": "unprepare-restarted",
     "prepares_what_does_not_exist": "unknown-device",
     "ignores_the_pool": "unknown-device",
+    "names_its_pool_alike_on_all_nodes": "pools-apart",
     "gives_a_device_to_one_claim": "admin-access",
     "gives_each_device_all_requests": "requests-apart",
     "swaps_cdi_ids": "requests-apart",

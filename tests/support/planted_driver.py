@@ -234,6 +234,17 @@ def owns_slices_of_all_nodes() -> None:
 
 
 @bug
+def names_its_pool_alike_on_all_nodes() -> None:
+    correct = sample.specs
+
+    def specs(generation: int) -> dict[str, dict[str, Any]]:
+        found = correct(generation)
+        return {name: {**spec, "pool": {**spec["pool"], "name": "default"}} for name, spec in found.items()}
+
+    replace(sample, "specs", specs)
+
+
+@bug
 def reports_another_pool() -> None:
     correct: Any = sample.Health.report
 
