@@ -38,10 +38,12 @@ class Agent:
         self.listed_at = 0.0
         self.events = 0
         self._deleted: set[str] = set()
+        self._may_return: set[str] = set()
+        """Pods that a restored backup may bring back, or take from their node until they are bound again."""
 
     def main(self) -> "Main":
         async def main(process: Process) -> None:
-            self.watched, self.listed, self._deleted = {}, None, set()
+            self.watched, self.listed, self._deleted, self._may_return = {}, None, set(), set()
             async with PodResources(self._socket) as client:
                 listing = awaited(self._list(client))
                 try:
@@ -51,9 +53,10 @@ class Agent:
 
         return main
 
-    def forget_deleted(self) -> None:
-        """Let pods come back that were deleted."""
+    def restored(self, made: set[str]) -> None:
+        """Let those of the pods made so far come back once, whether their DELETED is known or still to come."""
         self._deleted.clear()
+        self._may_return = made
 
     async def _watch(self, client: PodResources) -> None:
         while True:
@@ -77,7 +80,9 @@ class Agent:
         if key in self._deleted:
             self._witness.break_promise("no event after DELETED", f"{self.name}: {event.action.name} of {key}")
         if event.action is Action.DELETED:
-            self._deleted.add(key)
+            if key not in self._may_return:
+                self._deleted.add(key)
+            self._may_return.discard(key)
             if self.watched.pop(key, None) is None:
                 self._witness.break_promise("DELETED of a known pod", f"{self.name}: {key}")
         elif event.action is Action.ADDED and key in self.watched:

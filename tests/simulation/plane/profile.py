@@ -69,7 +69,7 @@ class PlaneProfile:
         self.user.prepared = False
         for node in self.nodes:
             for agent in node.agents:
-                agent.forget_deleted()
+                agent.restored({f"default/pod-{number}" for number in range(1, self.user.made + 1)})
 
     def begin(self) -> None:
         self._notifications.begin()
