@@ -49,6 +49,9 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool = False
     """The first list may be as old as what the server has cached, as the events of any watch are. The server need not
     ask its store; later lists are consistent, so that what is known does not go back."""
+    on_doubt: Callable[[], None] = lambda: None
+    """Called before a list is applied that follows a position which the API rejected: after a restore from a backup
+    its objects may have older contents and lower resourceVersions than what was seen."""
     optional: bool = False
     """An API that forbids the list counts as one that does not serve the resource: it checks rights before paths."""
 
@@ -148,6 +151,8 @@ class Informer:
 
     def _apply(self, objects: Iterable[Object], version: str) -> float:
         self.listing = True
+        if self._doubted:
+            self._options.on_doubt()
         try:
             self._replace(objects)
         finally:

@@ -202,7 +202,7 @@ async def test_expired_position_lists_again_and_emits_the_difference(certificate
     async with serving(certificates) as here:
         for name in ("gone", "same", "changed"):
             await here.server.put(name)
-        await here.follow()
+        await here.follow(on_doubt=lambda: here.seen.told.append("doubt"))
         here.server.mute = True
         await here.server.remove("gone")
         await here.server.put("changed", spec={})
@@ -211,7 +211,7 @@ async def test_expired_position_lists_again_and_emits_the_difference(certificate
         here.server.mute = False
         here.seen.told.clear()
         here.server.drop_connections()
-        await until(lambda: here.seen.told == ["-gone", "~changed", "+new"])
+        await until(lambda: here.seen.told == ["doubt", "-gone", "~changed", "+new"])
         assert here.server.lists == 2
 
 

@@ -296,6 +296,26 @@ async def test_somebody_elses_write_is_noticed():
         assert not manager.overwritten(seen(6, phase="Unknown"))
 
 
+async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_lower():
+    """Whether the restored pod differs from the one seen last, or is that one and the write since is lost."""
+
+    def seen(version, **status):
+        return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
+
+    async with running_manager() as (api, manager, _told):
+        known = seen(1, phase="Pending")
+        manager.publish(known, {"phase": "Running"})
+        await settle(manager)
+        manager.publish(known, {"phase": "Running"})
+        await settle(manager)
+        assert len(api.bodies) == 1
+        manager.history_replaced()
+        assert manager.overwritten(seen(1, phase="Pending"))
+        manager.publish(known, {"phase": "Running"})
+        await settle(manager)
+        assert api.bodies == 2 * [{"phase": "Running"}]
+
+
 def test_what_others_write_is_never_patched():
     """Whatever an older look at the pod has shown, and whoever is faster."""
     others = {"qosClass": "BestEffort", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}]}

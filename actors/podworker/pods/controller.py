@@ -74,7 +74,9 @@ class PodController:
         self._manager = PodManager(self._manager_options(api, ApiObjects(client), recorder))
         self._published = NodePods(self._manager)
         self._static = StaticPods(self._static_options(api, mirrors))
-        selector = InformerOptions(field_selector=f"spec.nodeName={settings.node_name}")
+        selector = InformerOptions(
+            field_selector=f"spec.nodeName={settings.node_name}", on_doubt=self._statuses.history_replaced
+        )
         self._informer = Informer(client, PODS, selector, self._static)
         self._cpusets = Cpusets(CpusetOptions(self._runtime, recorder, self._pinned, streams.placement))
         rotation = RotationOptions(settings.container_log_max_size, settings.container_log_max_files)

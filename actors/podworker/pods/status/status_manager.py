@@ -109,6 +109,8 @@ class _Entry:
         self.sent: Object | None = None
         self.acked: Object = {}
         self.version = 0
+        self.doubted = False
+        """The API's history may have been replaced since: its status is to be compared at the next sync."""
         self.since = 0.0
         """Time of the oldest published status that the API does not show."""
         self.reported_ns = 0
@@ -201,8 +203,9 @@ class StatusManager:
             record(spec.uid, STATUS, clock(), phase=status.get("phase", ""))
             for subscriber in self._published_subscribers:
                 subscriber(spec, status)
-        if known and entry.task is None and entry.rejected is None:
+        if known and entry.task is None and entry.rejected is None and not entry.doubted:
             return  # unchanged since the last sync, which has sent it
+        entry.doubted = False
         entry.report(reported_ns)
         if entry.task is None and not entry.gone:
             self._begin(entry)
@@ -223,6 +226,11 @@ class StatusManager:
         """Send a status again that was given up: the API may accept it now."""
         if entry.task is None and not entry.gone:
             self._start(entry)
+
+    def history_replaced(self) -> None:
+        """Compare all statuses again: a restored backup has older ones, under lower versions than those acknowledged."""
+        for entry in self._entries.values():
+            entry.version, entry.sent, entry.doubted = 0, None, True
 
     def settled(self, uid: str) -> bool:
         entry = self._entries.get(uid)
