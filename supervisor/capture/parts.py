@@ -1,4 +1,4 @@
-"""What scripts of device plugins and of DRA drivers are made of: times, faults, and the records to begin with. Pure."""
+"""Parts of the scripts of device plugins and of DRA drivers: times, faults, and the records to begin with. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What runtimes reject in a CDI file that they can read. Pure."""
+"""Faults for which runtimes reject a readable CDI file. Pure."""
 
 import re
 from collections import Counter

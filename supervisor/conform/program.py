@@ -1,4 +1,4 @@
-"""What is judged: a program that is started, killed and started again, such as COMMAND as a process group."""
+"""The judged program, which is started, killed and started again, such as COMMAND as a process group."""
 
 import asyncio
 import os

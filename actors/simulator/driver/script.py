@@ -44,7 +44,7 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ClaimAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the answer for one claim differs from that of a driver that is well."""
+    """The answer for one claim, as far as it differs from a correct driver's."""
 
     error: str = ""
     skip: bool = False

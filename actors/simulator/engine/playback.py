@@ -108,7 +108,7 @@ async def signalled() -> int:
 async def cut(server: grpc.aio.Server, path: Path) -> None:
     """Stop a server as kill -9 does: without ending its streams, and with its socket, which gRPC would remove.
 
-    gRPC tells its clients of an ordinary end, each call with another status, unless their connections are closed first.
+    Unless connections are closed first, gRPC reports an ordinary end to clients, with various statuses.
     """
     aside = path.with_name(f".{path.name}.cut")
     os.rename(path, aside)

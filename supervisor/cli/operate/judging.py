@@ -38,7 +38,7 @@ NO_SERVER = "an agent calls a server and serves none: give it as -- COMMAND, not
 
 
 class Subject(NamedTuple):
-    """What is judged: `words` of a command, a `manifest`, or the `socket` of a program that runs already."""
+    """The judged program: `words` of a command, a `manifest`, or the `socket` of one that runs already."""
 
     kind: Kind
     timeout: float

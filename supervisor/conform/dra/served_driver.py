@@ -9,7 +9,7 @@ from supervisor.conform.dra.objects import Objects
 from supervisor.conform.exchange import Recorder
 
 BY_CALLS = ("registration", "kubelet-restarts")
-"""What a second kubelet can judge of a driver's life: it asks the driver, not the driver it."""
+"""Behaviours of a driver's life that a second kubelet can judge: it asks the driver, not the driver it."""
 
 
 class ServedDriverKubelet(DriverKubelet):

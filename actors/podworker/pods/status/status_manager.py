@@ -228,7 +228,7 @@ class StatusManager:
             self._start(entry)
 
     def history_replaced(self) -> None:
-        """Compare all statuses again: a restored backup has older ones, under lower versions than those acknowledged."""
+        """Compare all statuses again: those of a restored backup are older, with versions below the acknowledged."""
         for entry in self._entries.values():
             entry.version, entry.sent, entry.doubted = 0, None, True
 
