@@ -44,6 +44,7 @@ SOCKET = KUBELET / "plugins" / NAME / f"dra{INSTANCE}.sock"
 REGISTRAR = KUBELET / "plugins_registry" / f"{'.' if BUG == 'hides_its_socket' else ''}{NAME}{INSTANCE}-reg.sock"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 MINE = f"spec.driver={NAME},spec.nodeName={NODE}"
+POOL = NODE
 TIMEOUT_S, POLL_S = 3, 0.1
 CONDITION = f"{NAME}/attached"
 ended, was_broken = threading.Event(), threading.Event()
@@ -79,7 +80,7 @@ def specs(generation: int) -> dict[str, dict[str, Any]]:
         devices[2]["name"] = devices[0]["name"]
     count = 3 if BUG == "counts_slices_wrongly" else 2
     node = "elsewhere" if BUG == "names_another_node" else NODE
-    pool = {"name": NODE, "generation": generation, "resourceSliceCount": count}
+    pool = {"name": POOL, "generation": generation, "resourceSliceCount": count}
     halves = (devices[:2], devices[2:])
     if BUG == "publishes_nothing":
         return {}
@@ -182,7 +183,7 @@ def prepare(claim: Any) -> list[Any]:
 
 def check_offered(results: list[Any]) -> None:
     """Raise ClaimRejected for a device that the driver does not have."""
-    known = {(NODE, device(number)["name"]) for number in range(COUNT)}
+    known = {(POOL, device(number)["name"]) for number in range(COUNT)}
     for each in results:
         if each["driver"] == NAME and (each["pool"], each["device"]) not in known:
             raise ClaimRejected(f"there is no device {each['pool']}/{each['device']}")
@@ -355,7 +356,7 @@ class Health:
         for number in range(1 if BUG == "leaves_out_devices" else 0, COUNT):
             each = reply.devices.add(health=2 if number == 0 and is_broken() else 1)
             each.health_check_timeout_seconds = TIMEOUT_S
-            each.device.pool_name, each.device.device_name = NODE, device(number)["name"]
+            each.device.pool_name, each.device.device_name = POOL, device(number)["name"]
             each.message = "x" * 2000 if BUG == "sends_long_messages" else ""
         return reply
 

@@ -156,7 +156,7 @@ def prepares_what_does_not_exist() -> None:
 @bug
 def ignores_the_pool() -> None:
     correct = sample.check_offered
-    replace(sample, "check_offered", lambda results: correct([{**each, "pool": sample.NODE} for each in results]))
+    replace(sample, "check_offered", lambda results: correct([{**each, "pool": sample.POOL} for each in results]))
 
 
 @bug
@@ -235,13 +235,7 @@ def owns_slices_of_all_nodes() -> None:
 
 @bug
 def names_its_pool_alike_on_all_nodes() -> None:
-    correct = sample.specs
-
-    def specs(generation: int) -> dict[str, dict[str, Any]]:
-        found = correct(generation)
-        return {name: {**spec, "pool": {**spec["pool"], "name": "default"}} for name, spec in found.items()}
-
-    replace(sample, "specs", specs)
+    replace(sample, "POOL", "default")
 
 
 @bug

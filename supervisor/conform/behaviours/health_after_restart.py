@@ -29,7 +29,8 @@ async def run(stage: Stage) -> None:
     if not stage.break_with or not stage.mend_with:
         raise NotApplicable("it needs --break and --mend, commands that break and mend a device")
     await stage.plugins()
-    before = healthy(stage)
+    if not (before := healthy(stage)):
+        raise NotApplicable("no device is Healthy before")
     await _restart(stage)
     whole = True
     try:

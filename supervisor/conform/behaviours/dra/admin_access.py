@@ -6,7 +6,7 @@ from supervisor.conform.dra.objects import REQUEST, Offered
 from supervisor.conform.sources import ADMIN_KEP, RESOURCE_API
 from supervisor.conform.verdict import Failed, NotApplicable
 
-PHASE = "calls"
+PHASE, ORDER = "calls", 110
 RULE = (
     "A claim with adminAccess, such as for monitoring, ignores what other claims hold: its device may be prepared for"
     " another, which its end leaves as it is."

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 from supervisor.conform.async_api import Object
 from supervisor.conform.dra.driver_stage import DriverStage
@@ -33,7 +34,7 @@ async def run(stage: DriverStage) -> None:
     ours = {(driver.name, pool.name) for driver in await stage.drivers() for pool in driver.pools if is_of(pool, node)}
     if not ours:
         raise NotApplicable("no pool is of this node alone")
-    other = f"{node}-other"
+    other = f"{node}-{uuid4().hex[:6]}"
     async with _instance_on(stage, other) as program:
         theirs = await _pools_of(stage, program, {name for name, _ in ours}, other)
     if both := ours & theirs:

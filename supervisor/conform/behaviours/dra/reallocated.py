@@ -23,4 +23,5 @@ async def check(driver: DriverPeer) -> None:
         await driver.objects.allocate(claim.name, [second.result()])
         found = [key_of(each) for each in await driver.prepared(claim)]
         if found != keys([second]):
-            raise Failed(f"the claim had {first.name}, and was allocated {second.name} later; the answer has {found}")
+            names = ", ".join(map("/".join, found)) or "none"
+            raise Failed(f"the claim had {first.name}, and was allocated {second.name} later; the answer has {names}")
