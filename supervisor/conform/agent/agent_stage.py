@@ -81,12 +81,23 @@ class AgentStage(Running):
                 raise Failed(f"{what} {self.program.end}")
             raise Failed(f"{what} no call came within {seconds:g} s")
 
+    async def shows_new(self, name: str) -> None:
+        """Add a pod and wait until it is shown. Raises NotApplicable if it is not: other scripts judge that."""
+        self.server.pods.add(name)
+        self.server.changes.notify()
+        try:
+            await self.shown(lambda text: name in text, f"pod {name} is not shown")
+        except Failed as error:
+            self.check_runs()
+            raise NotApplicable(f"it shows no new pod: {error}") from None
+
     async def shown(self, holds: Callable[[str], bool], what: str) -> None:
         """Wait until the user's command prints it. Raises Failed, NotApplicable."""
         if not self.shows_with:
             raise NotApplicable("it needs --shows, a command that prints the pods that the agent knows")
         deadline = time.monotonic() + self.timeout
         while not holds(await output_of(self.shows_with, self.launcher.environment, self.timeout)):
+            self.check_runs()
             if time.monotonic() > deadline:
                 raise Failed(f"{what}, {self.timeout:g} s later")
             await asyncio.sleep(POLL_S)

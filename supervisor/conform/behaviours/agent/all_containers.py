@@ -11,7 +11,7 @@ RULE = (
 )
 SOURCE = f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}"
 ADVICE = "Loop over all containers, all devices of each and all device_ids of each, and leave out other resources."
-LATER, BEHIND = "device-in-the-last-container", "device-behind-anothers"
+PLAIN, LATER, BEHIND = "one-container", "device-in-the-last-container", "device-behind-anothers"
 SIDECAR, FOREIGN = "sidecar", pb.ContainerDevices(resource_name="another.example/nic", device_ids=["nic-0"])
 
 
@@ -22,8 +22,8 @@ async def run(stage: AgentStage) -> None:
     with_device = pb.ContainerResources(name="main", devices=[pods.device(LATER)])
     pods.put(LATER, [pb.ContainerResources(name=SIDECAR), with_device])
     pods.put(BEHIND, [pb.ContainerResources(name="main", devices=[FOREIGN, pods.device(BEHIND)])])
-    stage.server.changes.notify()
     try:
+        await stage.shows_new(PLAIN)
         await stage.shown(lambda text: LATER in text, f"pod {LATER}, whose first container has none, is not shown")
         await stage.shown(lambda text: BEHIND in text, f"pod {BEHIND}, which has another vendor's first, is not shown")
     finally:

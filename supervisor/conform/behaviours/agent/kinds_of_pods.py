@@ -8,7 +8,7 @@ from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.sources import POD_RESOURCES_API, POD_RESOURCES_SERVER
 from supervisor.conform.verdict import Failed
 
-PHASE = "calls"
+PHASE, ORDER = "calls", 50
 RULE = (
     "All pods of the node are listed, with empty lists where they have nothing; a device may have no topology, or"
     " several entries for its NUMA nodes, a claim no devices yet."

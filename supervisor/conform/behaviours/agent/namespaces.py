@@ -14,11 +14,9 @@ async def run(stage: AgentStage) -> None:
     """Add two pods, delete one, and look for the other once the agent knows of that."""
     await stage.peers()
     pods = stage.server.pods
-    pods.add(NAME)
     pods.add(NAME, namespace=OTHER)
-    stage.server.changes.notify()
     try:
-        await stage.shown(lambda text: NAME in text, f"pod {NAME} was added and is not shown")
+        await stage.shows_new(NAME)
         pods.delete(NAME, namespace=OTHER)
         pods.add(MARK)
         stage.server.changes.notify()

@@ -14,10 +14,8 @@ async def run(stage: AgentStage) -> None:
     """Stop the server, delete a pod, add another, and start it."""
     await stage.peers()
     pods = stage.server.pods
-    pods.add(GONE)
-    stage.server.changes.notify()
     try:
-        await stage.shown(lambda text: GONE in text, f"pod {GONE} was added and is not shown")
+        await stage.shows_new(GONE)
         await stage.server.stop()
         pods.delete(GONE)
         pods.add(NEW)
