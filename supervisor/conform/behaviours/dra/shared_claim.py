@@ -16,8 +16,8 @@ ADVICE = (
     "Key what you prepare by the uid of the claim alone, and clean up in NodeUnprepareResources: not when an entry of"
     " status.reservedFor goes."
 )
-WATCHED_S = 1.0
-"""Time in which a driver that watches claims notices that a pod is gone."""
+SEEN_S, WATCHED_S = 0.5, 1.0
+"""Time in which a driver that follows claims sees both pods, and that one is gone."""
 
 
 async def check(driver: DriverPeer) -> None:
@@ -29,6 +29,7 @@ async def check(driver: DriverPeer) -> None:
         except Failed as error:
             raise Failed(f"reserved for two pods, {error}") from None
         known = {id for each in devices for id in each.cdi_device_ids} & await asyncio.to_thread(driver.declared)
+        await asyncio.sleep(SEEN_S)
         await driver.objects.reserve(claim.name, pods[1:])
         await asyncio.sleep(WATCHED_S)
         if lost := known - await asyncio.to_thread(driver.declared):
