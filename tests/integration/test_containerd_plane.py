@@ -108,7 +108,7 @@ def tell(word: str) -> None:
                 os.kill(pid, signal.SIGUSR1)
         return not left
 
-    assert mine()
+    until("its process", mine)  # a container is running before its program is
     until("its end", told)
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.devices.dra.errors import DriverFailed
+from actors.devices.dra.errors import DriverFailed, DriverMissing
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import DriverOptions
@@ -18,9 +19,10 @@ from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import die_in_calls
 from actors.simulator.engine.scripts import Fault, Seconds, parse_script
 from protocols.kubeclient.client import ApiError
-from protocols.messages.devices import ClaimReference, PrepareClaims
+from protocols.messages.devices import ClaimReference, PrepareClaims, PreparedClaims
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, running_lab
+from tests.support.waiting import until_async
 
 SCRIPT = b"""
 driver: gpu.example.com
@@ -115,8 +117,16 @@ async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so(
         await lab.connected(GPU)
         deaths = asyncio.create_task(die_in_calls(faults, server.cut, server.start))
         assert "UNAVAILABLE" in await failure(lab, "a")
-        await until("connected again", lambda: lab.registered.items[GPU].connected)
-        reply = await lab.prepare(asks("p", claim("a")))
+        replies: list[PreparedClaims] = []
+
+        async def prepared() -> bool:
+            """As the pod worker, which asks until the driver has registered again."""
+            with suppress(DriverFailed, DriverMissing):
+                replies.append(await lab.prepare(asks("p", claim("a"))))
+            return bool(replies)
+
+        await until_async("the claim is prepared", prepared)
+        (reply,) = replies
         assert reply.cdi_devices == {"c": (f"{GPU}/device=a-uid-gpu-0-s-1",)}
         deaths.cancel()
         await lab.unprepare("p")
