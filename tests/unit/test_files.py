@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from protocols.process import files
 from protocols.process.files import write_atomic
 
+ROOT = Path(__file__).resolve().parents[2]
 DEAD = 2**22 + 1
 """Beyond the largest pid there can be."""
 
@@ -48,6 +50,25 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path
         (tmp_path / name).touch()
     write_atomic(tmp_path / "state", b"x")
     assert set(os.listdir(tmp_path)) == {"state", *alive}
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from protocols.process.files import write_atomic
+path = Path(sys.argv[1])
+write_atomic(path, b"parent's")
+path.with_name(f".state.{sys.argv[2]}.tmp").touch()
+if os.fork() == 0:
+    write_atomic(path, b"child's")
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_forked_process_removes_what_a_killed_one_left_though_its_parent_has_looked(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path / "state"), str(DEAD)], check=True, cwd=ROOT)
+    assert os.listdir(tmp_path) == ["state"]
 
 
 def test_new_directories_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
