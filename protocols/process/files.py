@@ -18,7 +18,7 @@ SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
 _swept: set[Path] = set()
-"""Of this process: a forked one sweeps again."""
+"""Directories that this process has swept; a forked one sweeps again."""
 os.register_at_fork(after_in_child=_swept.clear)
 
 

@@ -31,7 +31,7 @@ class Captured:
     omitted: int
     """Devices, claims and characters that the record or the script does not hold."""
     omitted_are: str
-    """What they are, as the rest of a sentence."""
+    """Their kinds and where they are missing, as the rest of a sentence."""
     command: str
     """The command that plays the script."""
     notes: tuple[str, ...]

@@ -14,7 +14,7 @@ import grpc.aio
 from protocols.wire.methods import LIMITS
 
 COLUMNS, STATE, CONNECTED = 8, 5, "03"
-"""Of /proc/net/unix."""
+"""Columns of a row of /proc/net/unix, the one of its state, and the state of a connected socket."""
 
 
 class LinkedServer:

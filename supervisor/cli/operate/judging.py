@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     image: str = ""
     """Archive of the manifest's image."""
     runtime: str = ""
-    """Of the manifest's pods; empty: the embedded one."""
+    """Runtime of the manifest's pods; empty: the embedded one."""
     kubelet_dir: str = ""
     """To serve in; empty: a temporary one."""
     profile: str = ""

@@ -1,4 +1,4 @@
-"""What an answer to Allocate mounts into containers is still there after a restart of the plugin."""
+"""Paths that an answer to Allocate mounts into containers exist after a restart of the plugin."""
 
 import os
 from collections.abc import Set
