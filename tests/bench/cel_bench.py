@@ -35,11 +35,13 @@ WRITES = 150
 POLICIES = {
     "simple": "object.data.a != 'b'",
     "loop": "object.data.all(key, object.data[key] != 'b')",
-    "worker": "!object.data.a.matches('^b')",
+    "pattern": "!object.data.a.matches('^b')",
+    "worker": "object.data.a.find('^b') == ''",
 }
 POLICY_ROWS = {
     "simple": "a simple policy more",
     "loop": "a policy with a loop more",
+    "pattern": "a policy with a pattern more",
     "worker": "a policy more that the worker evaluates",
 }
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

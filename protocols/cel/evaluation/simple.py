@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Loop, Node, Select, tree_of
+from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Loop, Node, Select, text_of, tree_of
+from protocols.cel.functions.patterns import is_light
 
 MOST = 500
 """Units of the worst case: some 50 us a device."""
@@ -26,7 +27,7 @@ def is_simple(serialized: bytes, cost: int) -> bool:
 
 
 def is_short(serialized: bytes) -> bool:
-    """Return True if it may run beside other work within a small budget: simple, or with loops over what is simple."""
+    """Return True if it may run beside other work within a small budget: simple, with loops and light patterns."""
     return _is_short(tree_of(serialized))
 
 
@@ -41,6 +42,9 @@ def _is_short(node: Node) -> bool:
         return not node.optional and all(map(_is_short, node.parts))
     if isinstance(node, Loop):
         return _is_short_loop(node)
+    if isinstance(node, Call) and node.name == "matches":
+        text, pattern = node.parts
+        return is_light(text_of(pattern)) and _is_short(text)
     return _is_plain(node, _IN_LOOPS, _is_short)
 
 

@@ -66,3 +66,8 @@ def pattern_cost(pattern: str | None) -> int:
     for match in _COUNT.finditer(pattern):
         size = min(FAR, size * max(1, int(match[1]), int(match[2] or 0)))
     return max(0, size - FREE)
+
+
+def is_light(pattern: str | None) -> bool:
+    """Return True if reading and running it takes no longer than its price says, which counts its characters."""
+    return pattern is not None and "{" not in pattern and pattern_cost(pattern) == 0

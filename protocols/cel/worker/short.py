@@ -1,7 +1,7 @@
 """Short expressions of policies, evaluated in the process that asks from trees that the worker checked.
 
-They have no patterns and none of the dear functions, so that a unit of cost is half a microsecond. What turns out to
-need more than a small budget, since it loops over or compares large parts of the objects, is left to the worker.
+They have only light patterns and none of the dear functions, so that a unit of cost is half a microsecond. What turns
+out to need more than a small budget, since it loops over or compares large parts of the objects, is left to the worker.
 """
 
 from collections import OrderedDict
