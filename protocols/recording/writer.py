@@ -72,7 +72,8 @@ class RecordingWriter:
         changes, self._changes = self._changes, []
         entries, self._entries = self._entries, []
         self._pending = 0
-        data = b"".join(_bodies(CHANGES, (), changes, now_ms))
+        anew = bool(changes) and self._key_needed  # changes may be of values that the file lacks; a key frame has all
+        data = b"" if anew else b"".join(_bodies(CHANGES, (), changes, now_ms))
         data += b"".join(_bodies(ENTRIES, (wall_offset_ns,), entries, now_ms))
         try:
             if changes and self._key_is_due(now_ms, len(data)):

@@ -162,6 +162,23 @@ def test_full_disk_loses_what_waited_and_the_next_write_begins_anew(tmp_path: Pa
     assert Recording(tmp_path / "r").state(10_000)["state"] == {"k": 1, "other": 2}
 
 
+def test_change_of_what_a_full_disk_lost_is_in_the_key_frame_only(tmp_path: Path) -> None:
+    writer = written(tmp_path / "r", 3)
+    real = writer._file
+    writer.set("state", "k", {"a": 1, "b": 1}, 9_000)
+    with Path("/dev/full").open("r+b", buffering=0) as full:
+        writer._file = full
+        with pytest.raises(OSError, match=r"No space|Invalid"):
+            writer.flush(9_000, 0)
+    writer._file = real
+    writer.set("state", "k", {"a": 2, "b": 1}, 10_000)
+    writer.flush(10_500, 0)
+    writer.close()
+    found = Recording(tmp_path / "r")
+    assert "state" not in found.state(10_200)
+    assert found.state(10_500)["state"] == {"k": {"a": 2, "b": 1}}
+
+
 def file_with(*bodies: tuple[int, bytes]) -> bytes:
     return frames.start() + b"".join(frames.pack(kind, 1, body) for kind, body in bodies)
 
