@@ -90,18 +90,25 @@ class BusCollector(Collector):
         yield self._dropped()
         published = CounterMetricFamily("nodeplane_bus_published", "Events published.", labels=["stream"])
         for stream in self._bus.owned():
-            published.add_metric([stream.name], stream.seq)
+            if stream.seq:
+                published.add_metric([stream.name], stream.seq)
         yield published
-        labels = ["owner", "stream"]
-        synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=labels)
-        syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=labels)
-        text = "Seconds since the owner last reported its position; a synced replica is no older than this."
-        silence = GaugeMetricFamily("nodeplane_bus_silence_seconds", text, labels=labels)
+        synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=["owner", "stream"])
         for following in self._bus.followed():
-            silence.add_metric([following.owner, following.stream], following.silence)
             synced.add_metric([following.owner, following.stream], float(following.synced))
-            syncs.add_metric([following.owner, following.stream], following.syncs)
         yield synced
+        yield from self._by_owner()
+
+    def _by_owner(self) -> Iterable[Metric]:
+        """Return sums of streams: their owner reports the positions of all together."""
+        syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=["owner"])
+        text = "Seconds since the owner last reported its position; a synced replica is no older than this."
+        silence = GaugeMetricFamily("nodeplane_bus_silence_seconds", text, labels=["owner"])
+        followed = self._bus.followed()
+        for owner in sorted({following.owner for following in followed}):
+            mine = [following for following in followed if following.owner == owner]
+            syncs.add_metric([owner], sum(following.syncs for following in mine))
+            silence.add_metric([owner], max(following.silence for following in mine))
         yield syncs
         yield silence
 

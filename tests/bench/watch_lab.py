@@ -111,7 +111,7 @@ def until_applied(plane: Plane, objects: int, name: str = "apiserver-0") -> None
             lines = asyncio.run(plane.metrics(name)).splitlines()
         except BusError:
             return False
-        synced = [line.endswith(" 1.0") for line in lines if line.startswith("nodeplane_replica_synced{")]
+        synced = [line.endswith(" 1") for line in lines if line.startswith("nodeplane_replica_synced{")]
         held = [float(line.split()[-1]) for line in lines if line.startswith(HELD)]
         return bool(synced) and all(synced) and sum(held) >= objects
 

@@ -35,7 +35,7 @@ MISSED = 'kube_pod_missed_events{cause="runtime"'
 async def aged(node: PlegNode) -> tuple[float, float]:
     """Events counted, and those of them older than a second."""
     count = await node.metric("pleg", f"{AGE}_count")
-    return count, count - await node.metric("pleg", f'{AGE}_bucket{{le="1.0"}}')
+    return count, count - await node.metric("pleg", f'{AGE}_bucket{{le="1"}}')
 
 
 async def reaches(node: PlegNode, count: int, old: int = 0) -> None:

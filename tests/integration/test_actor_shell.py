@@ -98,7 +98,7 @@ async def test_an_actor_says_how_it_is_and_stops_orderly(stage: Stage) -> None:
     assert (beat.instance, beat.pid, beat.note, beat.stuck) == ("toy", process.pid, "plays", "")
     assert [stream.stream for stream in beat.owns] == ["toys"]
     text = (await supervisor.bus.call("toy", METRICS, Empty(), MetricsText)).text
-    assert '# TYPE toy_count counter\ntoy_count{kind="all"} 1.0' in text
+    assert '# TYPE toy_count counter\ntoy_count{kind="all"} 1' in text
     assert "process_cpu_seconds_total" in text
     process.send_signal(signal.SIGTERM)
     await supervisor.beat(lambda beat: beat.state == "stopping")

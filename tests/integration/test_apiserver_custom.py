@@ -332,7 +332,7 @@ async def filled(plane: Plane, instance: str) -> None:
         return [line for line in lines if line.startswith("nodeplane_replica_revision{")]
 
     def has_all(found: list[str]) -> bool:
-        return bool(found) and not any(line.endswith(" 0.0") for line in found)
+        return bool(found) and not any(line.endswith(" 0") for line in found)
 
     await until_async(f"{instance} filled", positions, every=0.05, good=has_all, errors=(BusError,))
 

@@ -101,5 +101,5 @@ def test_unknown_protobuf_value_is_left_out_and_named(plane: Plane, client: Clie
 
 
 def test_unreadable_values_are_counted(plane: Plane) -> None:
-    wanted = 'nodeplane_replica_unreadable{group="",resource="configmaps"} 2.0'
+    wanted = 'nodeplane_replica_unreadable{group="",resource="configmaps"} 2'
     until("both are counted", lambda: wanted in asyncio.run(plane.metrics("apiserver-0")))

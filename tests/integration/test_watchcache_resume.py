@@ -150,8 +150,8 @@ async def test_watchcache_store_late_serves_upstreams_metrics() -> None:
         sink = world.follow()
         await sink.reach((await world.write(3))[-1])
         text = (await world.bus.call("watchcache", METRICS, Empty(), MetricsText, timeout=30.0)).text
-        assert 'watch_cache_capacity{group="",resource="pods"} 100.0' in text
-        assert 'apiserver_watch_cache_initializations_total{group="",resource="pods"} 1.0' in text
+        assert 'watch_cache_capacity{group="",resource="pods"} 100' in text
+        assert 'apiserver_watch_cache_initializations_total{group="",resource="pods"} 1' in text
         assert 'etcd_bookmark_total{group="coordination.k8s.io",resource="leases"}' in text
 
 

@@ -39,7 +39,7 @@ CASES = {
     "NodeplaneCertificatesExpire": case(
         "nodeplane_certificates_expiration_timestamp_seconds", "1000000x120", "9000000x120"
     ),
-    "NodeplaneStreamStale": case('nodeplane_bus_silence_seconds{actor="a",stream="s"}', "31x60", "5x60"),
+    "NodeplaneStreamStale": case('nodeplane_bus_silence_seconds{actor="a",owner="o"}', "31x60", "5x60"),
     "NodeplaneStreamUnsynced": case('nodeplane_bus_synced{actor="a",stream="s"}', "0x60", "1x60"),
     "NodeplaneReplicaBehind": case('nodeplane_replica_behind_revisions{actor="a"}', "3x60", "0x39 3x20"),
     "NodeplaneApiErrors": Case(

@@ -17,24 +17,27 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
 
 
 class ReplicaCollector(Collector):
+    """Replicas that hold neither an object nor a change have their position only: most of a plane's."""
+
     def __init__(self, statuses: Callable[[], Iterable[ReplicaStatus]]) -> None:
         self._replica_statuses = statuses
 
     def collect(self) -> Iterable[Metric]:
         now = time.monotonic()
         statuses = list(self._replica_statuses())
-        yield _gauge("lag", "Seconds since the replica moved.", statuses, lambda s: now - s.replica.changed_at)
+        held = [status for status in statuses if status.replica.objects or status.replica.window]
+        yield _gauge("lag", "Seconds since the replica moved.", held, lambda s: now - s.replica.changed_at)
         yield _gauge("revision", "Revision applied.", statuses, lambda s: s.replica.mark)
         text = "Revisions its store is known to be ahead: of writes and reads of this process."
         yield _gauge("behind_revisions", text, statuses, lambda s: max(0, s.newest - s.replica.mark))
         yield _gauge("synced", "1: following its owner.", statuses, lambda s: float(s.replica.synced))
-        yield _gauge("objects", "Objects held.", statuses, lambda s: len(s.replica.objects))
+        yield _gauge("objects", "Objects held.", held, lambda s: len(s.replica.objects))
         text = "Values in the store that are no object this server can read."
         yield _gauge("unreadable", text, [s for s in statuses if s.replica.corrupt], lambda s: len(s.replica.corrupt))
         text = "Times the store's history was replaced, as by a restored backup."
         replaced = [status for status in statuses if status.replica.histories_replaced]
         yield _gauge("histories_replaced", text, replaced, lambda s: s.replica.histories_replaced)
-        yield _gauge("window", "Changes kept, to resume watches from.", statuses, lambda s: len(s.replica.window))
+        yield _gauge("window", "Changes kept, to resume watches from.", held, lambda s: len(s.replica.window))
 
     def describe(self) -> Iterable[Metric]:
         return []
