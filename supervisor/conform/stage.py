@@ -1,7 +1,8 @@
 """The stage of a script about device plugins."""
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
+from protocols.messages.devices import HEALTHY
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.profiles import Profile
@@ -10,6 +11,8 @@ from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
 
 OTHER_WAY = "; it has a socket in plugins_registry: --kind dra judges DRA drivers; plugins are not judged there yet"
+Device: TypeAlias = tuple[str, str]
+"""Resource and id."""
 
 
 class Stage(ProgramStage[PluginPeer, Attempt]):
@@ -29,6 +32,17 @@ class Stage(ProgramStage[PluginPeer, Attempt]):
         if peer.lists and peer.lists.ended:
             raise Failed(f"ListAndWatch of {peer.resource} ended: {peer.lists.ended}")
         return peer.ids
+
+    def listed(self) -> dict[Device, str]:
+        """Return the health of each device in the newest lists."""
+        plugins = self.kubelet.serving.values()
+        return {(plugin.resource, each.ID): each.health for plugin in plugins for each in plugin.devices}
+
+    def healthy(self) -> set[Device]:
+        return {device for device, health in self.listed().items() if health == HEALTHY}
+
+    def unhealthy(self) -> set[Device]:
+        return self.listed().keys() - self.healthy()
 
     def silence(self, call: str, seconds: float) -> str:
         return super().silence(call, seconds) + (OTHER_WAY if self.kubelet.other_sockets() else "")

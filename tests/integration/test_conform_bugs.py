@@ -106,6 +106,8 @@ SILENT = {
     "never_ends_a_list": "list-often",
 }
 """Bugs by which something does not come."""
+CORRECT = {"has_a_broken_device": ("health-change", "health-after-restart")}
+"""Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 
 
 async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 3) -> list[Result]:
@@ -134,6 +136,12 @@ def test_each_behaviour_has_a_bug_that_it_finds() -> None:
 
 async def test_correct_plugin_has_no_finding() -> None:
     results = await judged("none", list(BEHAVIOURS), LONG_S, devices=1000)
+    assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
+
+
+@pytest.mark.parametrize("name", CORRECT)
+async def test_unusual_plugin_has_no_finding(name: str) -> None:
+    results = await judged(name, CORRECT[name], LONG_S)
     assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
 
 

@@ -27,7 +27,7 @@ SAMPLE = REPO / "tests" / "support" / "planted_driver.py"
 BEHAVIOURS = {each.name: each for each in behaviours(kind=DRA)}
 SHORT_S, LONG_S = 4.0, 20.0
 NODE = "n1"
-CORRECT, AT_ONCE = "none", 5
+USUAL, AT_ONCE = "none", 5
 
 BUGS = {
     "is_a_device_plugin": "plugin-info",
@@ -119,6 +119,8 @@ SILENT = {
     "repeats_some_devices": "health-keepalive",
 }
 """Bugs by which something does not come."""
+CORRECT = {"has_a_broken_device": ("health-change",)}
+"""Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +149,8 @@ async def judged_all(plane: Plane) -> dict[str, list[Result]]:
         async with turn:
             return await judged(plane, bug, names, timeout, *features)
 
-    jobs = {CORRECT: judge(CORRECT, list(BEHAVIOURS), LONG_S, "shared", "conditions")}
+    jobs = {USUAL: judge(USUAL, list(BEHAVIOURS), LONG_S, "shared", "conditions")}
+    jobs |= {name: judge(name, names, LONG_S) for name, names in CORRECT.items()}
     for bug, name in (SILENT | BUGS).items():
         features = {"shares": ["shared"], "binding-conditions": ["conditions"]}.get(name, [])
         jobs[bug] = judge(bug, [name], SHORT_S if bug in SILENT else LONG_S, *features)
@@ -183,8 +186,13 @@ def test_each_behaviour_has_a_bug_that_it_finds() -> None:
 
 
 def test_correct_driver_has_no_finding(verdicts: dict[str, list[Result]]) -> None:
-    results = verdicts[CORRECT]
+    results = verdicts[USUAL]
     assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_unusual_driver_has_no_finding(verdicts: dict[str, list[Result]], name: str) -> None:
+    assert {result.name: result.reason for result in verdicts[name] if result.verdict != PASS} == {}
 
 
 async def test_driver_with_a_fixed_socket_is_not_judged_for_two_instances(plane: Plane) -> None:

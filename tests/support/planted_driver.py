@@ -264,6 +264,19 @@ def repeats_some_devices() -> None:
     replace(sample.Health, "NodeWatchResources", watch)
 
 
+@bug
+def has_a_broken_device() -> None:
+    """No bug: this one stays so, whatever happens to the others."""
+    correct: Any = sample.Health.report
+
+    def report(self: Any) -> Any:
+        found = correct(self)
+        found.devices[1].health = 2
+        return found
+
+    replace(sample.Health, "report", report)
+
+
 if __name__ == "__main__":
     BUGS.get(sys.argv[1], lambda: None)()
     sample.main()

@@ -193,6 +193,13 @@ def writes_no_health() -> None:
     replace(sample, "device", device)
 
 
+@bug
+def has_a_broken_device() -> None:
+    """No bug: this one stays so, whatever happens to the others."""
+    correct = sample.is_broken
+    replace(sample, "is_broken", lambda id: id.endswith("-1") or correct(id))
+
+
 # answers
 
 

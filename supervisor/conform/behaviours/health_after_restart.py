@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Set
-from typing import TypeAlias
 
-from protocols.messages.devices import HEALTHY
 from supervisor.conform.sources import API, MANAGER
-from supervisor.conform.stage import Stage
+from supervisor.conform.stage import Device, Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "restarts"
@@ -20,8 +18,6 @@ ADVICE = (
     " them that may be over, and hold no lock while nobody takes the change."
 )
 AWAY_S = 0.5
-Device: TypeAlias = tuple[str, str]
-"""Resource and id."""
 
 
 async def run(stage: Stage) -> None:
@@ -29,7 +25,7 @@ async def run(stage: Stage) -> None:
     if not stage.break_with or not stage.mend_with:
         raise NotApplicable("it needs --break and --mend, commands that break and mend a device")
     await stage.plugins()
-    if not (before := healthy(stage)):
+    if not (before := stage.healthy()):
         raise NotApplicable("no device is Healthy before")
     await _restart(stage)
     whole = True
@@ -63,10 +59,5 @@ async def _returns(stage: Stage) -> None:
 
 
 async def _becomes(stage: Stage, before: Set[Device], whole: bool, what: str) -> None:
-    if not await stage.until(lambda: (healthy(stage) >= before) == whole, stage.timeout):
+    if not await stage.until(lambda: (stage.healthy() >= before) == whole, stage.timeout):
         raise Failed(f"{what} was not reported within {stage.timeout:g} s")
-
-
-def healthy(stage: Stage) -> set[Device]:
-    plugins = stage.kubelet.serving.values()
-    return {(plugin.resource, each.ID) for plugin in plugins for each in plugin.devices if each.health == HEALTHY}

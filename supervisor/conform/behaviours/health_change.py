@@ -1,11 +1,9 @@
 """A device that breaks, and one that recovers, are reported in a new list."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Set
 
-from protocols.messages.devices import HEALTHY
-from supervisor.conform.peer import Lists
 from supervisor.conform.sources import API, DOCS
-from supervisor.conform.stage import Stage
+from supervisor.conform.stage import Device, Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "calls"
@@ -15,16 +13,18 @@ ADVICE = "Wake ListAndWatch at each change in both directions, and list an unhea
 
 
 async def run(stage: Stage) -> None:
-    """Let the user break and mend devices."""
+    """Let the user break and mend devices; those that were broken before may stay so."""
     if not stage.break_with:
         raise NotApplicable("it needs --break and --mend, commands that break and mend a device")
-    lists = [plugin.lists for plugin in await stage.plugins() if plugin.lists]
-    before = [ids(each) for each in lists]
-    await _after(stage, stage.break_with, "an Unhealthy device", lambda: not is_whole(lists))
+    await stage.plugins()
+    listed, healthy = set(stage.listed()), stage.healthy()
+    if not healthy:
+        raise NotApplicable("no device is Healthy before")
+    await _after(stage, stage.break_with, "an Unhealthy device", lambda: bool(healthy & stage.unhealthy()))
+    _check_listed(stage, listed)
     if stage.mend_with:
-        await _after(stage, stage.mend_with, "Healthy devices only", lambda: is_whole(lists))
-    if before != [ids(each) for each in lists]:
-        raise Failed("other devices are listed than before")
+        await _after(stage, stage.mend_with, "all of them Healthy again", lambda: stage.healthy() >= healthy)
+        _check_listed(stage, listed)
 
 
 async def _after(stage: Stage, script: str, what: str, holds: Callable[[], bool]) -> None:
@@ -33,9 +33,6 @@ async def _after(stage: Stage, script: str, what: str, holds: Callable[[], bool]
         raise Failed(f"no list with {what} came within {stage.timeout:g} s after {script!r}")
 
 
-def ids(lists: Lists) -> list[str]:
-    return sorted(device.ID for device in lists.newest.devices) if lists.newest else []
-
-
-def is_whole(lists: Sequence[Lists]) -> bool:
-    return all(device.health == HEALTHY for each in lists if each.newest for device in each.newest.devices)
+def _check_listed(stage: Stage, before: Set[Device]) -> None:
+    if set(stage.listed()) != before:
+        raise Failed("other devices are listed than before")

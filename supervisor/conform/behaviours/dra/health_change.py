@@ -1,8 +1,8 @@
 """A device that breaks, and one that recovers, are reported."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.sources import HEALTH_API, HEALTH_KEP
 from supervisor.conform.verdict import Failed, NotApplicable
@@ -15,15 +15,16 @@ UNHEALTHY = 2
 
 
 async def run(stage: DriverStage) -> None:
-    """Let the user break and mend devices."""
+    """Let the user break and mend devices; those that were broken before may stay so."""
     if not stage.break_with:
         raise NotApplicable("it needs --break and --mend, commands that break and mend a device")
-    streams = [driver.health for driver in await stage.drivers() if driver.health]
-    if not streams:
+    drivers = await stage.drivers()
+    if not [await driver.first_health(driver.health) for driver in drivers if driver.health]:
         raise NotApplicable("GetInfo names no health service")
-    await _after(stage, stage.break_with, "an UNHEALTHY device", lambda: broken(streams))
+    before = broken(drivers)
+    await _after(stage, stage.break_with, "one more UNHEALTHY device", lambda: bool(broken(drivers) - before))
     if stage.mend_with:
-        await _after(stage, stage.mend_with, "no UNHEALTHY device", lambda: not broken(streams))
+        await _after(stage, stage.mend_with, "no such device", lambda: broken(drivers) <= before)
 
 
 async def _after(stage: DriverStage, script: str, what: str, holds: Callable[[], bool]) -> None:
@@ -32,5 +33,12 @@ async def _after(stage: DriverStage, script: str, what: str, holds: Callable[[],
         raise Failed(f"no report with {what} came within {stage.timeout:g} s after {script!r}")
 
 
-def broken(streams: Sequence[Any]) -> bool:
-    return any(device.health == UNHEALTHY for each in streams if each.newest for device in each.newest.devices)
+def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
+    """Return driver, pool and name of the devices that the newest reports call UNHEALTHY."""
+    return {
+        (driver.name, each.device.pool_name, each.device.device_name)
+        for driver in drivers
+        if driver.health and driver.health.newest
+        for each in driver.health.newest.devices
+        if each.health == UNHEALTHY
+    }
