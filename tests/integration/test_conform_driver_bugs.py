@@ -117,9 +117,13 @@ SILENT = {
     "ignores_sigterm": "ends-at-sigterm",
     "gives_up_a_call_that_breaks_off": "call-broken-off",
     "repeats_some_devices": "health-keepalive",
+    "names_an_endpoint_that_nobody_serves": "plugin-info",
 }
 """Bugs by which something does not come."""
-CORRECT = {"has_a_broken_device": ("health-change",)}
+CORRECT = {
+    "has_a_broken_device": ("health-change",),
+    "serves_its_endpoint_later": ("plugin-info", "prepare-one", "health-report", "driver-killed", "two-instances"),
+}
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 
 

@@ -4,8 +4,10 @@ Each bug is a function that replaces a part of the correct driver; a name that i
 """
 
 import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,6 +15,7 @@ import grpc
 from protocols.wire import dra_v1_pb2 as v1
 from tests.support import conform_driver as sample
 
+LATER_S = 1.0
 BUGS: dict[str, Callable[[], None]] = {}
 
 
@@ -207,6 +210,26 @@ def writes_no_version() -> None:
 
 
 # registration, slices, health
+
+
+@bug
+def serves_its_endpoint_later() -> None:
+    """No bug: kubelet repeats calls that nobody answers."""
+    correct = sample.serve
+
+    def serve(path: Path, *add: Callable[[grpc.Server], None]) -> None:
+        if path == sample.SOCKET:
+            threading.Timer(LATER_S, lambda: correct(path, *add)).start()
+        else:
+            correct(path, *add)
+
+    replace(sample, "serve", serve)
+
+
+@bug
+def names_an_endpoint_that_nobody_serves() -> None:
+    correct = sample.serve
+    replace(sample, "serve", lambda path, *add: correct(path, *add) if path != sample.SOCKET else None)
 
 
 @bug

@@ -159,12 +159,12 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
             attempt.peer = self._connect(attempt)
 
     def _fault(self, attempt: DriverAttempt) -> str:
-        """Check in kubelet's order."""
+        """Check in kubelet's order, which does not look for the service's socket: it may be bound later."""
         if fault := self.rejection():
             return fault
         info = attempt.info
         others = [each.peer for each in self.attempts if each.peer and each.name == info.name]
-        faults = (type_fault(info), name_fault(info), versions_fault(info), endpoint_fault(attempt))
+        faults = (type_fault(info), name_fault(info), versions_fault(info))
         if fault := next(filter(None, faults), ""):
             return fault
         same = any(peer.socket == attempt.endpoint for peer in others)
@@ -172,12 +172,9 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
 
     def _connect(self, attempt: DriverAttempt) -> DriverPeer:
         info = attempt.info
-        peer = DriverPeer(
+        return DriverPeer(
             info.name, attempt.endpoint, self.recorder, self.timeout, self.objects, self.cdi, info.supported_versions
         )
-        if peer.health_versions:
-            peer.health = peer.watch()
-        return peer
 
 
 def identity_of(socket: Path) -> tuple[int, int]:
@@ -207,7 +204,4 @@ def versions_fault(info: registration.PluginInfo) -> str:
 
 
 def endpoint_fault(attempt: DriverAttempt) -> str:
-    endpoint = attempt.endpoint
-    if not endpoint.is_absolute():
-        return f"endpoint {attempt.info.endpoint!r} is not an absolute path"
-    return "" if is_socket(endpoint) else f"endpoint {attempt.info.endpoint or endpoint} is not a socket"
+    return "" if attempt.endpoint.is_absolute() else f"endpoint {attempt.info.endpoint!r} is not an absolute path"

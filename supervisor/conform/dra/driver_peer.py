@@ -44,7 +44,7 @@ class DriverPeer(Peer):
         self.pools: list[Pool] = []
         """The newest that were read."""
         self.health: Health | None = None
-        """The stream that kubelet opens at the registration."""
+        """The stream that kubelet opens at the registration, and again while nobody serves."""
 
     @property
     def versions(self) -> list[str]:
@@ -140,6 +140,11 @@ class DriverPeer(Peer):
         if not self.health_versions:
             raise NotApplicable("GetInfo names no health service")
         return Stream(self, WATCH_RESOURCES[version or self.health_versions[0]])
+
+    def open_health(self) -> None:
+        """Watch the health of devices as kubelet does, if the driver names a service of it."""
+        if self.health is None and self.health_versions and not self.is_closed():
+            self.health = self.watch()
 
     async def first_health(self, stream: Health) -> list[Any]:
         """Wait for a report. Raises Failed."""

@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import Sequence, Set
+from pathlib import Path
 from typing import ClassVar
 
+from protocols.process.sockets import answers
 from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.pools import Name, Pool, names_of
@@ -28,8 +30,16 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         return await self.peers()
 
     async def ready(self, peer: DriverPeer) -> list[str]:
+        await self.bound(peer.socket)
+        peer.open_health()
         await self.complete(peer)
         return [f"{each.pool}/{each.name}" for pool in peer.pools for each in pool.devices]
+
+    async def bound(self, endpoint: Path) -> None:
+        """Wait for the service's socket, which may come after the registration. Raises Failed."""
+        if not await self.until(lambda: is_served(endpoint), self.timeout):
+            why = f"{self.timeout:g} s after the registration" if self.program.runs else self.program.end
+            raise Failed(f"nobody serves the endpoint {endpoint}: {why}")
 
     async def complete(self, peer: DriverPeer, names: Set[Name] | None = None) -> None:
         """Wait until all pools of the driver are complete, with these devices if given. Raises Failed."""
@@ -50,6 +60,13 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         await super().end()
         self.kubelet.remove_sockets()
         await self.objects.delete_pods()
+
+
+def is_served(endpoint: Path) -> bool:
+    try:
+        return answers(endpoint)
+    except (OSError, ValueError):  # it is too long, or has a NUL
+        return False
 
 
 def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:
