@@ -123,6 +123,7 @@ SILENT = {
 CORRECT = {
     "has_a_broken_device": ("health-change",),
     "serves_its_endpoint_later": ("plugin-info", "prepare-one", "health-report", "driver-killed", "two-instances"),
+    "rejects_a_claim_as_it_was_given_back": ("unprepare", "kubelet-restarts", "parallel-calls"),
 }
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 

@@ -7,12 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from protocols.wire import dra_v1_pb2 as v1
+from supervisor.testing.api import ApiError
 from tests.support import conform_driver as sample
 
 LATER_S = 1.0
@@ -99,6 +101,29 @@ def knows_claims_by_name() -> None:
         return correct(v1.Claim(namespace=claim.namespace, name=claim.name, uid=uids.get(claim.name, claim.uid)))
 
     replace(sample, "unprepare", unprepare)
+
+
+@bug
+def rejects_a_claim_as_it_was_given_back() -> None:
+    """No bug: kubelet repeats a late call of a pod that is gone with the claim as the next pod has it."""
+    prepare, unprepare = sample.prepare, sample.unprepare
+    seen: dict[str, str] = {}
+    given_back: set[tuple[str, str]] = set()
+
+    def guarded(claim: Any) -> list[Any]:
+        path = f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
+        with suppress(ApiError):
+            seen[claim.uid] = sample.api().get(path)["metadata"]["resourceVersion"]
+        if (claim.uid, seen.get(claim.uid, "")) in given_back:
+            raise sample.ClaimRejected("it has been given back, and has not changed since")
+        return prepare(claim)
+
+    def noting(claim: Any) -> str:
+        given_back.add((claim.uid, seen.get(claim.uid, "")))
+        return unprepare(claim)
+
+    replace(sample, "prepare", guarded)
+    replace(sample, "unprepare", noting)
 
 
 @bug

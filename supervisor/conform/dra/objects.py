@@ -125,6 +125,16 @@ class Objects(AsyncApi):
         claim = await self.ask("GET", f"{CLAIMS}/{name}")
         await self._set_status(claim, {**claim["status"], "reservedFor": list(pods)})
 
+    async def pass_on(self, name: str) -> None:
+        """Reserve an allocated claim for another pod than now, as when one ends and the next one comes.
+
+        kubelet prepares a claim that it has unprepared for another pod only, and so never in the same resourceVersion
+        unless both had it reserved; a driver's error is then repeated until the claim has changed.
+        """
+        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        others = [pod for pod in self._pods if pod not in (claim["status"].get("reservedFor") or ())]
+        await self._set_status(claim, {**claim["status"], "reservedFor": others[:1] or [await self.create_pod()]})
+
     async def deallocate(self, name: str) -> None:
         """Take the allocation away, as the claim controller does once the last pod is gone."""
         claim = await self.ask("GET", f"{CLAIMS}/{name}")

@@ -25,4 +25,4 @@ async def run(stage: DriverStage) -> None:
             again = next(each for each in drivers if each.name == driver.name)
             if (now := contents(await again.prepared(claim))) != first:
                 raise Failed(f"after the restart of the kubelet the claim has {now}, before {first}")
-            await again.unprepared(claim)
+        await again.unprepared(claim)

@@ -21,3 +21,4 @@ async def check(driver: DriverPeer) -> None:
                     await driver.unprepared(claim)
                 except Failed as error:
                     raise Failed(f"the {number} claim of {offered[0].name}{turn}: {error}") from None
+                await driver.objects.pass_on(claim.name)
