@@ -27,6 +27,11 @@ class LineFormatter(logging.Formatter):
         return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text of at most `most` characters; one that is longer ends with `...`."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """Return the first names, separated by commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -1,8 +1,9 @@
-"""Text of `nodeplane devices --why`: a table of rules per request, then the nodes."""
+"""Text of `nodeplane devices --why`: a table of rules per request, then the nodes; and the reason in one line."""
 
 from collections.abc import Iterable, Iterator
 
-from protocols.dra.diagnosis.types import Group, WantReport
+from protocols.dra.diagnosis.text import one_line
+from protocols.dra.diagnosis.types import Group, Report, WantReport
 from supervisor.base.terminal import Table
 from supervisor.dra.why import Answer
 
@@ -10,7 +11,33 @@ DEVICES = ("DEVICES", "RULE", "WHY", "FOR EXAMPLE")
 NODES = ("NODES", "RULE", "WHY", "FOR EXAMPLE")
 SHOWN = 3
 """Fitting nodes that are named."""
+NAMED = 4
+"""Reasons of nodes in one line."""
 UNCHECKED = "the scheduler also checks affinity to other pods and topology spread"
+
+
+def reason_of(found: Answer, claim: str = "") -> str:
+    """Return why no node can run a pod, or has the devices for one of its claims; "" if nothing is known.
+
+    Several nodes are named, each with its reason; what keeps devices from the requests follows.
+    """
+    claims = tuple(each for each in found.report.claims if claim in ("", each.claim))
+    if fault := next((each for each in claims if each.fault), None):
+        return fault.fault if claim else f"claim {fault.claim}: {fault.fault}"
+    groups = sorted((*found.nodes, *found.report.nodes), key=lambda each: -each.count)
+    several = len({name for each in groups for name in each.examples}) > 1
+    if claims and not several:
+        return one_line(Report(claims, () if claim else found.report.nodes))
+    nodes = f"no node can run it: {'; '.join(map(_of_nodes, groups[:NAMED]))}" if groups else ""
+    return "; ".join(filter(None, (nodes, one_line(Report(claims, ())))))
+
+
+def _of_nodes(group: Group) -> str:
+    names = ", ".join(group.examples)
+    if group.count == 1:
+        return f"node {names}: {group.text}"
+    known = group.count <= len(group.examples)
+    return f"{f'nodes {names}' if known else f'{group.count} nodes ({names}, ...)'}: {group.text}"
 
 
 def answer_parts(found: Answer) -> list[Table | str]:

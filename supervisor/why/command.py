@@ -26,6 +26,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("target", metavar="KIND/NAME", help=f"KIND is {', '.join(KINDS)}; a NAME alone is a pod")
     parser.add_argument("-n", "--namespace", default="default", help="of a pod or claim (default: default)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    help = "an access to the API: of an adopted kubelet's cluster, or as another user (default ROOT/kubeconfig)"
+    parser.add_argument("--kubeconfig", metavar="FILE", default="", help=help)
     parser.add_argument("--replay", metavar="FILE", default="", help="of a recording instead (up --record)")
     parser.add_argument("--at", metavar="TIME", default="", help="with --replay: HH:MM:SS, RFC 3339, +SECONDS; its end")
     parser.set_defaults(run=run)
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         recording = opened(args.replay)
         found = asyncio.run(diagnose_recorded(recording, time_in(recording, args.at), target))
     else:
-        found = asyncio.run(diagnose(layout_from(args), target))
+        found = asyncio.run(diagnose(layout_from(args), target, args.kubeconfig))
     if args.output == "json":
         print_json(found)
     else:
@@ -47,13 +49,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def diagnose(where: Layout, target: Target) -> Diagnosis:
+async def diagnose(where: Layout, target: Target, kubeconfig: str = "") -> Diagnosis:
     """Gather the evidence about a target and draw the conclusion. Raises NotRunning, SupervisorError, Usage."""
     try:
-        async with connected(where) as sources:
+        async with connected(where, kubeconfig) as sources:
             return await KINDS[target.kind](sources, target)
     except ApiError as error:
-        raise SupervisorError(f"the API rejects the request: {error}") from None
+        mend = "; --kubeconfig FILE asks as another user" if error.code == 403 else ""
+        raise SupervisorError(f"the API rejects the request: {error}{mend}") from None
     except ApiAway as error:
         raise NotRunning(f"the API does not answer: {error}; see `nodeplane status`") from None
 

@@ -16,6 +16,7 @@ import yaml
 
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
+from tests.support.commands import run_command
 from tests.support.mistreat import pids
 from tests.support.plane import BIN, Plane, condition, until
 
@@ -95,6 +96,54 @@ def test_pods_go_to_the_node_that_has_what_they_want(pods: Plane) -> None:
     for name in ("first", "claims", "plugs"):
         until("its word", lambda name=name: f"I am {name}" in plane.kubectl("logs", name), every=0.2)
         assert plane.kubectl("exec", name, "--", "echo", "hello").strip() == "hello"
+
+
+def why(plane: Plane, target: str, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(plane.nodeplane("why", target, "-o", "json", *words))
+    return found
+
+
+def test_why_knows_a_pod_where_it_runs_and_says_so_elsewhere(pods: Plane) -> None:
+    plane, second = pods, str(pods.root / "nodes" / "n1-2")
+    assert (runs_on(plane, "first"), runs_on(plane, "plugs")) == ("n1", "n3")
+    there = why(plane, "pod/plugs", "--root", str(joined(plane)))
+    assert (there["state"], holding(there)) == ("running", there)
+    assert why(plane, f"plugin/{GPU}", "--root", str(joined(plane)))["state"] == "serves"
+    assert why(plane, f"plugin/{DRIVER}", "--root", second)["state"] == "serves"
+    assert why(plane, f"plugin/{DRIVER}")["state"] == "serves"
+    assert why(plane, "pod/first", "--root", second)["state"] == "running"
+    plane.apply(pod("large", resources={"requests": {"cpu": "9999"}, "limits": {GPU: "1"}}))
+    reason = until("its reason", lambda: named(why(plane, "pod/large")["reason"]))
+    assert "nodes n1, n1-2, n3: Insufficient cpu: requested 9999, free " in reason
+    assert f"nodes n1, n1-2: Insufficient {GPU}: requested 1, the node has none" in reason
+    assert "no plugin has registered" not in reason
+
+
+def named(reason: str) -> str:
+    return reason if "no node can run it" in reason else ""
+
+
+def test_why_beside_an_adopted_kubelet_needs_an_access_to_its_cluster(pods: Plane) -> None:
+    plane, near = pods, joined(pods)
+    root = ("--root", str(plane.root / "a"))
+    sockets = ("--pod-resources", str(near / "kubelet" / "pod-resources" / "kubelet.sock"))
+    sockets += ("--runtime", str(near / "runtime" / "runtime.sock"))
+    assert runs_on(plane, "plugs") == "n3"
+    plane.nodeplane(*root, "adopt", "--detach", "--metrics-port", "0", *sockets, timeout=100)
+    try:
+        refused = run_command([*root, "why", "pod/plugs"], plane.environment)
+        assert (refused.returncode, "give --kubeconfig FILE" in refused.stderr) == (2, True)
+        access = ("--kubeconfig", str(plane.root / "kubeconfig"), *root)
+        found = until("its device", lambda: holding(why(plane, "pod/plugs", *access)))
+        assert found["state"] == "running"
+        assert why(plane, "node/n3", *access)["state"] == "ready"
+    finally:
+        plane.nodeplane(*root, "down", timeout=100)
+
+
+def holding(found: dict[str, Any]) -> dict[str, Any]:
+    held = [line for line in found["evidence"] if line.startswith(f"holds {GPU} ") and line.endswith(", Healthy")]
+    return found if held else {}
 
 
 def test_nodes_serving_certificates_are_no_certificates_of_the_api(plane: Plane) -> None:

@@ -9,12 +9,13 @@ from protocols.kube.meta import Object
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.why import Answer, pod_answer
-from supervisor.dra.why_text import answer_parts
+from supervisor.dra.why_text import answer_parts, reason_of
 from tests.support.dra_objects import device, slice_object
 
 GATES = Gates(True, True)
 DRIVER = "d.example.com"
 MODEL_A = f'device.attributes["{DRIVER}"].model == "A"'
+FALSE = f"selector #0 of the request is false: {MODEL_A}"[:77] + "..."
 
 
 def node(name: str, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> Object:
@@ -75,12 +76,38 @@ def test_pending_claim_shows_rules_counts_and_nodes() -> None:
     ]
     assert lines[4].split("  ")[-1] == f"{DRIVER}/n1/dev-1, {DRIVER}/n2/dev-1"
     assert lines[-2:] == [
-        "1      count  request r needs 2, the node has 0 usable  n1",
-        "1      count  request r needs 2, the node has 1 usable  n2",
+        f"1      count  request r needs 2, the node has 0 usable: 1 in use, 1 {FALSE}  n1",
+        f"1      count  request r needs 2, the node has 1 usable: 1 {FALSE}" + " " * 12 + "n2",
     ]
     groups = found.report.claims[0].wants[0].rejected
     assert [(each.rule, each.count) for each in groups] == [("selector", 2), ("in use", 1)]
     assert groups[1].examples == (f"{DRIVER}/n1/dev-0 (ns/other)",)
+
+
+def test_claim_that_fits_no_node_has_a_reason_for_each() -> None:
+    taint = {"kind": "DeviceTaintRule", "metadata": {"name": "t"}}
+    taint["spec"] = {"deviceSelector": {"pool": "n2"}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    held = claim("other", f"{DRIVER}/n1/dev-0", f"{DRIVER}/n1/dev-1")
+    found = pod_answer(pod("c"), world(claim("c", count=1), held, taint), GATES)
+    assert reason_of(found) == (
+        "no node can run it: node n1: request r needs 1, the node has 0 usable: 2 in use;"
+        " node n2: request r needs 1, the node has 0 usable: 2 untolerated taint k:NoSchedule;"
+        " request r: of 4 devices 2 in use, 2 untolerated taint k:NoSchedule"
+    )
+    assert reason_of(found, "ns/c") == reason_of(found)
+    assert reason_of(found, "ns/another").startswith("no node can run it: node n1: ")
+
+
+def test_nodes_without_devices_and_nodes_without_room_are_named() -> None:
+    held, busy = claim("other", f"{DRIVER}/n1/dev-0", f"{DRIVER}/n1/dev-1"), {"requests": {"cpu": "2"}}
+    loaded = {"kind": "Pod", "metadata": {"name": "q", "namespace": "ns", "uid": "q"}, "status": {}}
+    loaded["spec"] = {"nodeName": "n2", "containers": [{"name": "main", "resources": busy}]}
+    asking = pod("c", containers=[{"name": "main", "resources": {"requests": {"cpu": "3"}}}])
+    found = pod_answer(asking, world(claim("c"), held, loaded), GATES)
+    assert reason_of(found).startswith(
+        "no node can run it: node n2: Insufficient cpu: requested 3, free 2;"
+        " node n1: request r needs 1, the node has 0 usable: 2 in use; request r: of 4 devices 2 in use, 2 its node"
+    )
 
 
 def test_devices_as_patched_are_judged() -> None:

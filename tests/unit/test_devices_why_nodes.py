@@ -15,7 +15,7 @@ from protocols.scheduling.host_ports import NO_PORTS
 from protocols.scheduling.node_selection import NOT_SELECTED
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.why import pod_answer
-from supervisor.dra.why_text import answer_parts
+from supervisor.dra.why_text import answer_parts, reason_of
 
 KEY = "node.kubernetes.io/unschedulable"
 CORDONED = {"unschedulable": True}
@@ -161,6 +161,15 @@ def test_backed_resource_need_not_be_on_a_node_that_has_none() -> None:
     assert [each.text for each in NodeRules(wanting, (), backed={GPU}).rejections(node({}))] == []
     (short,) = NodeRules(wanting, (), backed={GPU}).rejections(node({}, **{GPU: "1"}))
     assert short.text == f"Insufficient {GPU}: requested 2, free 1"
+
+
+def test_each_node_is_named_with_what_it_lacks() -> None:
+    wanting = pod(containers=[container(cpu="3", **{GPU: "1"})])
+    objects = [node({}, **{GPU: "4"}), *({**node({}, cpu="8"), "metadata": {"name": f"m{at}"}} for at in range(4))]
+    assert reason_of(pod_answer(wanting, objects, Gates())) == (
+        f"no node can run it: 4 nodes (m0, m1, m2, ...): Insufficient {GPU}: requested 1, the node has none;"
+        " node n: Insufficient cpu: requested 3, free 2"
+    )
 
 
 def test_pod_without_claims_hears_which_nodes_lack_room() -> None:

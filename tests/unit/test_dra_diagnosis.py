@@ -152,6 +152,15 @@ def test_usable_devices_too_few_on_each_node() -> None:
     ]
 
 
+def test_node_with_too_few_names_its_most_frequent_reasons() -> None:
+    slices = [slice_("n1", device("a"), device("b"), device("c", {"model": "B"})), slice_("n2", device("a"))]
+    found = report(slices, claim(request(count=2)), used={"n1/a": "ns/x", "n1/b": "ns/x"})
+    assert node_reasons(found) == [
+        ("count", "request gpu needs 2, the node has 1 usable", ("n2",)),
+        ("count", "request gpu needs 2, the node has 1 usable: 2 in use", ("n1",)),
+    ]
+
+
 def shared(name: str, memory: str, **policy: Any) -> dict[str, Any]:
     capacity = {"memory": {"value": memory, **({"requestPolicy": policy} if policy else {})}}
     return device(name, allowMultipleAllocations=True, capacity=capacity)

@@ -53,8 +53,8 @@ def printed(output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return HOSTILE
 
     monkeypatch.setattr(command, "diagnose", found)
-    args = argparse.Namespace(target="pod/a", namespace="default", output=output, root="/nowhere", replay="", at="")
-    assert command.run(args) == 0
+    given = {"target": "pod/a", "namespace": "default", "root": "/nowhere", "replay": "", "at": "", "kubeconfig": ""}
+    assert command.run(argparse.Namespace(output=output, **given)) == 0
     return capsys.readouterr().out
 
 

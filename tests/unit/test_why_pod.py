@@ -33,7 +33,7 @@ def diagnosed(name: str) -> Diagnosis:
         ("novolume", "waiting for its volumes", ['volume "c" : configmap "nowhere" not found']),
         ("noconfig", "waiting for its configuration", ['env A: configmap "nowhere" not found']),
         ("noclaim", "pending", ["claim default/nowhere: does not exist"]),
-        ("selector", "pending", ["1 node: does not match the pod's nodeSelector: no label zone"]),
+        ("selector", "pending", ["node vm: does not match the pod's nodeSelector: no label zone"]),
         ("plugin-gone", "pending", ["Insufficient example.com/gpu", "gone: example.com-gpu-30214.sock served until"]),
         ("gated", "scheduling gated", ["gate example.com/wait must be removed"]),
         ("failed", "failed", ["exit code 7", "its restart policy is Never"]),

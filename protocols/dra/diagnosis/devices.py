@@ -10,7 +10,7 @@ from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
 from protocols.kube.taints import taint_text, untolerated
-from protocols.process.texts import listed
+from protocols.process.texts import cut, listed
 
 MAX_EXPRESSION = 160
 MAX_KEYS = 12
@@ -107,5 +107,4 @@ def _known_keys(error: str, offer: Offer) -> str:
 
 
 def shortened(expression: str) -> str:
-    text = " ".join(expression.split())
-    return text if len(text) <= MAX_EXPRESSION else f"{text[: MAX_EXPRESSION - 3]}..."
+    return cut(" ".join(expression.split()), MAX_EXPRESSION)

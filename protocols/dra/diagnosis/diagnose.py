@@ -3,7 +3,9 @@
 Bounded: work is proportional to devices times requests; `steps` yields in between, for those who share an event loop.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from protocols.dra.allocator import Offer
 from protocols.dra.allocator.claims import ALL, Claim, Want
@@ -23,10 +25,22 @@ from protocols.dra.diagnosis.types import (
     Report,
     WantReport,
 )
+from protocols.process.texts import cut
 
 CHUNK = 50
 """Devices judged between two yields."""
+MOST_REASONS, MAX_REASON = 2, 80
+"""Reasons why devices of a node are not usable, the most frequent ones, and the characters of each."""
 NOT_SEARCHED = Rejection(UNSEARCHED, "it has enough devices for each request by itself, as those that were searched")
+
+
+class Counted(NamedTuple):
+    """Devices for one way to satisfy a request, by node."""
+
+    want: Want
+    usable: dict[str, int]
+    rejected: dict[str, Counter[str]]
+    """By reason, for the devices that the node alone reaches."""
 
 
 class Diagnosis:
@@ -36,8 +50,7 @@ class Diagnosis:
         self._case = case
         self._reaching = Reaching(case.nodes)
         self._claims: list[ClaimReport] = []
-        self._counts: list[tuple[Want, dict[str, int]]] = []
-        """Usable devices of each node, for each way to satisfy a request."""
+        self._counts: list[Counted] = []
         self.report = Report((), ())
 
     def run(self) -> Report:
@@ -64,6 +77,7 @@ class Diagnosis:
     def _want(self, want: Want, into: list[WantReport]) -> Iterator[None]:
         judge, tally = DeviceJudge(self._case, want, self._reaching), Tally()
         usable: list[Offer] = []
+        rejected: dict[str, Counter[str]] = {}
         total = 0
         for pool in self._case.catalog.pools():
             for offer in pool.offers:
@@ -74,8 +88,9 @@ class Diagnosis:
                     usable.append(offer)
                 else:
                     tally.add(rejection, self._example(rejection, offer))
+                    rejected.setdefault(offer.reach.node, Counter())[rejection.text] += 1
         counts = self._reaching.counts(usable)
-        self._counts.append((want, counts))
+        self._counts.append(Counted(want, counts, rejected))
         count = 0 if want.mode == ALL else want.count
         most = max(counts.values(), default=0)
         into.append(WantReport(want.name, want.class_name, count, total, len(usable), most, tally.groups()))
@@ -88,14 +103,14 @@ class Diagnosis:
         """Reject nodes by their counts where they are too low, else by a search."""
         tally, fitting, left = Tally(), [], []
         for number, node in enumerate(self._case.nodes):
-            short = (_short(want, counts.get(node.name, 0)) for want, counts in self._counts)
+            short = (_short(each, node.name) for each in self._counts)
             if (rejection := next(filter(None, short), None)) is not None:
                 tally.add(rejection, node.name)
             else:
                 left.append(node)
             if number % CHUNK == CHUNK - 1:
                 yield
-        left.sort(key=lambda node: -sum(counts.get(node.name, 0) for _, counts in self._counts))
+        left.sort(key=lambda node: -sum(each.usable.get(node.name, 0) for each in self._counts))
         for number, node in enumerate(left):
             searched = (yield from node_rejection(self._case, node)) if number < self._case.searched else NOT_SEARCHED
             if searched is None:
@@ -105,9 +120,13 @@ class Diagnosis:
         self.report = Report(tuple(self._claims), tally.groups(), tuple(fitting))
 
 
-def _short(want: Want, has: int) -> Rejection | None:
+def _short(counted: Counted, node: str) -> Rejection | None:
     """Alternatives of a request are left to the search: another may do."""
+    want, has = counted.want, counted.usable.get(node, 0)
     need = 1 if want.mode == ALL else want.count
     if has >= need or "/" in want.name:
         return None
-    return Rejection(COUNT, f"request {want.name} needs {need}, the node has {has} usable")
+    rejected = sorted(counted.rejected.get(node, Counter()).items(), key=lambda each: (-each[1], each[0]))
+    why = ", ".join(f"{count} {cut(text, MAX_REASON)}" for text, count in rejected[:MOST_REASONS])
+    text = f"request {want.name} needs {need}, the node has {has} usable"
+    return Rejection(COUNT, f"{text}: {why}" if why else text)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from protocols.dra.diagnosis.types import COUNT, UNSEARCHED, Group, Report, WantReport
+from protocols.process.texts import cut
 
 MAX_TEXT = 480
 """Characters; with upstream's message an event stays below its limit of 1024."""
@@ -13,8 +14,7 @@ SHOWN = 3
 
 def one_line(report: Report) -> str:
     """Return such as `request gpu: of 6 devices 4 selector ... is false: ..., 2 in use`, or "" if nothing is known."""
-    text = "; ".join(_parts(report))
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+    return cut("; ".join(_parts(report)), MAX_TEXT)
 
 
 def _parts(report: Report) -> Iterator[str]:
@@ -24,7 +24,7 @@ def _parts(report: Report) -> Iterator[str]:
         yield _want(want)
     for each in report.nodes:
         if each.rule != UNSEARCHED and not (short and each.rule == COUNT):
-            yield f"{each.count} node(s): {_cut(each.text)}"
+            yield f"{each.count} node(s): {cut(each.text, MAX_REASON)}"
 
 
 def _want(want: WantReport) -> str:
@@ -40,8 +40,4 @@ def _want(want: WantReport) -> str:
 
 
 def _reason(group: Group) -> str:
-    return f"{group.count} {_cut(group.text)}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 3]}..."
+    return f"{group.count} {cut(group.text, MAX_REASON)}"

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from protocols.errors import NodeplaneError
 from protocols.messages import devices as messages
+from protocols.messages.devices import DeviceHealth
 from supervisor.why.gather.sources import DeviceManager, Sources
 from supervisor.why.model.types import DriverEvidence, PluginEvidence
 
@@ -13,16 +14,16 @@ MOST_NODES = 32
 
 
 async def managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManager]]:
-    """Yield the device managers of the plane's nodes on this machine, the first node's first."""
+    """Yield the device managers of the plane's nodes on this machine, that of the sources' own node first."""
     yield sources, await sources.device_manager()
-    for node in sources.further_nodes()[:MOST_NODES]:
+    for node in sources.other_nodes()[:MOST_NODES]:
         async with sources.node(node) as near:
             with suppress(NodeplaneError):
                 yield near, await near.device_manager()
 
 
 def plugin_evidence(manager: DeviceManager, resources: Iterable[str], now: float) -> tuple[PluginEvidence, ...]:
-    return tuple(_plugin(manager, name, now) for name in sorted(resources))
+    return () if manager.kubelet else tuple(_plugin(manager, name, now) for name in sorted(resources))
 
 
 async def best_plugins(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
@@ -57,6 +58,11 @@ def _plugin(manager: DeviceManager, name: str, now: float) -> PluginEvidence:
         socket_since=manager.socket_since,
         unhealthy=tuple(row for row in manager.rows if row.resource == name and row.health != messages.HEALTHY),
     )
+
+
+async def all_health(sources: Sources) -> dict[str, DeviceHealth]:
+    """Return the health of the devices of all nodes on this machine. Raises NotRunning, SupervisorError."""
+    return {name: each async for _, manager in managers(sources) for name, each in manager.health.items()}
 
 
 def driver_evidence(manager: DeviceManager, name: str, slices: int, now: float) -> DriverEvidence:

@@ -3,32 +3,38 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from protocols.bus import Bus, BusOptions, Following, Replica
 from protocols.dra.gates import Gates, gates_of
 from protocols.kube.meta import Object, name_of, namespace_of
 from protocols.kube.resources import PODS
-from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.client import ApiClient
+from protocols.messages import adopt
 from protocols.messages import devices as messages
-from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
+from protocols.messages.devices import Device, DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import PlaneStatus
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
+from supervisor.base.errors import Usage
 from supervisor.calls.client import read_calls
 from supervisor.client.connection import Asking, devices_known, running
 from supervisor.client.devices import rows_of
 from supervisor.client.drivers import drivers_view_of
+from supervisor.dra.sources import client_options
 from supervisor.trace.collect import PodTrace, pod_trace
 from supervisor.why.gather.sources import LOG_BYTES, LOG_LINES, DeviceManager, Sources
 
-READ_S = 10.0
+NOT_ALLOCATABLE = "kubelet does not list it as allocatable"
 
 
 class LiveSources(NamedTuple):
     client: ApiClient
     bus: Bus
-    """Bus of the first node, or of the root itself."""
+    """Bus of one of the plane's nodes."""
     layout: Layout
     """Layout of the plane."""
 
@@ -38,6 +44,11 @@ class LiveSources(NamedTuple):
 
     @property
     def node_name(self) -> str:
+        where = self.node_layout
+        return self._first if where == self.layout else where.root.name
+
+    @property
+    def _first(self) -> str:
         return load_settings(self.layout.settings).node_name
 
     @property
@@ -49,15 +60,17 @@ class LiveSources(NamedTuple):
     def now(self) -> float:
         return time.time()
 
-    def further_nodes(self) -> list[str]:
-        return sorted(path.name for path in (self.layout.root / "nodes").glob("*") if (path / "run").is_dir())
+    def other_nodes(self) -> list[str]:
+        further = sorted(path.name for path in (self.layout.root / "nodes").glob("*") if (path / "run").is_dir())
+        return [each for each in (self._first, *further) if each != self.node_name]
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[Sources]:
-        if name not in self.further_nodes():
+        if name not in self.other_nodes():
             yield self
             return
-        bus = Bus(BusOptions(name="", run_dir=self.layout.node(name).run))
+        where = self.layout if name == self._first else self.layout.node(name)
+        bus = Bus(BusOptions(name="", run_dir=where.run))
         await bus.start()
         try:
             yield self._replace(bus=bus)
@@ -65,6 +78,8 @@ class LiveSources(NamedTuple):
             await bus.close()
 
     async def device_manager(self) -> DeviceManager:
+        if load_settings(self.layout.settings).adopt is not None:
+            return await adopted_devices(self.bus)
         return await device_manager(self.bus, self.node_layout)
 
     async def status(self) -> PlaneStatus:
@@ -80,27 +95,55 @@ class LiveSources(NamedTuple):
 
 
 @asynccontextmanager
-async def connected(where: Layout) -> AsyncIterator[LiveSources]:
-    """Connect to the plane below a root. Raises NotRunning, NodeplaneError."""
+async def connected(where: Layout, kubeconfig: str = "") -> AsyncIterator[LiveSources]:
+    """Connect to the plane below a root, and to its API unless a kubeconfig names another.
+
+    Raises NotRunning, NodeplaneError.
+    """
     running(where)  # or raises NotRunning
     plane = layout(str(where.plane), str(where.kubelet) if where.plane == where.root else "")
-    client, bus = ApiClient(_options(plane)), Bus(BusOptions(name="", run_dir=where.run))
-    try:
-        await client.start()
-        await bus.start()
-        yield LiveSources(client, bus, plane)
-    finally:
+    with client_options(_access(plane, kubeconfig)) as options:
+        client, bus = ApiClient(options), Bus(BusOptions(name="", run_dir=where.run))
         try:
-            await bus.close()
+            await client.start()
+            await bus.start()
+            yield LiveSources(client, bus, plane)
         finally:
-            await client.close()
+            try:
+                await bus.close()
+            finally:
+                await client.close()
 
 
-def _options(plane: Layout) -> ClientOptions:
-    cert, key = plane.client_cert("admin")
-    return ClientOptions(
-        server=load_settings(plane.settings).api_url, ca=plane.ca_cert, cert=cert, key=key, timeout=READ_S
+def _access(plane: Layout, kubeconfig: str) -> Path:
+    """Return the kubeconfig to use; in the root of a joined node it is the node's. Raises Usage."""
+    if not kubeconfig and load_settings(plane.settings).adopt is not None:
+        raise Usage(f"{plane.root} adopts a kubelet and has no API; give --kubeconfig FILE, an access to its cluster's")
+    return Path(kubeconfig) if kubeconfig else plane.kubeconfig
+
+
+async def adopted_devices(bus: Bus) -> DeviceManager:
+    """Return the devices and pods that a kubelet lists. Raises NotRunning."""
+    allocatable, pods = Replica[Device](), Replica[PodAllocation]()
+    following: tuple[Following[Any], ...] = (
+        bus.follow(owner=adopt.OWNER, stream=messages.ALLOCATABLE, sink=allocatable, type=Device),
+        bus.follow(owner=adopt.OWNER, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
     )
+    try:
+        await devices_known(following)
+    finally:
+        for each in following:
+            bus.unfollow(each)
+    found = allocatable.items.values()
+    inventory = {name: ResourceInventory(name, True, tuple(each for each in found if each.resource == name))
+                 for name in {each.resource for each in found}}  # fmt: skip
+    rows = [
+        msgspec.structs.replace(row, health=messages.HEALTHY)
+        if f"{row.resource} {row.device}" in allocatable.items
+        else msgspec.structs.replace(row, health=messages.UNHEALTHY, message=NOT_ALLOCATABLE)
+        for row in rows_of(inventory, {}, pods.items)
+    ]
+    return DeviceManager(rows=tuple(rows), kubelet=True)
 
 
 async def device_manager(bus: Bus, where: Layout) -> DeviceManager:

@@ -9,12 +9,12 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
-from supervisor.base.errors import SupervisorError
+from supervisor.base.errors import SupervisorError, Usage
 from supervisor.dra.sources import RESOURCES, list_objects
-from supervisor.why.gather.device_managers import driver_evidence, managers, plugin_evidence
+from supervisor.why.gather.device_managers import all_health, driver_evidence, managers, plugin_evidence
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import MOST, DeviceManager, Reader, Sources, get, names, unknown
+from supervisor.why.gather.sources import MOST, DeviceManager, Reader, Sources, get, here, names, unknown
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 
@@ -25,20 +25,31 @@ DEVICES = "devices"
 async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverEvidence:
     """Return what is known of a resource's plugins, or of a DRA driver. Raises Usage if nobody knows the name."""
     known: set[str] = set()
-    away: PluginEvidence | None = None
+    away: list[PluginEvidence | DriverEvidence] = []
     published = await _published(sources, name)
     async for near, manager in managers(sources):
-        resources, drivers = manager.resources(), {row.driver.name for row in manager.drivers.drivers}
+        if manager.kubelet:
+            raise Usage("a kubelet does not report its plugins and drivers; `nodeplane capture --kubelet` records them")
+        resources, drivers = manager.resources(), {row.driver.name: row.driver for row in manager.drivers.drivers}
         if name in resources:
             (found,) = plugin_evidence(manager, [name], near.now())
             if found.connected:
                 return found
-            away = away or await _with_restart(near, found)
-        elif name in drivers or published:
-            return driver_evidence(manager, name, published, near.now())
+            away.append(await _with_restart(near, found))
+        elif name in drivers:
+            driver = driver_evidence(manager, name, len(published), near.now())
+            if drivers[name].connected:
+                return driver
+            away.insert(0, driver)
+        elif published:
+            away.append(driver_evidence(manager, name, len(published), near.now()))
         known |= {*resources, *drivers}
-    if away is not None:
-        return away
+    if away:
+        first = away[0]
+        if isinstance(first, PluginEvidence):
+            return first
+        elsewhere = sorted({*published} - {"", *here(sources)})
+        return msgspec.structs.replace(first, elsewhere=tuple(elsewhere))
     raise unknown("plugin or driver", name, sorted(known), "nodeplane devices --plugins")
 
 
@@ -58,15 +69,15 @@ async def _process(sources: Sources, instance: str) -> ActorStatus | None:
     return None
 
 
-async def _published(sources: Sources, driver: str) -> int:
-    """Return how many ResourceSlices a driver has published, of the first MOST."""
+async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
+    """Return the node of each ResourceSlice that a driver has published, of the first MOST; "" for several nodes."""
     if "/" in driver:
-        return 0  # a resource of a device plugin
+        return ()  # a resource of a device plugin
     with suppress(NodeplaneError):
         query, selector = {"limit": str(MOST)}, f"spec.driver={driver}"
         found = await sources.client.list(RESOURCESLICES, query=query, field_selector=selector)
-        return len(found.get("items") or ())
-    return 0
+        return tuple(str(mapping(each.get("spec")).get("nodeName") or "") for each in found.get("items") or ())
+    return ()
 
 
 async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
@@ -76,12 +87,12 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
     async for near, manager in managers(sources):
         row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
         if row is not None:
-            (plugin,) = plugin_evidence(manager, [row.resource], near.now())
-            plugin = plugin if plugin.connected else await _with_restart(near, plugin)
+            plugin = next(iter(plugin_evidence(manager, [row.resource], near.now())), None)
+            plugin = await _with_restart(near, plugin) if plugin and not plugin.connected else plugin
             health = manager.health.get(f"{row.resource} {row.device}")
             return DeviceEvidence(name=name, now=sources.now(), row=row, plugin=plugin, health=health)
         serves = name.partition("/")[0] in {each.driver.name for each in manager.drivers.drivers}
-        if name in manager.health or (serves and name not in owner.health):
+        if name in manager.health or (serves and name not in owner.health) or manager.kubelet:
             owner = manager
         known += [f"{row.resource}/{row.device}" for row in manager.rows]
     return await _dra_device(sources, name, owner, known)
@@ -102,7 +113,7 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
         health=manager.health.get(name),
         explanation=explanation,
         taints=tuple(taint_texts(explanation)) if explanation else (),
-        driver=driver_evidence(manager, driver, slices, sources.now()),
+        driver=None if manager.kubelet else driver_evidence(manager, driver, slices, sources.now()),
         holders=holders,
     )
 
@@ -126,7 +137,6 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
     pods = (await client.list(PODS, namespace, query={"limit": str(MOST)})).get("items") or ()
     users = tuple(pod for pod in pods if name in used_claims(pod) and not pod_done(pod))
     waiting = users and not mapping(claim.get("status")).get("allocation")
-    manager = await reader.read("devices", sources.device_manager(), DeviceManager())
     return ClaimEvidence(
         key=f"{namespace}/{name}",
         now=sources.now(),
@@ -134,7 +144,7 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
         events=await reader.read("events", events_of(sources, namespace, f"involvedObject.uid={uid_of(claim)}"), ()),
         users=users,
         scheduling=await reader.read("scheduling", scheduling(sources, users[0]), None) if waiting else None,
-        health=manager.health,
+        health=await reader.read("devices", all_health(sources), {}),
     )
 
 
@@ -147,7 +157,7 @@ async def gather_node(sources: Sources, name: str) -> NodeEvidence:
     about = f"involvedObject.kind=Node,involvedObject.name={name}"
     events = await reader.read("events", events_of(sources, "", about), ())
     found = NodeEvidence(name=name, now=sources.now(), node=node, events=events)
-    if name not in (sources.node_name, *sources.further_nodes()):
+    if name not in here(sources):
         return found  # on another machine
     async with sources.node(name) as near:
         try:

@@ -3,22 +3,23 @@
 import msgspec
 
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, event_time, uid_of
+from protocols.kube.meta import Object, event_time, name_of, uid_of
 from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.why.gather.device_managers import best_plugins, plugin_evidence
 from supervisor.why.gather.dra import scheduling, taints_of
-from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, names, unknown
-from supervisor.why.model.fields import number
-from supervisor.why.model.types import Event, PodEvidence
+from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, here, names, unknown
+from supervisor.why.model.fields import mapping, number
+from supervisor.why.model.types import Event, PluginEvidence, PodEvidence
 from supervisor.why.pods.ending import evicting_device
 from supervisor.why.pods.view import containers, node_of, requested
 
 MAX_EVENTS = 50
 LOGS = 3
 """Containers whose logs are read."""
+ELSEWHERE = "runs elsewhere: its devices, calls and steps are known there, with the --root of that node"
 
 
 async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence:
@@ -42,24 +43,46 @@ def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
 
 
 async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
-    node, manager = node_of(pod), DeviceManager()
+    node = node_of(pod)
+    found = msgspec.structs.replace(found, logs=await reader.read("logs", _logs(sources, pod), {}))
     if node:
-        async with sources.node(node) as near:
-            manager = await reader.read("devices", near.device_manager(), manager)
-        plugins = plugin_evidence(manager, requested(pod), sources.now())
-    else:
-        plugins = await reader.read("devices", best_plugins(sources, requested(pod)), ())
-    answer = None if node else await reader.read("scheduling", scheduling(sources, pod), None)
-    found = msgspec.structs.replace(
+        found = await _with_node(reader, sources, found, pod)
+        of_node = await reader.read("node", get(sources.client, NODES, node), None)
+        return _sealed(msgspec.structs.replace(found, node=of_node), reader)
+    plugins = await reader.read("devices", _plugins_anywhere(sources, requested(pod)), ())
+    answer = await reader.read("scheduling", scheduling(sources, pod), None)
+    return _sealed(msgspec.structs.replace(found, plugins=plugins, scheduling=answer), reader)
+
+
+async def _with_node(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
+    """Add what the device manager of the pod's node knows."""
+    node, blind = node_of(pod), ""
+    async with sources.node(node) as near:
+        manager = await reader.read("devices", near.device_manager(), DeviceManager())
+    devices = tuple(row for row in manager.rows if row.pod == found.key)
+    if manager.kubelet and (devices or node in here(sources)):
+        blind = f"node {node} runs a kubelet, which reports neither calls nor steps"
+    elif node not in here(sources):
+        blind, manager, devices = f"node {node} {ELSEWHERE}", DeviceManager(kubelet=True), ()
+    reader.unread += [blind] if blind else []
+    return msgspec.structs.replace(
         found,
+        blind=blind,
         calls=tuple(call for call in manager.calls if call.subject.partition(" ")[0] == found.key),
-        plugins=plugins,
-        devices=tuple(row for row in manager.rows if row.pod == found.key),
-        scheduling=answer,
-        logs=await reader.read("logs", _logs(sources, pod), {}),
-        node=await reader.read("node", get(sources.client, NODES, node), None) if node else None,
+        plugins=plugin_evidence(manager, requested(pod), sources.now()),
+        devices=devices,
     )
-    return _sealed(found, reader)
+
+
+async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
+    """Return the evidence about resources, without those of which only a node elsewhere knows a plugin."""
+    found = await best_plugins(sources, resources)
+    if all(each.known for each in found):
+        return found
+    nodes = (await sources.client.list(NODES, query={"limit": str(MOST)})).get("items") or ()
+    others = [mapping(each.get("status")) for each in nodes if name_of(each) not in here(sources)]
+    offered = {name for status in others for name in mapping(status.get("allocatable"))}
+    return tuple(each for each in found if each.known or each.resource not in offered)
 
 
 async def _events(sources: Sources, namespace: str, name: str, pod: Object | None) -> tuple[Event, ...]:

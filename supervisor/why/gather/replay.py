@@ -45,19 +45,21 @@ class ReplaySources:
 
     @property
     def node_name(self) -> str:
-        return self._recording.header.node
+        return self._node or self._recording.header.node
 
     def now(self) -> float:
         return self._at_ms / 1_000
 
-    def further_nodes(self) -> list[str]:
+    def other_nodes(self) -> list[str]:
         suffix = f"/{names.SUPERVISORS}"
-        return sorted(source.removesuffix(suffix) for source in self._state if source.endswith(suffix))
+        further = sorted(source.removesuffix(suffix) for source in self._state if source.endswith(suffix))
+        return [each for each in (self._recording.header.node, *further) if each != self.node_name]
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[Sources]:
-        known = name in self.further_nodes()
-        yield ReplaySources(self._recording, self._at_ms, name, self._state) if known else self
+        known = name in self.other_nodes()
+        prefix = "" if name == self._recording.header.node else name
+        yield ReplaySources(self._recording, self._at_ms, prefix, self._state) if known else self
 
     async def device_manager(self) -> DeviceManager:
         inventory = self._stream(messages.DEVICES, ResourceInventory)

@@ -42,6 +42,8 @@ class DeviceManager(msgspec.Struct, frozen=True):
     drivers: DriversView = DriversView((), ())
     socket_since: float = 0.0
     """When kubelet.sock was created; 0 = it is not there."""
+    kubelet: bool = False
+    """A kubelet's, which reports what pods hold, and neither plugins, drivers nor calls."""
 
     def resources(self) -> list[str]:
         """Return the resources that plugins have, had, or tried to register."""
@@ -76,19 +78,19 @@ class Sources(Protocol):
 
     @property
     def node_name(self) -> str:
-        """Name of the plane's first node."""
+        """Name of the node whose device manager and processes these are."""
         ...
 
     def now(self) -> float:
         """Return the Unix time that the evidence is of."""
         ...
 
-    def further_nodes(self) -> list[str]:
-        """Return the names of the plane's further nodes on this machine."""
+    def other_nodes(self) -> list[str]:
+        """Return the names of the plane's other nodes on this machine."""
         ...
 
     def node(self, name: str) -> AbstractAsyncContextManager["Sources"]:
-        """Return sources of a further node; these if there is none of this name."""
+        """Return sources of another node; these if there is none of this name."""
         ...
 
     async def device_manager(self) -> DeviceManager:
@@ -122,6 +124,11 @@ class Reader:
             return default
 
 
+def here(sources: Sources) -> tuple[str, ...]:
+    """Return the names of the nodes whose processes can be asked."""
+    return (sources.node_name, *sources.other_nodes())
+
+
 async def get(client: Reading, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """Return an object; None if there is none. Raises ApiError, ApiAway."""
     if not set(name + namespace) <= NAME:
@@ -135,8 +142,13 @@ async def get(client: Reading, resource: Resource, name: str, namespace: str = "
 
 
 async def names(client: Reading, resource: Resource, namespace: str = "") -> list[str]:
-    """Return the first names of a kind. Raises ApiError, ApiAway."""
-    found = await client.list(resource, namespace, query={"limit": str(MOST)})
+    """Return the first names of a kind, none to a user who may not list it. Raises ApiError, ApiAway."""
+    try:
+        found = await client.list(resource, namespace, query={"limit": str(MOST)})
+    except ApiError as error:
+        if error.code == 403:
+            return []
+        raise
     return [name_of(each) for each in found.get("items") or ()]
 
 

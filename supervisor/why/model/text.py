@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 
+from protocols.process import texts
 from supervisor.why.model.types import Diagnosis, Event
 
 MAX_LINES = 30
@@ -25,7 +26,7 @@ def headline(found: Diagnosis) -> str:
 
 
 def cut(text: str) -> str:
-    return text if len(text) <= MAX_LINE else f"{text[: MAX_LINE - 3]}..."
+    return texts.cut(text, MAX_LINE)
 
 
 def at(seconds: float) -> str:

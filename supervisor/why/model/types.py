@@ -81,6 +81,8 @@ class DriverEvidence(msgspec.Struct, frozen=True, kw_only=True):
     socket_since: float = 0.0
     slices: int = 0
     """ResourceSlices that it has published."""
+    elsewhere: tuple[str, ...] = ()
+    """Nodes of these slices that run elsewhere: whether it is registered there is not known."""
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,3 +151,5 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Taints of the device for which the pod was evicted, each with its source."""
     unread: tuple[str, ...] = ()
     """Sources that could not be read, with the reason."""
+    blind: str = ""
+    """Why nothing is known of the node's steps and calls; empty if they are."""

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator
 
 from protocols.dra.binding import FAILED, unmet, verdict
-from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import Report
 from protocols.dra.pods import FINALIZER, allocation_of, device_of, results_of
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition, key_of, meta
 from protocols.kube.times import time_or
 from protocols.messages.devices import DeviceHealth
 from supervisor.base.errors import SupervisorError
+from supervisor.dra.why_text import reason_of
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined
 from supervisor.why.model.types import ClaimEvidence, Finding
@@ -51,7 +50,8 @@ def unallocated(found: ClaimEvidence) -> Finding | None:
         return None
     pod = found.users[0]
     message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
-    reason = _own_report(found) or message or "the scheduler has not tried the pod yet"
+    why = reason_of(found.scheduling, found.key) if found.scheduling and not found.scheduling.fitting else ""
+    reason = why or message or "the scheduler has not tried the pod yet"
     return Finding(
         "unallocated", f"pod {key_of(pod)} waits for it: {reason}", (f"scheduler: {message}",) if message else (),
         (f"see `nodeplane devices --why {key_of(pod)}`",),
@@ -102,12 +102,6 @@ def _health(found: ClaimEvidence) -> Iterator[tuple[str, DeviceHealth]]:
     for each in results_of(found.claim):
         if (health := found.health.get(str(device_of(each)))) is not None:
             yield str(device_of(each)), health
-
-
-def _own_report(found: ClaimEvidence) -> str:
-    answer = found.scheduling
-    mine = [each for each in answer.report.claims if each.claim == found.key] if answer else []
-    return mine[0].fault or one_line(Report(tuple(mine), ())) if mine else ""
 
 
 def _evidence(found: ClaimEvidence) -> Iterator[str]:

@@ -20,6 +20,9 @@ def diagnose_driver(found: DriverEvidence) -> Finding:
         since = f" since {at(found.socket_since)}, when the device manager started" if found.socket_since else ""
         reason = f"no driver of this name has registered{since}{published if found.slices else ''}"
         advice = "start it: it registers by a socket in plugins_registry/"
+        if found.elsewhere:
+            reason += f" for {joined(found.elsewhere)}, which {'run' if found.elsewhere[1:] else 'runs'} elsewhere"
+            advice = "ask there, with the --root of that node"
         return Finding("not registered", reason, tuple(_last_calls(found)), (advice,))
     state, driver = driver_state(found.row.driver), found.row.driver
     if state == CONNECTED:

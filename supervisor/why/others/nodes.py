@@ -14,6 +14,8 @@ from supervisor.why.model.types import Finding, NodeEvidence
 
 READY = "Ready"
 ALIVE = ("live", "ready")
+ADOPT = "adopt"
+"""The process that follows a kubelet; its note says how that goes."""
 EXPECTED = {READY: "True"}
 """Every other condition of a node should be False."""
 
@@ -68,7 +70,8 @@ def ready(found: NodeEvidence) -> Finding:
     entry = condition(found.node, READY) or {}
     reason = f"condition Ready is {_condition(entry, found.now)}"
     dead = [_process(each) for each in _dead(found)]
-    return Finding("ready, with a process down" if dead else "ready", "; ".join([reason, *dead[:1]]), tuple(dead[1:]))
+    evidence = (*dead[1:], *_adopting(found))
+    return Finding("ready, with a process down" if dead else "ready", "; ".join([reason, *dead[:1]]), evidence)
 
 
 Rule = Callable[[NodeEvidence], Finding | None]
@@ -98,6 +101,13 @@ def _process(actor: ActorStatus) -> str:
 
 def _processes(found: NodeEvidence) -> Iterator[str]:
     yield from (_process(each) for each in _dead(found))
+    yield from _adopting(found)
+
+
+def _adopting(found: NodeEvidence) -> Iterator[str]:
+    for each in found.actors:
+        if each.instance == ADOPT and each.beat and each.beat.note:
+            yield f"`nodeplane adopt`: {each.beat.note}"
 
 
 def _evidence(found: NodeEvidence) -> Iterator[str]:

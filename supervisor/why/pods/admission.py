@@ -65,6 +65,8 @@ def not_admitted(found: PodEvidence) -> Finding | None:
     if not _unadmitted(found):
         return None
     node = node_of(found.pod or {})
+    if found.blind:
+        return Finding("waiting for its node", f"node {node} has reported nothing of it yet", found.unread)
     seen = _seen(found)
     if seen is None:
         reason = f"node {node} has not seen it yet"
@@ -78,6 +80,8 @@ def _unadmitted(found: PodEvidence) -> bool:
     """Return True if the pod is bound, nothing of it runs, and its node has not admitted it, perhaps not again."""
     pod = found.pod or {}
     mine, status = containers(pod), status_of(pod)
+    if found.blind and status.get("startTime"):  # written by a node with its first status, after admission
+        return False
     if not node_of(pod) or status.get("phase") in ENDED or any(each.running for each in mine):
         return False
     if any(row.name in FURTHER for row in found.steps):

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import Group
 from protocols.kube.meta import condition
 from supervisor.dra.why import Answer
-from supervisor.dra.why_text import answer_parts
+from supervisor.dra.why_text import answer_parts, reason_of
 from supervisor.why.model.fields import rows
-from supervisor.why.model.text import joined, plural
+from supervisor.why.model.text import joined
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.others.plugins import plugin_sentence
 from supervisor.why.pods.view import node_of, spec_of, status_of
@@ -47,9 +45,9 @@ def no_node(found: PodEvidence) -> Finding | None:
     if nominated := str(status_of(found.pod or {}).get("nominatedNodeName") or ""):
         reason = f"it was promised room on node {nominated} and waits for the preempted pods to leave it"
         return Finding(PENDING, reason, tuple(_evidence(found, answer)))
-    reason = _of_claims(answer) or _of_nodes(answer.nodes)
-    if not reason and answer.fitting:
+    if answer.fitting:
         return _about_to(found, answer)
+    reason = reason_of(answer)
     if not reason:
         return None
     gone = [each for each in found.plugins if not each.connected and each.resource in reason]
@@ -79,16 +77,6 @@ def unscheduled(found: PodEvidence) -> Finding | None:
     scheduler = str(spec_of(pod).get("schedulerName") or "default-scheduler")
     reason = message or f"scheduler {scheduler!r} has not tried it yet"
     return Finding(PENDING, reason, found.unread, ("see `nodeplane status` for the scheduler",) if not message else ())
-
-
-def _of_claims(answer: Answer) -> str:
-    faults = [f"claim {each.claim}: {each.fault}" for each in answer.report.claims if each.fault]
-    return faults[0] if faults else one_line(answer.report)
-
-
-def _of_nodes(groups: tuple[Group, ...]) -> str:
-    parts = [f"{plural(each.count, 'node')}: {each.text}" for each in groups[:3]]
-    return f"no node can run it: {'; '.join(parts)}" if parts else ""
 
 
 def _evidence(found: PodEvidence, answer: Answer) -> Iterator[str]:

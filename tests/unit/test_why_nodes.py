@@ -1,0 +1,183 @@
+"""`nodeplane why` of pods, drivers and claims on several nodes, some of which run elsewhere, and beside a kubelet."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.bus import Bus, BusOptions
+from protocols.dra.gates import Gates
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
+from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.messages.devices import DeviceHealth, DraDriver
+from protocols.process.layout import layout
+from protocols.process.settings import save_settings
+from supervisor.base.errors import Usage
+from supervisor.client.devices import DeviceRow
+from supervisor.client.drivers import DriverRow, DriversView
+from supervisor.why.gather.live import LiveSources
+from supervisor.why.gather.others import gather_claim, gather_plugin
+from supervisor.why.gather.pod import gather_pod
+from supervisor.why.gather.sources import DeviceManager, Sources
+from supervisor.why.model.types import DriverEvidence
+from supervisor.why.others.claims import diagnose_claim
+from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.pods.diagnose import diagnose_pod
+from tests.support.settings import plane_settings
+
+GPU, DRIVER = "example.com/gpu", "gpu.example.com"
+READY = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {GPU: "2"}}
+
+
+class Objects:
+    """An API with these objects; a user may not list those of `forbidden`."""
+
+    def __init__(self, objects: Mapping[Resource, list[Object]], forbidden: Resource | None = None) -> None:
+        self._objects, self._forbidden = objects, forbidden
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        for each in self._objects.get(resource, ()):
+            if each["metadata"]["name"] == name:
+                return each
+        raise ApiError(404, {"message": "not found"})
+
+    async def list(self, resource: Resource, namespace: str = "", **_: Any) -> Object:
+        if resource is self._forbidden:
+            raise ApiError(403, {"message": "forbidden"})
+        return {"items": self._objects.get(resource, [])}
+
+
+class Nodes:
+    """Sources of the first of some nodes, each with its device manager."""
+
+    node_name, gates = "n1", Gates()
+
+    def __init__(self, client: Objects, *managers: DeviceManager) -> None:
+        self.client, self._managers = client, dict(zip(("n1", "n2"), managers, strict=False))
+        self._node = "n1"
+
+    def now(self) -> float:
+        return 1_800_000_000.0
+
+    def other_nodes(self) -> list[str]:
+        return [name for name in self._managers if name != self.node_name]
+
+    @asynccontextmanager
+    async def node(self, name: str) -> AsyncIterator[Sources]:
+        near = Nodes(self.client, *self._managers.values())
+        near._node = name if name in self._managers else self._node
+        found: Any = near
+        yield found
+
+    async def device_manager(self) -> DeviceManager:
+        return self._managers[self._node]
+
+    async def trace(self, namespace: str, name: str) -> Any:
+        raise Usage("no process has spans of it")
+
+    async def log(self, *_: Any) -> str:
+        raise ApiError(404, {"message": "no log"})
+
+
+def sources(*managers: DeviceManager, forbidden: Resource | None = None, **objects: list[Object]) -> Any:
+    kinds = {"pods": PODS, "nodes": NODES, "claims": RESOURCECLAIMS, "slices": RESOURCESLICES}
+    return Nodes(Objects({kinds[name]: found for name, found in objects.items()}, forbidden), *managers)
+
+
+def pod(node: str = "", **status: Any) -> Object:
+    container = {"name": "main", "image": "box", "resources": {"limits": {GPU: "1"}}}
+    spec = {"containers": [container], **({"nodeName": node} if node else {})}
+    metadata = {"name": "p", "namespace": "default", "uid": "u"}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending", **status}}
+
+
+def node(name: str, **status: Any) -> Object:
+    return {"kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {**READY, **status}}
+
+
+async def test_pod_of_a_node_elsewhere_does_not_wait_for_a_plugin_of_this_one() -> None:
+    found = await gather_pod(sources(DeviceManager(), pods=[pod("n3")], nodes=[node("n3")]), "default", "p")
+    shown = diagnose_pod(found)
+    assert (shown.state, shown.reason) == ("waiting for its node", "node n3 has reported nothing of it yet")
+    assert shown.evidence == (
+        "node n3 runs elsewhere: its devices, calls and steps are known there, with the --root of that node",
+    )
+
+
+async def test_plugin_that_only_a_node_elsewhere_has_is_not_called_unregistered() -> None:
+    elsewhere = sources(DeviceManager(), pods=[pod()], nodes=[node("n1", allocatable={}), node("n3")])
+    assert (await gather_pod(elsewhere, "default", "p")).plugins == ()
+    nowhere = sources(DeviceManager(), pods=[pod()], nodes=[node("n1")])
+    (plugin,) = (await gather_pod(nowhere, "default", "p")).plugins
+    assert (plugin.resource, plugin.known) == (GPU, False)
+
+
+async def test_pod_beside_a_kubelet_waits_for_what_its_status_says() -> None:
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off"}}
+    status = {"startTime": "2026-11-28T12:00:00Z", "containerStatuses": [{"name": "main", "state": waiting}]}
+    row = DeviceRow(GPU, "gpu-0", (), "Healthy", "", "default/p", ("main",))
+    kubelet = DeviceManager(kubelet=True, rows=(row,))
+    found = await gather_pod(sources(kubelet, pods=[pod("n7", **status)], nodes=[node("n7")]), "default", "p")
+    shown = diagnose_pod(found)
+    assert (shown.state, shown.reason) == (
+        "waiting for its image",
+        "image 'box' of container main: ImagePullBackOff: back-off",
+    )
+    assert found.devices == (row,)
+    assert found.unread == ("node n7 runs a kubelet, which reports neither calls nor steps",)
+    with pytest.raises(Usage, match="nodeplane capture --kubelet"):
+        await gather_plugin(sources(kubelet), GPU)
+
+
+def manager_with(connected: bool) -> DeviceManager:
+    return DeviceManager(drivers=DriversView((DriverRow(DraDriver(DRIVER, connected, endpoints=("/s",)), 0),), ()))
+
+
+def slices(*nodes: str) -> list[Object]:
+    return [{"metadata": {"name": each}, "spec": {"driver": DRIVER, "nodeName": each}} for each in nodes]
+
+
+async def driver(*managers: DeviceManager, nodes: tuple[str, ...]) -> DriverEvidence:
+    found = await gather_plugin(sources(*managers, slices=slices(*nodes)), DRIVER)
+    assert isinstance(found, DriverEvidence)
+    return found
+
+
+async def test_driver_is_found_on_the_node_that_it_serves() -> None:
+    assert diagnose_driver(await driver(DeviceManager(), manager_with(True), nodes=("n2",))).state == "serves"
+    both = await driver(manager_with(False), manager_with(True), nodes=("n1", "n2"))
+    assert diagnose_driver(both).state == "serves"
+    elsewhere = diagnose_driver(await driver(DeviceManager(), nodes=("n3",)))
+    assert elsewhere.reason == (
+        "no driver of this name has registered; it has published 1 ResourceSlice for n3, which runs elsewhere"
+    )
+
+
+async def test_claim_shows_the_health_of_a_device_of_another_node() -> None:
+    name = f"{DRIVER}/n2/gpu-0"
+    sick = DeviceManager(health={name: DeviceHealth("", name, "Unhealthy", "fan")})
+    result = {"driver": DRIVER, "pool": "n2", "device": "gpu-0"}
+    claim = {"metadata": {"name": "c", "uid": "u"}, "status": {"allocation": {"devices": {"results": [result]}}}}
+    found = await gather_claim(sources(DeviceManager(), sick, claims=[claim]), "default", "c")
+    assert f"device {name} is Unhealthy: fan" in diagnose_claim(found).reason
+
+
+async def test_name_that_a_user_may_not_list_has_no_hint() -> None:
+    with pytest.raises(Usage, match="no pod is called 'default/p'; `kubectl"):
+        await gather_pod(sources(DeviceManager(), forbidden=PODS), "default", "p")
+
+
+def test_sources_of_a_further_node_know_the_first_one(tmp_path: Path) -> None:
+    plane = layout(str(tmp_path))
+    for where in (plane, plane.node("n1-2")):
+        where.run.mkdir(parents=True)
+    save_settings(plane.settings, plane_settings(tmp_path))
+    client: Any = None
+    first, second = (
+        LiveSources(client, Bus(BusOptions(name="", run_dir=run)), plane) for run in (plane.run, plane.node("n1-2").run)
+    )
+    assert (first.node_name, first.other_nodes()) == ("n1", ["n1-2"])
+    assert (second.node_name, second.other_nodes()) == ("n1-2", ["n1"])
