@@ -75,6 +75,8 @@ def members(group: int) -> int:
 def test_two_nodes_of_the_settings_are_reached_by_a_fixture(unpacked: Path) -> None:
     done = run_pytest(unpacked, "-c", "tests-of-two-nodes/pyproject.toml", "tests-of-two-nodes")
     assert done.returncode == 0, done.stdout + done.stderr
+    killed = re.findall(r"SIGKILL of devices on \S+-2 at \w+ example.com/gpu\] PASSED", done.stdout)
+    assert len(killed) == 1, done.stdout
 
 
 def test_wheel_is_typed_and_runs_its_tests_and_reports_why_one_fails(unpacked: Path) -> None:

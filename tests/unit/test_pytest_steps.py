@@ -11,14 +11,15 @@ import pytest
 from protocols.messages.trace import Step
 from pytest_nodeplane.outage import Outage
 from pytest_nodeplane.processes import Process
-from pytest_nodeplane.steps import DEFAULT, Found, Kill, Progress, choose, kills_of, read
+from pytest_nodeplane.steps import DEFAULT, Found, Kill, Program, Progress, choose, kills_of, read
 
 FOUND = [
     Found("devices", Step("Register", "example.com/gpu", 1)),
     Found("scheduler", Step("schedule", "", 2)),
     Found("devices", Step("Allocate", "example.com/gpu", 1)),
 ]
-KILLS = kills_of(FOUND, [(0, "my-plugin")], DEFAULT)
+PROGRAMS, ACTORS = [Program(0, "my-plugin")], {"": ("devices", "scheduler")}
+KILLS = kills_of(FOUND, PROGRAMS, DEFAULT, ACTORS)
 
 
 def test_each_step_kills_the_program_and_its_own_actor_by_default() -> None:
@@ -33,13 +34,29 @@ def test_each_step_kills_the_program_and_its_own_actor_by_default() -> None:
 
 
 def test_named_actor_is_killed_once_at_each_step() -> None:
-    kills = kills_of(FOUND, [(0, "my-plugin")], ["actor", "devices"])
+    kills = kills_of(FOUND, PROGRAMS, ["actor", "devices"], ACTORS)
     assert [(kill.number, kill.victim) for kill in kills] == [
         (1, "devices"),
         (2, "scheduler"),
         (2, "devices"),
         (3, "devices"),
     ]
+
+
+def test_kills_of_several_nodes_name_the_node_of_the_victim_and_of_the_step() -> None:
+    found = [msgspec.structs.replace(FOUND[1], node="n"), msgspec.structs.replace(FOUND[2], node="n-2")]
+    programs = [Program(0, "my-plugin", "n"), Program(0, "my-plugin", "n-2")]
+    actors = {"n": ("devices", "scheduler"), "n-2": ("devices",)}
+    kills = kills_of(found, programs, ["program", "devices", "scheduler"], actors)
+    assert [kill.text.removeprefix("step 2 of 2: SIGKILL of ") for kill in kills if kill.number == 2] == [
+        "my-plugin on n at Allocate example.com/gpu on n-2",
+        "my-plugin on n-2 at Allocate example.com/gpu",
+        "devices on n-2 at Allocate example.com/gpu",
+        "scheduler on n at Allocate example.com/gpu on n-2",
+    ]
+    assert kills[2].text == "step 1 of 2: SIGKILL of devices on n at schedule (2)"
+    kept = Progress("o", tuple(kills), tuple(kills))
+    assert read(msgspec.to_builtins(kept), "o") == kept
 
 
 def test_limit_takes_calls_first_and_the_seed_chooses_the_same_again() -> None:

@@ -1,5 +1,7 @@
 """Two nodes in a test: each has its plugins, its faults and its kubelet to restart."""
 
+import pytest
+
 from pytest_nodeplane import Node
 
 GPU = "example.com/gpu"
@@ -30,6 +32,13 @@ def test_each_node_has_its_own_plugin_and_devices(nodes: list[Node]) -> None:
     second.wait_devices(GPU, 1)
     first.wait_devices(GPU, 2)
     second.heal()
+
+
+@pytest.mark.kill_at_every_step(victims=["devices"], limit=1)
+def test_plugin_of_the_second_node_survives_the_kill_of_its_devices(nodes: list[Node]) -> None:
+    _, second = nodes
+    second.plugin(GPU)
+    second.wait_devices(GPU, 1)
 
 
 def test_kubelet_of_the_second_node_restarts_alone(nodes: list[Node]) -> None:

@@ -105,7 +105,7 @@ class Kept:
         return [], ""
 
     def begin(self, counting: Counting, options: Options) -> None:
-        found = kills_of(counting.found, counting.programs, options.victims)
+        found = kills_of(counting.found, counting.programs, options.victims, counting.actors)
         self.progress = Progress(self._known, tuple(found), tuple(choose(found, options.limit, self._seed)))
         self._write()
 

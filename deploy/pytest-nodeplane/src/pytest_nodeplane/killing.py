@@ -8,16 +8,17 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from protocols.bus import BusError
+from protocols.messages.supervisor import ActorStatus
 from protocols.messages.trace import STEPS, Step, StepList, StepOrder
 from protocols.trace import instances
 from pytest_nodeplane.node import Node
 from pytest_nodeplane.plane import Plane
-from pytest_nodeplane.steps import Found, Kill
+from pytest_nodeplane.steps import Found, Kill, Program
 from pytest_nodeplane.waiting import until
 from supervisor.base.errors import Usage
 from supervisor.client.connection import Asking, ask
@@ -33,26 +34,37 @@ class Counting:
 
     def __init__(self) -> None:
         self.found: list[Found] = []
-        self.programs: list[tuple[int, str]] = []
-        self._node: Node | None = None
+        self.programs: list[Program] = []
+        self.actors: dict[str, tuple[str, ...]] = {}
+        """By node, the first node's first."""
+        self._nodes: Sequence[Node] = ()
+        self._planes: dict[str, Plane] = {}
 
-    def begin(self, node: Node) -> None:
-        self._node = node
-        _order(node.plane, StepOrder(count=True))
+    def begin(self, nodes: Sequence[Node]) -> None:
+        """Count the steps of all nodes of the plane. `nodes` are those of the test; fixtures append to it."""
+        self._nodes, self._planes = nodes, planes_of(nodes[0].plane)
+        for plane in self._planes.values():
+            _order(plane, StepOrder(count=True))
 
     def failed(self, error: BaseException) -> None:
         """Count no longer; the fixture's end of the node needs nothing else."""
 
     def passed(self) -> None:
         """Read the steps when the test's own function has ended, before its fixtures end."""
-        if self._node is None:
-            return
         found = [
-            Found(name, step) for name, steps in _order(self._node.plane, StepOrder(count=False)) for step in steps
+            Found(name, step, node)
+            for node, plane in self._planes.items()
+            for name, steps in _order(plane, StepOrder(count=False))
+            for step in steps
         ]
         self.found = sorted(found, key=lambda each: each.step.began_ns)
-        processes = enumerate(self._node.processes)
-        self.programs = [(position, process.name) for position, process in processes if not process.has_ended]
+        self.actors = {node: tuple(plane.actors()) for node, plane in self._planes.items()}
+        self.programs = [
+            Program(position, process.name, node.name if len(self._planes) > 1 else "")
+            for node in self._nodes
+            for position, process in enumerate(node.processes)
+            if not process.has_ended
+        ]
 
 
 class Killing:
@@ -61,22 +73,31 @@ class Killing:
     def __init__(self, kill: Kill) -> None:
         self.kill = kill
         self.reached = False
-        self._node: Node | None = None
+        self._nodes: Sequence[Node] = ()
+        self._planes: dict[str, Plane] = {}
         self._error: Exception | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, node: Node) -> None:
+    def begin(self, nodes: Sequence[Node]) -> None:
         """Raises Usage if no actor has the victim's name, or the step's actor is not there."""
-        self._node = node
-        actors = node.plane.actors()
-        for name in (self.kill.at.actor, *([self.kill.victim] if self.kill.program < 0 else [])):
-            if name not in actors:
-                raise Usage(f"no actor is called {name!r}; there are {', '.join(sorted(actors))}")
-        _order(node.plane, StepOrder(count=True, stop_at=self.kill.at.step), [self.kill.at.actor])
-        pid = actors[self.kill.at.actor].pid
-        self._thread = threading.Thread(target=self._watch, args=(node, pid), name="kill at a step", daemon=True)
+        self._nodes, self._planes = nodes, planes_of(nodes[0].plane)
+        pid = self._actor(self.kill.at.node, self.kill.at.actor).pid
+        if self.kill.program < 0:
+            self._actor(self.kill.node, self.kill.victim)
+        self._order(StepOrder(count=True, stop_at=self.kill.at.step))
+        self._thread = threading.Thread(target=self._watch, args=(pid,), name="kill at a step", daemon=True)
         self._thread.start()
+
+    def _actor(self, node: str, name: str) -> ActorStatus:
+        actors = self._planes[node].actors() if node in self._planes else {}
+        if name not in actors:
+            there = f" on node {node}" if node else ""
+            raise Usage(f"no actor{there} is called {name!r}; there are {', '.join(sorted(actors)) or 'none'}")
+        return actors[name]
+
+    def _order(self, order: StepOrder) -> None:
+        _order(self._planes[self.kill.at.node], order, [self.kill.at.actor])
 
     def passed(self) -> None:
         """Skip a run without its step, which shows nothing. Raises what made the kill fail."""
@@ -98,35 +119,45 @@ class Killing:
 
     def _end(self) -> None:
         """Wait for the end of a kill that has begun; none begins after this. Raises what made the kill fail."""
-        if self._node is None or self._thread is None:
+        if self._thread is None:
             return
         if not self.reached:
-            _order(self._node.plane, StepOrder(count=False), [self.kill.at.actor])
+            self._order(StepOrder(count=False))
         self._ended.set()
         self._thread.join()
         self._thread = None
         if self._error:
             raise self._error
 
-    def _watch(self, node: Node, pid: int) -> None:
+    def _watch(self, pid: int) -> None:
         try:
             while not _is_stopped(pid):
                 if self._ended.wait(POLL_S) and not _is_stopped(pid):
                     return
             self.reached = True
-            self._kill(node, pid)
+            self._kill(pid)
         except Exception as error:
             self._error = error
 
-    def _kill(self, node: Node, stopped: int) -> None:
-        if self.kill.program < 0:
-            with node.plane.outage:
-                _kill_actor(node.plane, self.kill.victim, stopped)
-        elif self.kill.program < len(node.processes):
-            node.processes[self.kill.program].crash(lambda: os.kill(stopped, signal.SIGCONT))
+    def _kill(self, stopped: int) -> None:
+        kill = self.kill
+        started = [each for node in self._nodes if kill.node in ("", node.name) for each in node.processes]
+        if kill.program < 0:
+            with self._nodes[0].plane.outage:
+                _kill_actor(self._planes[kill.node], kill.victim, stopped)
+        elif kill.program < len(started):
+            started[kill.program].crash(lambda: os.kill(stopped, signal.SIGCONT))
         else:  # the test has not started it yet
             self.reached = False
             os.kill(stopped, signal.SIGCONT)
+
+
+def planes_of(plane: Plane) -> dict[str, Plane]:
+    """Return the nodes of a plane by their names, when they serve; the only one of a plane is called ""."""
+    for each in plane.further:
+        each.wait_started()
+    nodes = [plane, *plane.further]
+    return {each.environment["NODE_NAME"]: each for each in nodes} if len(nodes) > 1 else {"": plane}
 
 
 def _kill_actor(plane: Plane, victim: str, stopped: int) -> None:
@@ -150,7 +181,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _order(plane: Plane, order: StepOrder, names: Iterable[str] = ()) -> list[tuple[str, tuple[Step, ...]]]:
-    """Send an order to actors, by default to all of the first node; return the steps of those that answer."""
+    """Send an order to actors, by default to all of a node; return the steps of those that answer."""
 
     async def question(asking: Asking) -> list[tuple[str, tuple[Step, ...]]]:
         async def one(name: str) -> tuple[str, tuple[Step, ...]]:

@@ -228,6 +228,10 @@ class FurtherNode(Plane):
         return self._asking.submit(environment_of, self._where).result()
 
     @cached_property
+    def outage(self) -> Outage:
+        return self._first.outage
+
+    @cached_property
     def api(self) -> Api:
         return self._first.api
 

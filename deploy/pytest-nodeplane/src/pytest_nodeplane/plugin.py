@@ -123,7 +123,7 @@ def node(plane: "Plane", request: pytest.FixtureRequest) -> "Iterator[Node]":
     try:
         made.begin()
         if stepping := request.node.stash.get(STEPPING, None):
-            stepping.begin(made)
+            stepping.begin(request.node.stash[NODES])
         yield made
     finally:
         made.end()

@@ -4,8 +4,8 @@ A step is known by its actor, name, label and ordinal, so that it is found again
 """
 
 import random
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,8 @@ class Found(msgspec.Struct, frozen=True):
 
     actor: str
     step: Step
+    node: str = ""
+    """Name of the actor's node; empty where the plane has one."""
 
     @property
     def text(self) -> str:
@@ -35,6 +37,15 @@ class Found(msgspec.Struct, frozen=True):
         return self.step.name[:1].isupper()
 
 
+class Program(NamedTuple):
+    """A program that a test started."""
+
+    position: int
+    """Among those of its node, in the order of their starts."""
+    name: str
+    node: str = ""
+
+
 class Kill(msgspec.Struct, frozen=True):
     number: int
     """Of the step, from 1."""
@@ -44,10 +55,14 @@ class Kill(msgspec.Struct, frozen=True):
     """Name of an actor or a program."""
     program: int = -1
     """Position of the program among those that the test starts; -1 for an actor."""
+    node: str = ""
+    """Name of the victim's node; empty where the plane has one."""
 
     @property
     def text(self) -> str:
-        return f"step {self.number} of {self.of}: SIGKILL of {self.victim} at {self.at.text}"
+        victim = f"{self.victim} on {self.node}" if self.node else self.victim
+        where = f" on {self.at.node}" if self.at.node != self.node else ""
+        return f"step {self.number} of {self.of}: SIGKILL of {victim} at {self.at.text}{where}"
 
 
 class Progress(msgspec.Struct):
@@ -75,15 +90,20 @@ class Progress(msgspec.Struct):
         (self.passed if passed else self.failed).append(kill.text)
 
 
-def kills_of(found: Sequence[Found], programs: Sequence[tuple[int, str]], victims: Collection[str]) -> list[Kill]:
+def kills_of(
+    found: Sequence[Found], programs: Sequence[Program], victims: Collection[str], actors: Mapping[str, Collection[str]]
+) -> list[Kill]:
     """Return each kill of each step, in the order in which the steps began.
 
-    `programs`: position and name of those that ran when the first run had ended.
+    `programs`: those that ran when the first run had ended. `actors`: those of each node, the first node's first; an
+    actor that the node of a step does not have is the first node's.
     """
     kills: list[Kill] = []
+    first = next(iter(actors), "")
     for number, at in enumerate(found, 1):
-        named = [(at.actor if victim == ACTOR else victim, -1) for victim in victims if victim != PROGRAM]
-        chosen = [(name, position) for position, name in programs] if PROGRAM in victims else []
+        names = [at.actor if victim == ACTOR else victim for victim in victims if victim != PROGRAM]
+        named = [(name, -1, at.node if name in actors.get(at.node, ()) else first) for name in names]
+        chosen = [(each.name, each.position, each.node) for each in programs] if PROGRAM in victims else []
         kills += [Kill(number, len(found), at, *each) for each in dict.fromkeys([*chosen, *named])]
     return kills
 
