@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import socket
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -165,3 +166,18 @@ def test_slow_sync_and_older_file(machine: StubMachine) -> None:
     machine.disk.restore(str(path), copies)
     machine.disk.cut()
     assert path.read_bytes() == b"old"
+
+
+def test_socket_that_was_renamed_or_removed_is_no_file_after_a_power_cut(machine: StubMachine) -> None:
+    def work() -> None:
+        for name in ("renamed", "removed"):
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(str(machine.root / name))
+        os.rename(machine.root / "renamed", machine.root / "public")
+        os.unlink(machine.root / "removed")
+
+    for seed in range(SEEDS):
+        machine.format(seed)
+        machine.run(work)
+        machine.disk.cut()
+        assert os.listdir(machine.root) == []

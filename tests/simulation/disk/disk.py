@@ -140,14 +140,15 @@ class Disk:
         if number is None or number == self.number(target):
             return
         self._losing(target, removed=False)
-        self.volume.renamed(self._place(source), self._place(target), number)
+        if tree.lasts(source):
+            self.volume.renamed(self._place(source), self._place(target), number)
 
     def _losing(self, path: str, *, removed: bool) -> None:
         try:
             status = os.lstat(path)
         except OSError:
             return
-        if path.endswith(tree.TRANSIENT):
+        if not tree.lasts(path):
             return
         number = self._number(status.st_ino)
         folder = os.path.isdir(path) and not os.path.islink(path)

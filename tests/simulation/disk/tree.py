@@ -41,6 +41,12 @@ def listed(path: str) -> Iterator[tuple[str, int, type[Leaf | Folder]]]:
             yield entry.name, entry.inode(), Folder
 
 
+def lasts(path: str) -> bool:
+    """Return True for what outlives the machine."""
+    mode = os.lstat(path).st_mode
+    return stat.S_ISDIR(mode) or stat.S_ISLNK(mode) or (stat.S_ISREG(mode) and not path.endswith(TRANSIENT))
+
+
 def leaf(path: str) -> Leaf:
     """Read a file or a link."""
     status = os.lstat(path)
