@@ -12,9 +12,10 @@ from tests.simulation.scripts.script import SCRIPTS, hollow
 LYING = next(number for number, path in enumerate(SCRIPTS) if path.stem == "lying-runtime")
 
 
-def test_script_is_played_to_its_end_on_a_simulated_plane() -> None:
+def test_script_is_played_to_its_end_after_a_power_cut_in_the_first_commit() -> None:
     found = outcome("scripts", LYING, 40)
     assert found.broken == []
+    assert ("machine", "loses power") in [(event.process, event.text) for event in found.events]
     begun = [event.text for event in found.events if event.process == "script"]
     steps = parse(SCRIPTS[LYING].name, SCRIPTS[LYING].read_text()).steps
     assert [step.text for step in steps if step.text not in begun] == []

@@ -46,8 +46,6 @@ class ControlShape(msgspec.Struct, frozen=True, kw_only=True):
     """By how much the revision of an etcd is raised that is restored from a backup: 0 repeats revisions."""
     etcd_share: float = 0.0
     """Share of seeds with the model of an etcd in place of the embedded store."""
-    cuts_first_commit: bool = False
-    """True where the power may be cut within the first commit of a new store."""
     draws_budget: bool = True
     """False where the number of crashes is not drawn: the real budget is for it."""
 
@@ -119,15 +117,14 @@ class ControlPlane:
         made |= {f"follower-{n}": follower for n in range(shape.followers)}
         return {name: actor(name, factory, settings) for name, factory in made.items()}
 
-    def begin(self, supervisor: str, beside: tuple[ChildSpec, ...] = ()) -> Supervision:
-        """Start its store and supervisor, which starts others `beside` it."""
+    def begin(self, supervisor: str, beside: tuple[ChildSpec, ...] = (), sharing: tuple[str, ...] = ()) -> Supervision:
+        """Start its store and supervisor, which starts others `beside` it; `sharing` lose power with its machine."""
         self.settings.layout.run.mkdir(parents=True, exist_ok=True)
         if self.cluster:
             self.cluster.begin()
         else:
-            machine = Machine(self.world, self.settings.layout.root, (supervisor, *self.processes))
-            if self.shape.cuts_first_commit:
-                self._cut_first_commit(machine, int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
+            machine = Machine(self.world, self.settings.layout.root, (supervisor, *self.processes, *sharing))
+            self._cut_first_commit(machine, int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
         limits = drawn_limits(self.world) if self.shape.draws_budget else Limits()
         plan = Plan(specs=(*self._specs(), *beside), settings=self.settings, limits=limits)
         supervision = Supervision(self.world, plan)

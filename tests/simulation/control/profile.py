@@ -49,7 +49,6 @@ class ControlProfile:
             servers=self.servers,
             followers=self.followers,
             works=self._has_workloads,
-            cuts_first_commit=True,
             etcd_share=self.etcd_share,
             bumps=(BUMP,) if self._has_workloads else (0, BUMP),
         )

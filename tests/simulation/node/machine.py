@@ -79,6 +79,8 @@ class Node:
         names = [f"{self.prefix}agent-{n}" for n in range(shape.agents)]
         self.agents = [Agent(world, name, layout.pod_resources_socket, self.witness) for name in names]
         self._others = self._unsupervised()
+        self.beside = tuple(self._others)
+        """What no supervisor starts: plugins, driver and agents."""
         supervised = {
             self.prefix + name: actor(name, self._noted(made), self.settings) for name, made in ACTORS.items()
         }
@@ -123,12 +125,16 @@ class Node:
         self.world.spawn(supervision.name)
         return supervision
 
-    def begin_beside(self) -> None:
-        """Start what no supervisor starts: plugins, driver and agents."""
+    def make_directories(self) -> None:
+        """Make what is there before anybody starts. A disk that is made later has it for sure."""
         layout = self.settings.layout
         for directory in (layout.run, layout.device_plugins, layout.plugins_registry, layout.plugins, layout.pod_logs,
                           layout.pod_resources_socket.parent, layout.devices, layout.runtime, layout.cdi):  # fmt: skip
             directory.mkdir(parents=True, exist_ok=True)
+
+    def begin_beside(self) -> None:
+        """Start what no supervisor starts."""
+        self.make_directories()
         self.world.on_end.append(self._restart)
         for name in self._others:
             self.world.spawn(name)

@@ -26,11 +26,13 @@ from tests.simulation.world.failures import failures
 from tests.simulation.world.faults import MEANS
 from tests.simulation.world.limits import draw_bus
 from tests.simulation.world.patching import patch
+from tests.simulation.world.process import Process
 
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-NAME = "n1"
+NAME, SCRIPT = "n1", "script"
+RESTART_S = 0.5
 MOST_SERVERS = 4
 """What scripts scale the watcher group to."""
 
@@ -68,7 +70,7 @@ class ScriptsProfile:
         self._node = Node(world, NodeShape(name=NAME, root=root, api_url=settings.api_url, agents=0))
         self._script = Played(world, SCRIPTS[world.seed % len(SCRIPTS)], settings.layout)
         supervised = {**self._control.processes, **self._node.processes}
-        self.processes: dict[str, Main] = {**supervised, **self._added(), "script": self._script.main()}
+        self.processes: dict[str, Main] = {**supervised, **self._added(), SCRIPT: self._script.main()}
         self.targets = (*supervised, SUPERVISOR)
 
     def _added(self) -> dict[str, Main]:
@@ -82,9 +84,16 @@ class ScriptsProfile:
 
     def begin(self) -> None:
         self._notifications.begin()
-        self._control.begin(SUPERVISOR, tuple(child(name, NODE) for name in ACTORS))
+        self._node.make_directories()
+        self._control.begin(SUPERVISOR, tuple(child(name, NODE) for name in ACTORS), (*self._node.beside, SCRIPT))
         self._node.begin_beside()
-        self.world.spawn("script")
+        self.world.on_end.append(self._restart)
+        self.world.spawn(SCRIPT)
+
+    def _restart(self, process: Process, code: int, signal: int) -> None:
+        """Begin the script anew: only a power cut ends it, before there is an API for its first line."""
+        if process.name == SCRIPT:
+            self.world.at(RESTART_S, None, lambda: self.world.spawn(SCRIPT))
 
     def quiesce(self) -> None:
         """The script ends by itself."""
