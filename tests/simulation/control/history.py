@@ -74,8 +74,8 @@ class History:
         self.latest: dict[bytes, tuple[int, bytes | None]] = {}
         self.revisions: dict[bytes, list[int]] = defaultdict(list)
         """Of each key, ascending."""
-        self.deleted_at: dict[bytes, float] = {}
-        """The world's time of the last deletion of a key."""
+        self.changed: dict[bytes, float] = {}
+        """Elapsed seconds of the last change of a key."""
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
         self.transactions: list[dict[bytes, bytes | None]] = []
         """What was to be written in one revision, also where no answer came; None for a deletion."""
@@ -257,6 +257,11 @@ class History:
     def revision_of(self, resource: str, name: str) -> int:
         return self.latest[f"{REGISTRY}{resource}/{name}".encode()][0]
 
+    def has_settled(self, resource: str, name: str, seconds: float) -> bool:
+        """Return True if an object has not changed for so long, by when everybody knows it."""
+        changed = self.changed.get(f"{REGISTRY}{resource}/{name}".encode(), 0.0)
+        return changed <= self._world.elapsed - seconds
+
     def contradictions(self) -> Iterator[Broken]:
         """Yield what was on disk or acknowledged, and is not what it was."""
         for text in self.replaced:
@@ -282,8 +287,7 @@ class History:
             self.committed[revision, key] = value
             self.latest[key] = revision, value
             self.revisions[key].append(revision)
-            if value is None:
-                self.deleted_at[key] = self._world.elapsed
+            self.changed[key] = self._world.elapsed
 
 
 def _written(value: bytes | None) -> bytes | None:

@@ -45,12 +45,12 @@ class LeaseHolder:
 
     def check(self) -> Iterator[Broken]:
         """Yield lives that are too short or without end; a restart of the store gives a lease its whole time again."""
-        ended = self._history.deleted_at
+        history = self._history
         for key, began, ttl in self.granted:
-            if began < self._history.restored_at:
+            if began < history.restored_at or key not in history.latest:
                 continue
-            if key in ended and ended[key] < began + ttl - SPARE_S:
-                lasted = ended[key] - began
-                yield Broken("a lease lasts", f"{key.decode()} is gone after {lasted:.1f} of {ttl} s", ended[key])
-            elif self._history.latest.get(key, (0, None))[1] is not None and self._history.leases_ended(ttl):
+            at, is_there = history.changed[key], history.latest[key][1] is not None
+            if not is_there and at < began + ttl - SPARE_S:
+                yield Broken("a lease lasts", f"{key.decode()} is gone after {at - began:.1f} of {ttl} s", at)
+            elif is_there and history.leases_ended(ttl):
                 yield Broken("a lease ends", f"{key.decode()} is still there, its lease lasted {ttl} s")

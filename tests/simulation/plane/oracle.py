@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TOLD_S = 5.0
 """Seconds in which a status reaches the API when all is well: pods start and end until the very end of a run."""
+SEEN_S = 1.0
+"""Seconds in which clients hear of a change when all is well."""
 Stored = dict[str, dict[str, Any]]
 
 
@@ -73,11 +75,13 @@ def _devices(claim: Object) -> list[str]:
 
 
 def _same(profile: "PlaneProfile", stored: Stored) -> Iterator[Broken]:
-    """A client's informers hold what is stored."""
+    """A client's informers hold what is stored; of pods that end at this moment they are yet to hear."""
+    history = profile.control.history
     for plural, informer in profile.world.processes["user"].notes["held"].items():
         held = {key: version_of(obj) for key, obj in informer.items.items()}
-        wanted = {key: str(profile.control.history.revision_of(plural, key)) for key in stored[plural]}
-        keys = sorted(key for key in {**held, **wanted} if held.get(key) != wanted.get(key))
+        wanted = {key: str(history.revision_of(plural, key)) for key in stored[plural]}
+        differ = sorted(key for key in {**held, **wanted} if held.get(key) != wanted.get(key))
+        keys = [key for key in differ if history.has_settled(plural, key, SEEN_S)]
         if keys:
             yield Broken("converged", f"user holds {len(held)} of {len(wanted)} {plural}, {keys[:3]} differ")
 
