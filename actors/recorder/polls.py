@@ -1,4 +1,4 @@
-"""Read what nobody publishes: status of supervisors, CPU and memory, calls, spans, and the ends of logs."""
+"""Read what nobody publishes: status of supervisors, CPU and memory, metrics, calls, spans, and the ends of logs."""
 
 import os
 import time
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from actors.recorder.log_files import ContainerLogs, Lines
+from actors.recorder.metrics import Metrics
 from actors.recorder.streams import now_ms
 from protocols.bus import Bus, BusError
 from protocols.messages import calls, devices
@@ -23,7 +24,7 @@ from protocols.trace import Collector, instances, wall_offset
 TIMEOUT_S = 3.0
 MOST_ROUNDS = 8
 """Batches of calls, or of spans, that one pass reads."""
-SPANS_EVERY, USAGE_EVERY = 2, 5
+SPANS_EVERY, USAGE_EVERY, METRICS_EVERY = 2, 5, 10
 """Passes, of one second each."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGES_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -35,6 +36,7 @@ class Node:
     def __init__(self, bus: Bus, where: Layout, prefix: str, writer: RecordingWriter) -> None:
         self._bus, self._where, self._prefix, self._writer = bus, where, prefix, writer
         self._collector = Collector(bus, prefix)
+        self._metrics = Metrics(bus)
         self._call_position = CallsRequest()
         self._passes = 0
         self._cpu: dict[str, tuple[int, float, float]] = {}
@@ -51,6 +53,8 @@ class Node:
             await self._read_spans()
         if last or self._passes % USAGE_EVERY == 1:
             self._read_usage()
+        if last or self._passes % METRICS_EVERY == 1:
+            await self._read_metrics(last)
         self._read_files()
 
     async def _read_status(self) -> None:
@@ -133,6 +137,14 @@ class Node:
         self._cpu[name] = (pid, used, now)
         cpu = (used - before) / (now - at) * 100 if old_pid == pid and now > at else 0.0
         return [round(cpu, 1), round(int(fields[21]) * _PAGES_MIB, 1), fields[0] == "T"]
+
+    async def _read_metrics(self, last: bool) -> None:
+        names, source = instances(self._where.run), self._prefix + sources.METRICS
+        found, at = await self._metrics.read(names, last), now_ms()
+        for key in [key for key in self._writer.state.get(source, ()) if key not in names]:
+            self._writer.remove(source, key, at)
+        for instance, values in found.items():
+            self._writer.set(source, instance, {"at_ms": at, "samples": values}, at)
 
     def _read_files(self) -> None:
         since = _changed_s(self._where.registration_socket)

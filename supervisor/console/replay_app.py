@@ -15,8 +15,8 @@ from supervisor.console.app import Screens, event_line
 from supervisor.console.drawing.text import Line
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
-from supervisor.console.replay.slider import slider_line
-from supervisor.console.replay.world import faults, world_at
+from supervisor.console.replay.slider import KEYS, slider_line
+from supervisor.console.replay.world import overview, world_at
 from supervisor.dra.show import explained
 from supervisor.dra.sources import list_objects
 from supervisor.why.command import diagnose_recorded
@@ -31,7 +31,7 @@ MAX_EVENTS = 50
 
 
 class Replay(Screens):
-    """Shows a recording at `at_ms`."""
+    """Shows a recording at `at_ms`: its first node, or a further one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma,shift+left", "step(-1)", "step back", show=False),
@@ -41,12 +41,15 @@ class Replay(Screens):
         Binding("less_than_sign", "go(0)", "begin", show=False),
         Binding("greater_than_sign", "go(1)", "end", show=False),
         Binding("space", "play", "play", show=False),
+        Binding("n", "node", "next node", show=False),
     ]
 
     def __init__(self, recording: Recording, at_ms: int) -> None:
-        super().__init__(world_at(recording, at_ms), read_only=True)
-        self.recording, self.at_ms, self.playing = recording, at_ms, False
-        self._times, self._faults = recording.times(), faults(recording)
+        known, measured = overview(recording)
+        super().__init__(world_at(recording, at_ms, measured=measured), read_only=True)
+        self.recording, self.at_ms, self.playing, self.node = recording, at_ms, False, ""
+        self._times, self._faults, self._measured = recording.times(), known, measured
+        self._node_names = ["", *ReplaySources(recording, recording.end_ms).other_nodes()]
 
     async def on_mount(self) -> None:
         await self.begin()
@@ -55,16 +58,23 @@ class Replay(Screens):
     def seek(self, at_ms: int) -> None:
         """Show another time of the recording."""
         at_ms = min(max(at_ms, self.recording.begin_ms), self.recording.end_ms)
-        if at_ms == self.at_ms:
-            return
+        if at_ms != self.at_ms:
+            self._show(at_ms, self.node)
+
+    def _show(self, at_ms: int, node: str) -> None:
         version = self.world.version
         try:
-            self.world = world_at(self.recording, at_ms)
+            self.world = world_at(self.recording, at_ms, node, self._measured)
         except NodeplaneError as error:
             self.report(str(error))
             return
-        self.world.version, self.at_ms = version + 1, at_ms
+        self.world.version, self.at_ms, self.node = version + 1, at_ms, node
         self.draw()
+
+    def action_node(self) -> None:
+        following = self._node_names[(self._node_names.index(self.node) + 1) % len(self._node_names)]
+        if following != self.node:
+            self._show(self.at_ms, following)
 
     def action_step(self, count: int) -> None:
         self.seek(step(self._times, self.at_ms, count))
@@ -86,7 +96,8 @@ class Replay(Screens):
 
     def slider(self, width: int) -> Line | None:
         begin, end = self.recording.begin_ms, self.recording.end_ms
-        return slider_line(begin, end, self.at_ms, self._faults, self.playing, width)
+        keys = f"{KEYS}  n node {self.node or self.recording.header.node}" if len(self._node_names) > 1 else KEYS
+        return slider_line((begin, end, self.at_ms), self._faults, self.playing, width, keys)
 
     def ask_order(self, instance: str, action: str) -> None:
         """A recording cannot be changed."""
@@ -131,10 +142,11 @@ class Replay(Screens):
         return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
 
     def watch_page_shown(self, shown: bool) -> None:
-        """Metrics of API processes are not recorded."""
+        """A recording has API processes' metrics as often as they were sampled."""
 
     def tail_of(self, instance: str, lines: int) -> list[str]:
-        found = self.recording.entries((sources.LINES,), self.at_ms, holds=b"")
+        lines_of = f"{self.node}/{sources.LINES}" if self.node else sources.LINES
+        found = self.recording.entries((lines_of,), self.at_ms)
         return [printable(str(entry.value).expandtabs()) for entry, _ in found if entry.key == instance][-lines:]
 
     def _sources(self) -> ReplaySources:

@@ -1,4 +1,4 @@
-"""Several nodes on one plane: one more by `--nodes`, one that joined by a file; pods, devices, claims, logs, faults."""
+"""Several nodes on one plane: by `--nodes`, or joined by a file; pods, devices, claims, logs, faults, recording."""
 
 import base64
 import http.client
@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from protocols.messages.devices import DRA_DRIVERS
+from protocols.recording import sources
+from protocols.recording.reader import Recording
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
 from tests.support.commands import run_command
@@ -24,9 +27,14 @@ DRIVER, GPU = "gpu.example.com", "example.com/gpu"
 
 
 @pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("nodes") / "plane.npr"
+
+
+@pytest.fixture(scope="module")
+def plane(recording: Path) -> Iterator[Plane]:
     """Nodes n1 and n1-2 of the plane, and n3 that joined from a root of its own below the plane's."""
-    with Plane("--node-name", "n1", "--nodes", "2") as plane:
+    with Plane("--node-name", "n1", "--nodes", "2", "--record", str(recording)) as plane:
         plane.nodeplane("node-config", "n3", "-o", str(plane.root / "n3.kubeconfig"))
         join(plane, "n3.kubeconfig")
         yield plane
@@ -144,6 +152,19 @@ def test_why_beside_an_adopted_kubelet_needs_an_access_to_its_cluster(pods: Plan
 def holding(found: dict[str, Any]) -> dict[str, Any]:
     held = [line for line in found["evidence"] if line.startswith(f"holds {GPU} ") and line.endswith(", Healthy")]
     return found if held else {}
+
+
+def test_recording_has_what_happened_on_a_further_node(pods: Plane, recording: Path) -> None:
+    until("calls, log and metrics of n1-2", lambda: has_further_node(Recording(recording)), 40, every=0.5)
+    assert pods.nodeplane("why", "pod/claims", "--replay", str(recording)).startswith("pod/default/claims: running")
+
+
+def has_further_node(found: Recording) -> bool:
+    state, prefix = found.state(found.end_ms), "n1-2/"
+    called = {entry.key for entry, _ in found.entries((prefix + sources.CALLS,), found.end_ms)}
+    logged = any("I am claims" in lines for lines in state.get(prefix + sources.LOGS, {}).values())
+    drivers = state.get(f"{prefix}devices/{DRA_DRIVERS}", {})
+    return DRIVER in called and DRIVER in drivers and logged and "cri" in state.get(prefix + sources.METRICS, {})
 
 
 def test_nodes_serving_certificates_are_no_certificates_of_the_api(plane: Plane) -> None:

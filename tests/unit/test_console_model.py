@@ -23,6 +23,7 @@ from protocols.messages.devices import (
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
 from protocols.process.layout import layout
+from protocols.recording.samples import NAMES, SERVER_NAMES, names_of, samples
 from supervisor.console.drawing import picture, text, tiles
 from supervisor.console.feed.api import Api
 from supervisor.console.model.devices import DEVICES_WITH_HISTORY, HISTORY, Devices, SliceDevice
@@ -31,7 +32,8 @@ from supervisor.console.model.metrics import Page, bucket_quantile
 from supervisor.console.model.plane import RED_S, House, Usage, links
 from supervisor.console.model.pleg import DELETED, EVENTS, STATUS_S, WAITING, Pleg
 from supervisor.console.model.pods import Pods, pod_of
-from supervisor.console.model.watch import CACHE_NAMES, SERVER_NAMES, WatchPage
+from supervisor.console.model.timeline import COUNTERS, QUANTILES, SERVER_COUNTER
+from supervisor.console.model.watch import WatchPage
 from supervisor.console.model.world import World
 
 ESCAPE = "\x1b[31mred\x1b[0m\n[bold]gpu[/bold]\u202e"
@@ -417,6 +419,21 @@ def test_page_sums_by_label_and_estimates_quantiles() -> None:
     assert bucket_quantile(page, "missing", 0.5) is None
 
 
+def test_metrics_that_are_plotted_are_those_that_are_read_and_recorded() -> None:
+    for instance, rows in COUNTERS.items():
+        assert {name for _, name, _ in rows} <= names_of(instance)
+    for instance, histograms in QUANTILES.items():
+        assert {f"{name}_bucket" for _, name in histograms} <= names_of(instance)
+    assert SERVER_COUNTER in names_of("apiserver-3")
+    assert names_of("devices") == frozenset()
+
+
+def test_page_of_recorded_samples_is_that_of_the_text() -> None:
+    found = dict(samples(PAGE, SERVER_NAMES))
+    assert Page.of(found).samples == Page(PAGE, SERVER_NAMES).samples
+    assert len(found) == 4
+
+
 def watched(seq: int, servers: int = 1) -> House:
     house = House()
     owns = (OwnedStream("objects/core/pods", seq, 100 + seq),)
@@ -474,7 +491,7 @@ def test_watch_page_bookmark_is_as_old_as_the_last_move_or_notice() -> None:
     page.moved(watched(20), 15.0)
     assert page.rows(watched(20), 18.0)[0].bookmark_age == 8.0
     for count, now in ((1, 16.0), (2, 17.0)):
-        page.cache_measured(Page(f'etcd_bookmark_total{{group="",resource="pods"}} {count}', CACHE_NAMES), now)
+        page.cache_measured(Page(f'etcd_bookmark_total{{group="",resource="pods"}} {count}', NAMES["watchcache"]), now)
     assert page.rows(watched(20), 18.0)[0].bookmark_age == 1.0
 
 

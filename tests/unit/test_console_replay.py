@@ -17,15 +17,18 @@ from protocols.recording.writer import RecordingWriter
 from supervisor.console.drawing.text import plain
 from supervisor.console.model.pods import Pod
 from supervisor.console.replay.slider import slider_line
-from supervisor.console.replay.world import faults, world_at
+from supervisor.console.replay.world import overview, world_at
 from supervisor.console.replay_app import Replay
 
 BEGIN_MS = 1_700_000_000_000
-KILLED, BROKEN, SECONDS = 30, 45, 60
+KILLED, BROKEN, FAR, SECONDS = 30, 45, 55, 60
+"""Seconds: the store is killed, a device breaks, one of the further node breaks, the end."""
+NODE = "n-2"
+OPEN = 'apiserver_longrunning_requests{group="",resource="pods",verb="WATCH"}'
 
 
-def status(restarts: int) -> dict[str, Any]:
-    row = msgspec.to_builtins(ActorStatus("store", "control", 7 + restarts, "live", 0.0, restarts, ""))
+def status(restarts: int, name: str = "store") -> dict[str, Any]:
+    row = msgspec.to_builtins(ActorStatus(name, "control", 7 + restarts, "live", 0.0, restarts, ""))
     row["began_ms"] = BEGIN_MS
     del row["uptime_s"]
     return dict(row)
@@ -37,9 +40,27 @@ def pod(phase: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
+def further(writer: RecordingWriter, plane: dict[str, Any], second: int, at: int) -> None:
+    """Record an API process and metrics of the first node, and a further node."""
+    writer.set(sources.ACTORS, "supervisor apiserver-0", status(0, "apiserver-0"), at)
+    if second % 10 == 0:
+        for instance, samples in (
+            ("store", {"nodeplane_store_commits_total": 2.0 * second, "nodeplane_store_revision": 100.0 + second}),
+            ("apiserver-0", {OPEN: 3.0}),
+        ):
+            writer.set(sources.METRICS, instance, {"at_ms": at, "samples": samples}, at)
+        calls = {"at_ms": at, "samples": {"kubelet_runtime_operations_total": 5.0 * second}}
+        writer.set(f"{NODE}/{sources.METRICS}", "cri", calls, at)
+    writer.set(f"{NODE}/{sources.SUPERVISORS}", "supervisor", plane, at)
+    writer.set(f"{NODE}/{sources.ACTORS}", "supervisor cri", status(0, "cri"), at)
+    writer.happened(f"{NODE}/{sources.LINES}", "cri", f"far {second}", at)
+    health = DeviceHealth(resource="example.com/gpu", id="gpu-7", health=UNHEALTHY if second >= FAR else HEALTHY)
+    writer.set(f"{NODE}/devices/health", "example.com/gpu gpu-7", msgspec.to_builtins(health), at)
+
+
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """A minute: each second a flush; the store is killed at 30 s, a device breaks at 45 s."""
+    """A minute of two nodes: each second a flush, each ten seconds the metrics."""
     path = tmp_path_factory.mktemp("replay") / "plane.npr"
     writer = RecordingWriter(path, Header("1", BEGIN_MS, "n", {}), 4 << 20)
     plane = {"supervisor": "supervisor", "pid": 1, "began_ms": BEGIN_MS, "endpoints": {}}
@@ -55,6 +76,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         writer.happened(sources.LINES, "store", f"line \x1b[2J{second}", at)
         event = PodLifecycleEvent("u1", "ContainerStarted", f"c{second}")
         writer.happened(sources.LIFECYCLE, "u1", msgspec.to_builtins(event), at)
+        further(writer, plane, second, at)
         writer.flush(at, 0)
     writer.close()
     return Recording(path)
@@ -71,11 +93,29 @@ def test_world_is_that_of_the_time(recording: Recording) -> None:
 
 
 def test_faults_are_restarts_and_broken_devices(recording: Recording) -> None:
-    assert [(each - BEGIN_MS) // 1_000 for each in faults(recording)] == [KILLED, BROKEN]
+    assert [(each - BEGIN_MS) // 1_000 for each in overview(recording)[0]] == [KILLED, BROKEN, FAR]
+
+
+def test_rates_and_watches_are_those_of_the_recorded_metrics(recording: Recording) -> None:
+    measured = overview(recording)[1]
+    early, late = (world_at(recording, BEGIN_MS + second * 1_000, measured=measured) for second in (9, 50))
+    assert "store commits" not in early.timeline.rates
+    assert late.timeline.rates["store commits"].last() == 2
+    assert len([value for value in late.timeline.rates["store commits"].values(late.now()) if value]) == 5
+    assert (late.house.notes["store"], late.house.notes["apiserver-0"]) == ("rev 150", "3w")
+
+
+def test_world_of_a_further_node_is_its_own(recording: Recording) -> None:
+    world = world_at(recording, recording.end_ms, NODE, overview(recording)[1])
+    assert list(world.house.actors) == ["cri"]
+    assert [each.id for each in world.devices.health.values()] == ["gpu-7"]
+    assert world.timeline.rates["runtime calls"].last() == 5
+    assert "store commits" not in world.timeline.rates
+    assert world.pods.items["default/web"].phase == "Running"
 
 
 def test_slider_shows_time_place_and_faults() -> None:
-    line = plain(slider_line(0, 100_000, 50_000, [0, 99_999], False, 80))
+    line = plain(slider_line((0, 100_000, 50_000), [0, 99_999], False, 80))
     assert line.count("✗") == 2
     assert "█" in line
     assert "+50 s of 100 s" in line
@@ -149,3 +189,14 @@ async def test_pages_of_a_pod_and_of_an_actor_are_read_from_the_recording(pilot:
     assert (await app.trace_of(web))[0] == []
     app.seek(BEGIN_MS + 2_000)
     assert app.tail_of("store", 2) == ["line \\x1b[2J1", "line \\x1b[2J2"]
+
+
+async def test_key_shows_the_further_node_at_the_same_time(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, Replay)
+    app.seek(BEGIN_MS + 50_000)
+    await pilot.press("n")
+    assert (app.node, second(pilot), list(app.world.house.actors)) == (NODE, 50, ["cri"])
+    assert app.tail_of("cri", 1) == ["far 50"]
+    await pilot.press("comma", "n")
+    assert (app.node, second(pilot), app.tail_of("cri", 1)) == ("", 49, [])

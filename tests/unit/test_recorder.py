@@ -1,12 +1,15 @@
-"""What the recorder leaves out of objects, and the ends of logs that it reads."""
+"""What the recorder leaves out of objects, and the ends of logs and the metrics that it reads."""
 
 from pathlib import Path
 from typing import Any
 
 from actors.recorder.log_files import END, PER_PASS, ContainerLogs, Lines, last_lines
+from actors.recorder.metrics import LONGEST, MOST, SERVER_EVERY, Metrics
 from actors.recorder.redact import redacted
+from protocols.bus import Unavailable
 from protocols.kube.meta import LAST_APPLIED
 from protocols.messages.calls import HIDDEN
+from protocols.messages.supervisor import MetricsText
 
 
 def test_values_of_variables_and_the_copied_manifest_are_left_out() -> None:
@@ -89,3 +92,38 @@ def test_added_lines_of_an_actor_are_read_once_across_rotation(tmp_path: Path) -
     path.write_text("new\n")
     assert list(lines.news()) == [("store", "new")]
     assert list(lines.news()) == []
+
+
+class Pages:
+    """A bus whose processes answer with these pages; the others are away."""
+
+    def __init__(self, **pages: str) -> None:
+        self._pages = pages
+
+    async def call(self, name: str, *_: Any, **__: Any) -> MetricsText:
+        if name not in self._pages:
+            raise Unavailable(f"{name} is away")
+        return MetricsText(self._pages[name])
+
+
+COMMITS, WINDOW = "nodeplane_store_commits_total", 'nodeplane_replica_window{group="",resource="pods"}'
+
+
+async def test_small_pages_are_sampled_each_time_and_api_processes_in_turn() -> None:
+    pages: Any = Pages(**{"store": f"# HELP\n{COMMITS} 7\nother 1\n", "a": "", "apiserver-0": f"{WINDOW} 1\n"})
+    pages._pages["apiserver-1"] = f"{WINDOW} 2\n"
+    metrics, names = Metrics(pages), ["apiserver-0", "apiserver-1", "devices", "pleg", "store"]
+    found = [await metrics.read(names) for _ in range(2 * SERVER_EVERY + 1)]
+    assert [sorted(each) for each in found[:2]] == [["apiserver-0", "store"], ["store"]]
+    assert [each["store"] for each in found] == [{COMMITS: 7}] * len(found)
+    assert found[SERVER_EVERY]["apiserver-1"] == {WINDOW: 2}
+    assert found[2 * SERVER_EVERY]["apiserver-0"] == {WINDOW: 1}
+    assert "apiserver-1" in await metrics.read(names, last=True)
+
+
+async def test_samples_of_a_process_are_bounded() -> None:
+    lines = [f'{COMMITS}{{n="{number}"}} 1' for number in range(MOST + 5)]
+    pages: Any = Pages(store="\n".join([f'{COMMITS}{{n="{"x" * LONGEST}"}} 1', *lines]))
+    found = (await Metrics(pages).read(["store"]))["store"]
+    assert len(found) == MOST
+    assert max(map(len, found)) <= LONGEST

@@ -5,10 +5,8 @@ import time
 
 from protocols.bus import Bus, BusError
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
-from supervisor.base.groups import APISERVER
-from supervisor.console.model import timeline
+from protocols.recording.samples import NAMES, SERVER, names_of
 from supervisor.console.model.metrics import Page
-from supervisor.console.model.watch import CACHE_NAMES, SERVER_NAMES
 from supervisor.console.model.world import World
 
 SMALL_S = 5.0
@@ -20,13 +18,6 @@ SETTLED_S = 3.0
 """An API process is read this long after its start: by then its clients are back."""
 STEP_S = 0.5
 TIMEOUT_S = 5.0
-STORE_REVISION = "nodeplane_store_revision"
-PLEG_NAMES = (
-    "kube_pod_missed_events",
-    "evented_pleg_notifications_received",
-    "kubelet_pleg_relist_duration_seconds_count",
-    "kubelet_pleg_relist_duration_seconds_bucket",
-)
 
 
 class Metrics:
@@ -43,7 +34,7 @@ class Metrics:
     async def small(self) -> None:
         """Read the pages of the actors that have something to plot, until cancelled."""
         while True:
-            for actor in sorted({*timeline.COUNTERS, *timeline.QUANTILES, "pleg"}):
+            for actor in NAMES:
                 if actor in self._world.house.actors:
                     await self._read(actor)
             await asyncio.sleep(SMALL_S if self._world.house.actors else STEP_S)
@@ -63,40 +54,22 @@ class Metrics:
             elif servers and due <= (0.0 if not self.watched else SERVER_S - WATCHED_S):
                 self._seen, due = servers, SERVER_S
                 self._next = (self._next + 1) % len(servers)
-                await self._read_server(sorted(servers)[self._next])
+                await self._read(sorted(servers)[self._next])
 
     def _servers(self) -> dict[str, int]:
         """Return the pids of the API processes that serve."""
         actors = self._world.house.actors.values()
-        return {each.name: each.status.pid for each in actors if each.name.startswith(APISERVER) and each.serving}
+        return {each.name: each.status.pid for each in actors if each.name.startswith(SERVER) and each.serving}
 
-    async def _read(self, actor: str) -> None:
-        text = await self._text(actor)
-        if text is None:
-            return
-        now, world = time.time(), self._world
-        page = Page(text, {*timeline.names_of(actor), *PLEG_NAMES, *CACHE_NAMES, STORE_REVISION})
-        world.timeline.measured(actor, page, now)
-        if actor == "pleg":
-            world.pleg.measured(page, now)
-        elif actor == "store":
-            world.watch.store_revision = int(page.total(STORE_REVISION))
-        elif actor == "watchcache":
-            world.watch.cache_measured(page, now)
-        world.changed()
+    async def _read(self, instance: str) -> None:
+        text = await self._text(instance)
+        if text is not None:
+            self._world.measured(instance, Page(text, names_of(instance)), time.time())
+            self._world.changed()
 
-    async def _read_server(self, server: str) -> None:
-        text = await self._text(server)
-        if text is None:
-            return
-        page = Page(text, SERVER_NAMES)
-        self._world.watch.server_measured(server, page)
-        self._world.timeline.server_measured(server, page, time.time())
-        self._world.changed()
-
-    async def _text(self, actor: str) -> str | None:
+    async def _text(self, instance: str) -> str | None:
         try:
-            reply = await self._bus.call(actor, METRICS, Empty(), MetricsText, timeout=TIMEOUT_S)
+            reply = await self._bus.call(instance, METRICS, Empty(), MetricsText, timeout=TIMEOUT_S)
         except BusError:
             return None  # it is away; its box says so
         return reply.text

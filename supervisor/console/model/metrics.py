@@ -1,12 +1,9 @@
-"""Read a page of metrics in Prometheus' text format, line by line and only the names that are wanted."""
+"""A page of metrics, of which only the wanted samples are retained."""
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Mapping
+from typing import Self
 
-SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
-LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-MAX_PAGE_BYTES = 32 * 1024 * 1024
-Labels = dict[str, str]
+from protocols.recording.samples import Labels, parsed, samples
 
 
 class Page:
@@ -14,7 +11,18 @@ class Page:
 
     def __init__(self, text: str, names: Collection[str]) -> None:
         self.samples: dict[str, list[tuple[Labels, float]]] = {}
-        for name, labels, value in _samples(text, names):
+        self._add(samples(text, names))
+
+    @classmethod
+    def of(cls, found: Mapping[str, float]) -> Self:
+        """Return the page that has these samples, by their texts."""
+        page = cls("", ())
+        page._add(found.items())
+        return page
+
+    def _add(self, found: Iterable[tuple[str, float]]) -> None:
+        for sample, value in found:
+            name, labels = parsed(sample)
             self.samples.setdefault(name, []).append((labels, value))
 
     def total(self, name: str, **labels: str) -> float:
@@ -42,15 +50,3 @@ def bucket_quantile(page: Page, name: str, share: float) -> float | None:
     target = share * found[-1][1]
     finite = [(bound, count) for bound, count in found if bound != float("inf")]
     return next((bound for bound, count in finite if count >= target), finite[-1][0] if finite else None)
-
-
-def _samples(text: str, names: Collection[str]) -> Iterator[tuple[str, Labels, float]]:
-    starts = tuple(names)
-    for line in text[:MAX_PAGE_BYTES].splitlines():
-        if not line.startswith(starts) or (found := SAMPLE.match(line)) is None or found[1] not in names:
-            continue
-        try:
-            value = float(found[3])
-        except ValueError:
-            continue
-        yield found[1], dict(LABEL.findall(found[2] or "")), value

@@ -21,7 +21,6 @@ QUANTILES = {
     "pleg": (("event age p99", "nodeplane_event_latency_seconds"),),
 }
 """By actor: the title of a latency, and its histogram; the value is of the samples since the last page."""
-SERVER = "apiserver"
 SERVER_COUNTER = "apiserver_request_total"
 
 
@@ -49,12 +48,6 @@ class Timeline:
         value = self._rates.setdefault((actor, title), Rate()).of(now, count)
         if value is not None:
             self.rates.setdefault(title, Series()).add(now, value)
-
-
-def names_of(actor: str) -> list[str]:
-    """Return the metrics that are read of an actor's page."""
-    counters = [name for _, name, _ in COUNTERS.get(actor, ())]
-    return counters + [f"{name}_bucket" for _, name in QUANTILES.get(actor, ())]
 
 
 def _since(page: Page, before: Page | None, name: str) -> Page:

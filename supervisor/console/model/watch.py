@@ -16,8 +16,6 @@ BOOKMARKS = "etcd_bookmark_total"
 OPEN, REQUESTS, WINDOW = "apiserver_longrunning_requests", "apiserver_request_total", "nodeplane_replica_window"
 STREAMED = "apiserver_watch_list_duration_seconds_count"
 """Lists at the beginning of watches."""
-CACHE_NAMES = (BOOKMARKS,)
-SERVER_NAMES = (OPEN, REQUESTS, STREAMED, WINDOW)
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -3,12 +3,16 @@
 import time
 from collections.abc import Callable
 
+from protocols.recording.samples import SERVER
 from supervisor.console.model.devices import Devices
+from supervisor.console.model.metrics import Page
 from supervisor.console.model.plane import House
 from supervisor.console.model.pleg import Pleg
 from supervisor.console.model.pods import Pods
 from supervisor.console.model.timeline import Timeline
 from supervisor.console.model.watch import WatchPage
+
+STORE_REVISION = "nodeplane_store_revision"
 
 
 class World:
@@ -27,3 +31,17 @@ class World:
 
     def changed(self) -> None:
         self.version += 1
+
+    def measured(self, instance: str, page: Page, now: float) -> None:
+        """Take the metrics of a process."""
+        if instance.startswith(SERVER):
+            self.watch.server_measured(instance, page)
+            self.timeline.server_measured(instance, page, now)
+            return
+        self.timeline.measured(instance, page, now)
+        if instance == "pleg":
+            self.pleg.measured(page, now)
+        elif instance == "store":
+            self.watch.store_revision = int(page.total(STORE_REVISION))
+        elif instance == "watchcache":
+            self.watch.cache_measured(page, now)

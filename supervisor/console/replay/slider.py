@@ -8,15 +8,18 @@ from supervisor.console.drawing.text import BAD, DIM, TITLE, Line, Part
 KEYS = "  , . step  [ ] 10 s  < > ends  space plays"
 
 
-def slider_line(begin_ms: int, end_ms: int, at_ms: int, faults: Iterable[int], playing: bool, width: int) -> Line:
-    """Return `16:41:39 ──✗──█──── +42 s of 130 s` and the keys."""
+def slider_line(
+    times: tuple[int, int, int], faults: Iterable[int], playing: bool, width: int, keys: str = KEYS
+) -> Line:
+    """Return `16:41:39 ──✗──█──── +42 s of 130 s` and the keys. `times`: begin, end and shown time in ms."""
+    begin_ms, end_ms, at_ms = times
     clock = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
     place = f" +{(at_ms - begin_ms) // 1_000} s of {(end_ms - begin_ms) // 1_000} s"
-    cells = max(5, width - len(clock) - len(place) - len(KEYS) - 4)
+    cells = max(5, width - len(clock) - len(place) - len(keys) - 4)
     marks = {_cell(each, begin_ms, end_ms, cells) for each in faults}
     here = _cell(at_ms, begin_ms, end_ms, cells)
     bar = [_part(cell, here, marks) for cell in range(cells)]
-    return [Part(f"{'▶' if playing else ' '} {clock} ", TITLE), *bar, Part(place), Part(KEYS, DIM)]
+    return [Part(f"{'▶' if playing else ' '} {clock} ", TITLE), *bar, Part(place), Part(keys, DIM)]
 
 
 def _cell(at_ms: int, begin_ms: int, end_ms: int, cells: int) -> int:
