@@ -1,7 +1,7 @@
 """Names of CDI devices, and those that the files of a directory declare."""
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,6 +9,8 @@ import yaml
 
 from protocols.kube.yaml_text import read_yaml
 from protocols.process.files import read_bounded
+from protocols.process.layout import SYSTEM_CDI
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.base.errors import SupervisorError
 
 QUALIFIED = re.compile(
@@ -16,6 +18,7 @@ QUALIFIED = re.compile(
 )
 """VENDOR/CLASS=NAME"""
 SUFFIXES = (".json", ".yaml")
+ANNOTATION = "cdi.k8s.io/"
 
 
 class CdiInvalid(SupervisorError):
@@ -29,6 +32,20 @@ class Declared(NamedTuple):
     """Qualified names of all devices."""
     faults: list[str]
     """Files that no runtime can read: it goes on without them, so that another vendor's does no harm."""
+
+
+def folders_of(environment: Mapping[str, str]) -> list[Path]:
+    """Return the directories of CDI files: that of a program with these variables first, if they name one."""
+    own = environment.get("CDI_ROOT")
+    return list(dict.fromkeys([*([Path(own)] if own else []), *SYSTEM_CDI]))
+
+
+def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
+    """Yield the names that an answer to Allocate has, in annotations as well."""
+    yield from (device.name for device in answer.cdi_devices)
+    for key, value in answer.annotations.items():
+        if key.startswith(ANNOTATION):
+            yield from value.split(",")
 
 
 def declared(folders: Iterable[Path]) -> Declared:

@@ -3,6 +3,7 @@
 from typing import ClassVar, TypeAlias
 
 from protocols.messages.devices import HEALTHY
+from supervisor.conform.cdi import folders_of
 from supervisor.conform.kubelet import Attempt, Kubelet
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.profiles import Profile
@@ -21,6 +22,7 @@ class Stage(ProgramStage[PluginPeer, Attempt]):
 
     def __init__(self, kubelet: Kubelet, launcher: Launcher, timeout: float, profile: Profile | None = None) -> None:
         self.kubelet, self.profile = kubelet, profile
+        self.cdi = folders_of(launcher.environment)
         super().__init__(kubelet, launcher, timeout)
 
     async def plugins(self) -> list[PluginPeer]:

@@ -56,6 +56,8 @@ BUGS = {
     "has_wrong_permissions": "device-nodes",
     "names_a_device_node_that_does_not_exist": "device-nodes",
     "has_short_cdi_names": "cdi-names",
+    "declares_no_cdi_devices": "cdi-files",
+    "declares_cdi_devices_by_number": "cdi-files",
     "forgets_what_must_be_included": "preferred-allocation",
     "prefers_what_is_not_available": "preferred-allocation",
     "prefers_too_few": "preferred-allocation",
@@ -113,7 +115,7 @@ CORRECT = {"has_a_broken_device": ("health-change", "health-after-restart")}
 async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 3) -> list[Result]:
     command = (sys.executable, str(SAMPLE), bug, str(devices))
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
-        variables = {**environment(Path(kubelet)), "PYTHONPATH": str(REPO)}
+        variables = {**environment(Path(kubelet), {"CDI_ROOT": f"{kubelet}/cdi"}), "PYTHONPATH": str(REPO)}
         played = Kubelet(Path(kubelet), Recorder(), timeout)
         stage = Stage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout, PROFILES[GENERIC])
         broken = Path(kubelet) / "broken"

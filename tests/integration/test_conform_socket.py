@@ -1,6 +1,7 @@
 """`nodeplane conform --socket`: a plugin and a driver that run already are judged by their answers, and left alone."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ CALLS = {each.name for each in behaviours() if each.phase in ("list", "calls")} 
 def serving(bug: str) -> Iterator[Path]:
     """Yield the socket of a sample that serves and registers nowhere."""
     with TemporaryDirectory(prefix="np", dir="/tmp") as kubelet:
-        variables = {"NODEPLANE_KUBELET_DIR": kubelet, "PYTHONPATH": str(REPO)}
+        variables = {"NODEPLANE_KUBELET_DIR": kubelet, "CDI_ROOT": f"{kubelet}/cdi", "PYTHONPATH": str(REPO)}
         plugin = subprocess.Popen([sys.executable, str(SAMPLE), bug, "3", "served"], env=variables)
         sockets = Path(kubelet) / "device-plugins"
         try:
@@ -37,16 +38,18 @@ def serving(bug: str) -> Iterator[Path]:
             plugin.wait()
 
 
-def conform(*words: str) -> tuple[int, dict[str, Any]]:
-    command = [str(BIN / "nodeplane"), "conform", "-o", "json", "--timeout", "20", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+def conform(socket: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    cdi = socket.parent.parent / "cdi"
+    command = [str(BIN / "nodeplane"), "conform", "-o", "json", "--timeout", "20", "--socket", str(socket), *words]
+    variables = {**os.environ, "CDI_ROOT": str(cdi)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=200, check=False)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
 def test_plugin_that_runs_already_passes_what_needs_only_calls_and_lives_on() -> None:
     with serving("none") as socket:
-        code, report = conform("--socket", str(socket))
+        code, report = conform(socket)
     found = {each["name"]: each for each in report["behaviours"]}
     assert (code, report["command"]) == (0, f"--socket {socket}")
     passed = {name for name, each in found.items() if each["verdict"] == PASS}
@@ -58,7 +61,7 @@ def test_plugin_that_runs_already_passes_what_needs_only_calls_and_lives_on() ->
 
 def test_bug_of_a_plugin_that_runs_already_is_found() -> None:
     with serving("starts_a_container_once") as socket:
-        code, report = conform("--socket", str(socket), "--only", "pre-start,device-ids")
+        code, report = conform(socket, "--only", "pre-start,device-ids")
     verdicts = {each["name"]: each["verdict"] for each in report["behaviours"]}
     assert (code, verdicts) == (1, {"device-ids": PASS, "pre-start": FAIL})
 

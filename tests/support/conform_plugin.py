@@ -4,6 +4,7 @@ Written as its users do: with gRPC's threads and the generated stubs, and withou
 """
 
 import itertools
+import json
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 DIRECTORY = Path(os.environ["NODEPLANE_KUBELET_DIR"]) / "device-plugins"
 STATE = DIRECTORY.parent / "state"
 KUBELET = DIRECTORY / "kubelet.sock"
+CDI = Path(os.environ.get("CDI_ROOT") or DIRECTORY.parent / "cdi")
 FIXED_NAME = ("keeps_its_socket", "shares_its_socket")
 NAME = "sample.sock" if BUG in FIXED_NAME else f"sample-{os.getpid()}.sock"
 SOCKET = DIRECTORY / NAME
@@ -61,6 +63,15 @@ def device(number: int, id: str) -> pb.Device:
 def whole_list() -> pb.ListAndWatchResponse:
     listed = [id for id in ids() if BUG != "leaves_out_what_is_broken" or not is_broken(id)]
     return pb.ListAndWatchResponse(devices=[device(number, id) for number, id in enumerate(listed)])
+
+
+def declare() -> None:
+    """Write the CDI file of all devices."""
+    devices = [{"name": id, "containerEdits": {"env": ["GPU=1"]}} for id in ids()]
+    CDI.mkdir(exist_ok=True)
+    temporary = CDI / f"sample-{os.getpid()}.tmp"
+    temporary.write_text(json.dumps({"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": devices}))
+    temporary.rename(CDI / "sample.json")
 
 
 def answer(wanted: Sequence[str]) -> pb.ContainerAllocateResponse:
@@ -245,6 +256,7 @@ def run() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if BUG == "ignores_sigterm" else lambda *_: ended.set())
+    declare()
     serve_only() if "served" in sys.argv[3:] else run()
 
 

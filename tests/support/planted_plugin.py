@@ -259,6 +259,23 @@ def writes_short_names_into_annotations() -> None:
 
 
 @bug
+def declares_no_cdi_devices() -> None:
+    replace(sample, "declare", lambda: None)
+
+
+@bug
+def declares_cdi_devices_by_number() -> None:
+    correct, named = sample.declare, sample.ids
+
+    def declare() -> None:
+        replace(sample, "ids", lambda: [id.rpartition("-")[2] for id in named()])
+        correct()
+        replace(sample, "ids", named)
+
+    replace(sample, "declare", declare)
+
+
+@bug
 def removes_its_mounts_at_its_end() -> None:
     folder = sample.STATE / "mounts"
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

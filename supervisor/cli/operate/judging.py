@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from protocols.process.layout import SYSTEM_CDI, Layout
+from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from protocols.wire import deviceplugin_v1beta1_pb2 as deviceplugin
 from protocols.wire import pluginregistration_v1_pb2 as registration
@@ -15,6 +15,7 @@ from protocols.wire.plugins import GET_INFO, GET_OPTIONS
 from supervisor.base.errors import Usage
 from supervisor.client.connection import running
 from supervisor.conform.agent.agent_stage import AgentStage
+from supervisor.conform.cdi import folders_of
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Objects
@@ -97,7 +98,7 @@ def _started(stack: ExitStack, subject: Subject) -> Running:
     if manifest:
         check_manifest(manifest, directory, runtime=subject.runtime, image=subject.image)
     plane = _plane(stack, subject.runtime) if manifest or subject.kind is DRA else None
-    of_plane = plane.environment() if plane else {}
+    of_plane = plane.environment() if plane else {"CDI_ROOT": os.environ.get("CDI_ROOT") or str(_temporary(stack))}
     if subject.kind is AGENT:
         of_plane["NODEPLANE_POD_RESOURCES"] = str(directory / "pod-resources" / "kubelet.sock")
     variables = environment(directory, of_plane)
@@ -151,10 +152,10 @@ def _plane(stack: ExitStack, runtime: str) -> TestPlane:
     return plane
 
 
-def _api(stack: ExitStack, where: Layout, variables: Mapping[str, str]) -> tuple[Objects, tuple[Path, ...]]:
+def _api(stack: ExitStack, where: Layout, variables: Mapping[str, str]) -> tuple[Objects, list[Path]]:
     """Return the objects of the plane's API, and the directories of CDI files."""
     objects = Objects(stack.enter_context(Api(where)), variables["NODE_NAME"])
-    return objects, (Path(variables["CDI_ROOT"]), *SYSTEM_CDI)
+    return objects, folders_of(variables)
 
 
 def environment(directory: Path, of_plane: Mapping[str, str] | None = None) -> dict[str, str]:

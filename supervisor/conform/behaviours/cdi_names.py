@@ -1,9 +1,6 @@
 """CDI devices of the answer to Allocate have fully qualified names, in annotations as well."""
 
-from collections.abc import Iterator
-
-from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from supervisor.conform.cdi import QUALIFIED
+from supervisor.conform.cdi import QUALIFIED, names_of
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.scripts import several
 from supervisor.conform.sources import CDI
@@ -16,7 +13,6 @@ RULE = (
 )
 SOURCE = f"{CDI}; its pkg/cdi/annotations.go"
 ADVICE = "Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one."
-ANNOTATION = "cdi.k8s.io/"
 
 
 async def check(plugin: PluginPeer) -> None:
@@ -26,10 +22,3 @@ async def check(plugin: PluginPeer) -> None:
         raise NotApplicable("the answer has no CDI devices")
     if faults := [f"{name!r} is not VENDOR/CLASS=NAME" for name in names if not QUALIFIED.fullmatch(name)]:
         raise Failed(several(faults))
-
-
-def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
-    yield from (device.name for device in answer.cdi_devices)
-    for key, value in answer.annotations.items():
-        if key.startswith(ANNOTATION):
-            yield from value.split(",")
