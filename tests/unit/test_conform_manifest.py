@@ -16,8 +16,9 @@ from supervisor.conform.manifest.documents import (
     pod_of,
     read_manifest,
 )
-from supervisor.conform.manifest.install import check_manifest
+from supervisor.conform.manifest.install import apply_others, check_manifest
 from supervisor.conform.manifest.pods import Ended, ended, stuck
+from supervisor.testing.api import ApiError
 
 PATHS = HostPaths(Path("/tmp/np1"), Path("/tmp/np2/cdi"))
 
@@ -123,6 +124,42 @@ def test_embedded_runtime_needs_root_for_mounts(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(install.os, "geteuid", lambda: 1000)
     with pytest.raises(ManifestUnusable, match="needs root"):
         check_manifest(found, PATHS.kubelet, runtime="", image="")
+
+
+class Definitions:
+    """An API that serves a defined kind a number of reads after its definition."""
+
+    def __init__(self, reads: int) -> None:
+        self.reads = reads
+        self.applied: list[str] = []
+
+    def path_of(self, obj: dict[str, Any]) -> str:
+        return str(obj["kind"])
+
+    def apply(self, obj: dict[str, Any], manager: str) -> None:
+        if obj["kind"] == "Gadget" and self.reads:
+            raise ApiError(404, "NotFound", "the API serves no kind 'Gadget'")
+        self.applied.append(obj["kind"])
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.reads = max(0, self.reads - 1)
+        condition = {"type": "Established", "status": str(not self.reads), "message": "its names are taken"}
+        return {"items": [], "status": {"conditions": [condition] if self.reads < 9 else []}}
+
+
+def test_object_is_applied_once_the_definition_of_its_kind_is_established(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [named("Gadget", "g"), named("CustomResourceDefinition", "gadgets.example.com")]
+    found = manifest(*kinds, daemon_set("/var/lib/kubelet"), path=path)
+    monkeypatch.setattr(install, "POLL_S", 0.0)
+    api: Any = Definitions(12)
+    apply_others(api, found)
+    assert [*api.applied] == ["Namespace", "CustomResourceDefinition", "Gadget"]
+    monkeypatch.setattr(install, "ESTABLISHED_S", 0.0)
+    api = Definitions(5)
+    with pytest.raises(ManifestUnusable, match=r"gadgets\.example\.com is not Established within 0 s: its names"):
+        apply_others(api, found)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from supervisor.conform.async_api import Object
 STDIN = "-"
 EXPANDED = 100_000
 """Values and characters that YAML's aliases may add."""
-BEFORE_OTHERS = ("Namespace", "CustomResourceDefinition", "PriorityClass", "ServiceAccount")
+DEFINITION = "CustomResourceDefinition"
+BEFORE_OTHERS = ("Namespace", DEFINITION, "PriorityClass", "ServiceAccount")
 KUBELET = Path("/var/lib/kubelet")
 CDI_DIRECTORIES = (*SYSTEM_CDI, Path("/run/cdi"))
 OF_THE_SCHEDULER = ("nodeSelector", "affinity", "topologySpreadConstraints")
@@ -137,3 +138,9 @@ def check_commands(manifest: Manifest, pod: Object) -> None:
                 f"{manifest.title}: container {container.get('name')} has no command, and its image"
                 f" {container.get('image')} is not here: --image FILE imports it, --runtime names a runtime that has it"
             )
+
+
+def is_established(definition: Object) -> bool:
+    """Return True once the API serves what a CustomResourceDefinition defines."""
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)

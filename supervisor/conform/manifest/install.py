@@ -1,6 +1,7 @@
 """Apply a manifest to a plane but for its DaemonSet, whose pod conform starts and ends itself."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +12,20 @@ from protocols.process.sockets import prepare_directory
 from supervisor.client.connection import ask
 from supervisor.conform.async_api import Object
 from supervisor.conform.manifest.documents import (
+    DEFINITION,
     HostPaths,
     Manifest,
     ManifestUnusable,
     check_commands,
     containers_of,
+    is_established,
     pod_of,
 )
 from supervisor.testing.api import Api, ApiError
 
 OF_THE_KUBELET = ("device-plugins", "plugins_registry", "plugins", "pod-resources")
 IMPORT_S = 600.0
+ESTABLISHED_S, POLL_S = 30.0, 0.1
 NO_MOUNTS = (
     "--manifest needs root: for other users the embedded runtime mounts nothing; give the program as -- COMMAND, or a"
     " --runtime"
@@ -57,8 +61,22 @@ def apply_others(api: Api, manifest: Manifest) -> None:
     for each in (*_namespaces(api, manifest), *manifest.others):
         try:
             api.apply(each, "nodeplane-conform")
+            if each["kind"] == DEFINITION:
+                _wait_established(api, each)
         except ApiError as error:
             raise ManifestUnusable(f"{each['kind']} {each['metadata']['name']} is rejected: {error}") from None
+
+
+def _wait_established(api: Api, definition: Object) -> None:
+    """Wait until the API serves the kind: objects of it may follow. Raises ApiError, ManifestUnusable."""
+    deadline = time.monotonic() + ESTABLISHED_S
+    while not is_established(found := api.get(api.path_of(definition))):
+        if time.monotonic() > deadline:
+            conditions = (found.get("status") or {}).get("conditions") or ()
+            faults = "; ".join(str(each.get("message", "")) for each in conditions if each.get("status") == "False")
+            name = definition["metadata"]["name"]
+            raise ManifestUnusable(f"{DEFINITION} {name} is not Established within {ESTABLISHED_S:g} s: {faults}")
+        time.sleep(POLL_S)
 
 
 def _namespaces(api: Api, manifest: Manifest) -> Iterator[Object]:
