@@ -1,40 +1,95 @@
-"""See whether a thread of a program is never idle."""
+"""See whether a program is ever idle: whether there is a moment in which all of its threads sleep.
+
+On a machine with more to do than it has processors, a program that polls waits for one most of the time, as one that
+spins does; but it sleeps in between, and one that spins never does, however seldom it runs.
+"""
 
 import asyncio
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
-from supervisor.conform.program import Program, Runnable
-from supervisor.conform.verdict import NotApplicable
+from supervisor.conform.program import Program
+from supervisor.conform.verdict import Failed, NotApplicable
 
-WATCHED_S, ROUNDS, MOST_ROUNDS = 1.0, 2, 6
-"""So many equal rounds in a row decide: the program may notice the end late, and a thread may wait long."""
-BUSY, LEAST_S = 0.5, 0.02
-"""Part of the time in which a thread that spins runs or has waited for a processor, and seconds that it runs at least:
-on a busy machine one that polls waits as well. The kernel counts a wait once it is over."""
+NOTICED_S = 2.0
+"""Time until a program spins that does: it may notice the end of a call late."""
+RAN_S, MOST_S = 0.5, 30.0
+"""Processor time after which a program that never slept spins, and the time that it has for it on a busy machine."""
+PAUSE_S = 0.02
+AWAKE = ("R", "D")
+"""States of threads that run, are ready to run, or wait for a disk."""
 
 
-async def spins(program: Program) -> bool:
-    """Watch it for some seconds. Raises NotApplicable where the kernel counts no times of threads."""
-    if not program.threads():
+class Thread(NamedTuple):
+    """A thread as the kernel has it: equal to an earlier reading if it was not given a processor in between."""
+
+    state: str
+    ran: int
+    """Nanoseconds that it ran, of all time."""
+    times: int
+    """How often it was given a processor."""
+
+
+async def check_idle(program: Program, when: str) -> None:
+    """Watch it for some seconds. Raises Failed if it spins, NotApplicable where no times of threads are counted."""
+    await asyncio.sleep(NOTICED_S)
+    began, first = time.monotonic(), read_threads(tasks(program))
+    if not first and program.runs:
         raise NotApplicable("this kernel counts no times of threads: /proc/PID/schedstat is missing")
-    row, before = 0, False
-    for _ in range(MOST_ROUNDS):
-        busy = await _is_busy(program)
-        row, before = (row + 1 if busy == before else 1), busy
-        if row == ROUNDS:
-            return busy
-    return False
+    while not is_asleep(program) and (watched := time.monotonic() - began) < MOST_S:
+        if (ran := seconds(read_threads(tasks(program))) - seconds(first)) > RAN_S:
+            raise Failed(f"{when} it ran {ran:.1f} s within {watched:.1f} s, and a thread was always awake: it spins")
+        await asyncio.sleep(PAUSE_S)
 
 
-async def _is_busy(program: Program) -> bool:
-    before, began = program.threads(), time.monotonic()
-    await asyncio.sleep(WATCHED_S)
-    return most(before, program.threads(), time.monotonic() - began) > LEAST_S
+async def until_asleep(program: Program, most: float) -> None:
+    """Wait until the program has nothing to do, as one that has started and waits; at most so many seconds."""
+    deadline = time.monotonic() + most
+    while time.monotonic() < deadline:
+        if is_asleep(program):
+            return
+        await asyncio.sleep(PAUSE_S)
 
 
-def most(before: Mapping[str, Runnable], now: Mapping[str, Runnable], seconds: float) -> float:
-    """Return how long a thread ran that was ready to run for most of the time; 0 if there is none."""
-    known = {id: times for id, times in now.items() if id in before}
-    spent = [(times.ran - before[id].ran, times.waited - before[id].waited) for id, times in known.items()]
-    return max((ran for ran, waited in spent if ran + waited > BUSY * seconds), default=0.0)
+def is_asleep(program: Program) -> bool:
+    """Return True if there was a moment just now in which all threads slept."""
+    found = tasks(program)
+    return slept(read_threads(found), read_threads(found))
+
+
+def slept(before: Mapping[str, Thread], now: Mapping[str, Thread]) -> bool:
+    """Return True if all threads slept from one reading to the next; threads that wake each other run in between."""
+    return before == now and all(thread.state not in AWAKE for thread in now.values())
+
+
+def tasks(program: Program) -> list[str]:
+    """Return the directories below /proc of all threads."""
+    found: list[str] = []
+    for process in program.processes():
+        with suppress(OSError):  # it has ended meanwhile
+            found += [entry.path for entry in os.scandir(process / "task")]
+    return found
+
+
+def read_threads(paths: Iterable[str]) -> dict[str, Thread]:
+    """Read quickly: the longer that takes, the fewer threads sleep from its begin to its end."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            ran, _, times = _read(f"{path}/schedstat").split()
+            state = _read(f"{path}/stat").rpartition(b")")[2].split()[0]
+            found[path] = Thread(state.decode(), int(ran), int(times))
+    return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def seconds(threads: Mapping[str, Thread]) -> float:
+    """Return the processor time of all threads."""
+    return sum(thread.ran for thread in threads.values()) / 1e9

@@ -18,13 +18,6 @@ MAX_TAIL, LINES = 8192, 20
 """Bytes and lines shown of its output."""
 
 
-class Runnable(NamedTuple):
-    """Seconds that a thread ran, and that it was ready to and waited for a processor."""
-
-    ran: float
-    waited: float
-
-
 class Program(ABC):
     """One instance; each `start` is a new incarnation."""
 
@@ -50,8 +43,8 @@ class Program(ABC):
         """End it by SIGKILL, if it runs."""
 
     @abstractmethod
-    def threads(self) -> dict[str, Runnable]:
-        """Return what the scheduler says of each thread of it. Empty where the kernel counts nothing."""
+    def processes(self) -> list[Path]:
+        """Return the directories below /proc of all its processes."""
 
     @abstractmethod
     def printed(self) -> tuple[str, ...]:
@@ -136,13 +129,13 @@ class Command(Program):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
-    def threads(self) -> dict[str, Runnable]:
-        found = {}
+    def processes(self) -> list[Path]:
+        found = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended meanwhile
                 group = int(path.read_text().rpartition(")")[2].split()[GROUP])
                 if self._process and group == self._process.pid:
-                    found.update(threads_of(path.parent))
+                    found.append(path.parent)
         return found
 
     def printed(self) -> tuple[str, ...]:
@@ -156,16 +149,6 @@ def tail(path: Path, mark: int) -> tuple[str, int]:
         size = output.seek(0, os.SEEK_END)
         output.seek(max(mark, size - MAX_TAIL))
         return output.read(MAX_TAIL).decode(errors="replace"), size
-
-
-def threads_of(process: Path) -> dict[str, Runnable]:
-    """Return what the scheduler says of the threads of a process, by its directory below /proc."""
-    found = {}
-    for path in process.glob("task/*/schedstat"):
-        with suppress(OSError):
-            ran, waited, _ = path.read_text().split()
-            found[path.parent.name] = Runnable(int(ran) / 1e9, int(waited) / 1e9)
-    return found
 
 
 async def run_shell(script: str, environment: Mapping[str, str], seconds: float) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, Generic
 
+from supervisor.conform.busy import until_asleep
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.played import P, PlayedKubelet, R
 from supervisor.conform.program import Launcher, Program, run_shell
@@ -66,6 +67,7 @@ class Running:
         await self.end()
         await self.start_program()
         await asyncio.sleep(max(least, HEAD_START * self.started_in))
+        await until_asleep(self.program, START_FACTOR * self.timeout)  # it may take longer than the start before
         if not self.program.runs:
             self.soil()
             raise NotApplicable(f"without {missing} {self.program.end}: its container is started again, with back-off")

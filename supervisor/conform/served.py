@@ -14,7 +14,7 @@ from protocols.process.sockets import answers
 from protocols.wire.methods import CLIENT_OPTIONS, Method
 from supervisor.base.errors import Usage
 from supervisor.client.connection import owner_of
-from supervisor.conform.program import END_S, Program, Runnable
+from supervisor.conform.program import END_S, Program
 from supervisor.conform.verdict import NotApplicable
 
 NOT_OURS = "the program runs already (--socket): conform neither starts nor ends it"
@@ -52,7 +52,7 @@ class ServedProgram(Program):
     async def kill(self) -> None:
         """Leave it alone."""
 
-    def threads(self) -> dict[str, Runnable]:
+    def processes(self) -> list[Path]:
         raise NotApplicable("the program runs already (--socket): conform does not know its processes")
 
     def printed(self) -> tuple[str, ...]:

@@ -99,6 +99,7 @@ SILENT = {
     "leaves_out_what_is_broken": "health-change",
     "reports_no_recovery": "health-change",
     "gives_up_without_kubelet": "kubelet-starts-later",
+    "starts_slowly_and_gives_up_without_kubelet": "kubelet-starts-later",
     "ignores_a_failed_register": "register-rejected",
     "ignores_sigterm": "ends-at-sigterm",
     "binds_once": "kubelet-restarts",

@@ -23,6 +23,7 @@ from tests.support.conform_plugin import POLL_S, Plugin
 
 Lists = Iterator[pb.ListAndWatchResponse]
 Answer = pb.ContainerAllocateResponse
+SLOWER = 4
 BUGS: dict[str, Callable[[], None]] = {}
 
 
@@ -375,6 +376,23 @@ def spins_without_kubelet() -> None:
         return found
 
     replace(sample, "kubelet", kubelet)
+
+
+@bug
+def starts_slowly_and_gives_up_without_kubelet() -> None:
+    """Its second start takes SLOWER times as long, as on a busy machine; then it looks for the kubelet once."""
+    correct, first = sample.run, sample.DIRECTORY.parent / "first-start"
+
+    def run() -> None:
+        took = float(first.read_text()) if first.exists() else 0.0
+        while time.process_time() < SLOWER * took:
+            pass
+        first.write_text(str(time.process_time()))
+        if sample.kubelet() is None:
+            sample.ended.wait()
+        correct()
+
+    replace(sample, "run", run)
 
 
 @bug

@@ -14,7 +14,7 @@ from protocols.process.tasks import Tasks, restarted
 from supervisor.base.errors import Usage
 from supervisor.conform.async_api import Object
 from supervisor.conform.manifest.pods import Pods, ended, family, is_running, path_of, statuses, stuck
-from supervisor.conform.program import END_S, LINES, Program, Runnable, tail, threads_of
+from supervisor.conform.program import END_S, LINES, Program, tail
 from supervisor.conform.waiting import Changes
 from supervisor.testing.api import ApiError
 
@@ -130,8 +130,8 @@ class PodProgram(Program):
         await self._tasks.close()
         self._pod, self._path = {}, ""
 
-    def threads(self) -> dict[str, Runnable]:
-        return {id: times for process in family(self._processes) for id, times in threads_of(process).items()}
+    def processes(self) -> list[Path]:
+        return family(self._processes)
 
     def printed(self) -> tuple[str, ...]:
         """Return the ends of its containers' logs; those of a deleted pod are gone."""
