@@ -5,10 +5,10 @@ Messages come from plugins: a record of one costs at most MAX_CHARACTERS, whatev
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from protocols.messages.calls import HIDDEN
 
@@ -85,6 +85,28 @@ class Renderer:
             return self.text(value, path)
         self._left -= COST
         return value if isinstance(value, int | float) else repr(value)[:MAX_TEXT]
+
+
+class Rendered(NamedTuple):
+    """Both messages of a call, with the values of environment variables."""
+
+    request: dict[str, Any]
+    reply: dict[str, Any]
+    omitted: dict[str, int]
+    """Items and characters that are not shown, by path."""
+
+
+def render_call(request_kind: type[Message], request: bytes, reply_kind: type[Message], reply: bytes) -> Rendered:
+    """Render encoded messages within one budget; one that is not valid is shown empty."""
+    renderer = Renderer()
+    found = {}
+    for name, kind, raw in (("request", request_kind, request), ("reply", reply_kind, reply)):
+        try:
+            found[name] = renderer.message(kind.FromString(raw), (name,))
+        except DecodeError:
+            found[name] = {}
+    reveal(found, renderer.secrets)
+    return Rendered(**found, omitted=renderer.omitted)
 
 
 def is_map(field: FieldDescriptor) -> bool:

@@ -13,7 +13,7 @@ from protocols.messages.calls import CallRecord
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method
 from protocols.wire.plugins import GET_INFO, LIST_AND_WATCH
-from protocols.wire.rendering import Renderer, reveal
+from protocols.wire.rendering import render_call
 
 MOST_RECORDS, MOST_BYTES = 10_000, 32 << 20
 HEALTH = {1: "Healthy", 2: "Unhealthy"}
@@ -75,10 +75,7 @@ class Sent(msgspec.Struct):
     began: float = msgspec.field(default_factory=time.perf_counter)
 
     def record(self) -> CallRecord:
-        renderer = Renderer()
-        request = _decoded(renderer, self.method.request, self.request, "request")
-        reply = _decoded(renderer, self.method.reply, self.reply, "reply")
-        reveal({"request": request, "reply": reply}, renderer.secrets)
+        shown = render_call(self.method.request, self.request, self.method.reply, self.reply)
         return CallRecord(
             peer=self.peer,
             method=self.method.name,
@@ -89,17 +86,10 @@ class Sent(msgspec.Struct):
             status=self.status,
             error=self.error,
             incoming=self.incoming,
-            request=request,
-            reply=reply,
-            omitted=renderer.omitted,
+            request=shown.request,
+            reply=shown.reply,
+            omitted=shown.omitted,
         )
-
-
-def _decoded(renderer: Renderer, kind: Any, raw: bytes, name: str) -> dict[str, Any]:
-    try:
-        return renderer.message(kind.FromString(raw), (name,))
-    except DecodeError:
-        return {}
 
 
 def message_of(method: Method[Any, Any], raw: bytes, before: Seen) -> tuple[dict[str, Any], Seen]:

@@ -7,12 +7,11 @@ import time
 from typing import Any
 
 import msgspec
-from google.protobuf.message import DecodeError, Message
 
 from protocols.messages.calls import CallRecord
 from protocols.process.files import encodable
 from protocols.wire.methods import Method
-from protocols.wire.rendering import Renderer, reveal
+from protocols.wire.rendering import render_call
 
 MAX_BYTES = 256
 """Bytes shown of one message."""
@@ -60,10 +59,7 @@ class Sent(msgspec.Struct):
     began: float = msgspec.field(default_factory=time.perf_counter)
 
     def done(self) -> Exchange:
-        renderer = Renderer()
-        request = _decoded(renderer, self.method.request, self.request, "request")
-        reply = _decoded(renderer, self.method.reply, self.reply, "reply")
-        reveal({"request": request, "reply": reply}, renderer.secrets)
+        shown = render_call(self.method.request, self.request, self.method.reply, self.reply)
         record = CallRecord(
             peer=encodable(self.peer[:MAX_ERROR]),
             method=self.method.name,
@@ -73,18 +69,11 @@ class Sent(msgspec.Struct):
             status=self.status,
             error=encodable(" ".join(self.error[:MAX_ERROR].split())),
             incoming=self.incoming,
-            omitted=renderer.omitted,
-            request=request,
-            reply=reply,
+            omitted=shown.omitted,
+            request=shown.request,
+            reply=shown.reply,
         )
         return Exchange(record, Shown.of(self.request), Shown.of(self.reply))
-
-
-def _decoded(renderer: Renderer, kind: type[Message], raw: bytes, name: str) -> dict[str, Any]:
-    try:
-        return renderer.message(kind.FromString(raw), (name,))
-    except DecodeError:
-        return {}
 
 
 class Recorder:

@@ -157,8 +157,9 @@ TABLE: dict[str, Entry] = {
     "protocols/streams/websocket_channels.py": Entry(1, "the container runtime", "one frame, declared fields"),
     "protocols/trace/recorder.py": Entry(1, OWN, "RETAINED_BYTES of its own ring"),
     "protocols/wire/methods.py": Entry(3, "device plugins, drivers, kubelet, runtimes", MESSAGE),
+    "protocols/wire/rendering.py": Entry(1, "programs whose calls are recorded or judged", MESSAGE),
     "supervisor/capture/proxy.py": Entry(1, "drivers that are recorded", MESSAGE),
-    "supervisor/capture/recording.py": Entry(2, "plugins, drivers and kubelet that are recorded", MESSAGE),
+    "supervisor/capture/recording.py": Entry(1, "plugins, drivers and kubelet that are recorded", MESSAGE),
     "supervisor/chaos/stage.py": Entry(1, "manifests of users", "64 MiB, no aliases, 200 levels"),
     "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),
     "supervisor/cli/inspect/tap.py": Entry(2, "actors of this root", "one message"),
@@ -166,7 +167,6 @@ TABLE: dict[str, Entry] = {
     "supervisor/conform/agent/node_pods.py": Entry(1, OWN, "a message encoded before"),
     "supervisor/conform/caller.py": Entry(2, "the judged program", MESSAGE),
     "supervisor/conform/cdi.py": Entry(1, "CDI files of drivers", "64 MiB, no aliases, 200 levels; in a thread"),
-    "supervisor/conform/exchange.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/conform/kubelet.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/conform/manifest/documents.py": Entry(
         1, "the user's manifest", "64 MiB, 200 levels, EXPANDED by aliases"
@@ -204,7 +204,6 @@ MAY = {
     "actors/runtime/shim/channel.py": "the shim imports as little as it can",
     "actors/runtime/spec/oci.py": "our own file",
     "supervisor/conform/caller.py": Entry(2, "the judged program", MESSAGE),
-    "supervisor/conform/exchange.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/conform/kubelet.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/dra/sources.py": "the user's file in the user's process; YAML's null is a key there",
     "supervisor/machine/version.py": "our own file",
