@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -11,7 +12,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from protocols.process.tasks import Tasks
+from protocols.process.tasks import Tasks, awaited
 from protocols.wire.methods import Method, unix_channel
 from supervisor.conform.exchange import Exchange, Recorder, Sent
 from supervisor.conform.verdict import CallFailed, NotApplicable
@@ -20,6 +21,8 @@ from supervisor.conform.waiting import Changes
 MAX_MESSAGE = 4 << 20
 """Bytes: gRPC's default limit of a received message, which kubelet's clients leave as it is."""
 MAX_TIMES = 64
+SENT_S = (0.02, 0.2)
+"""From a call until what breaks it off, early and late: the request is sent by then, the answer may be."""
 NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
 """Codes of calls that the program did not decide."""
 Reply = TypeVar("Reply", bound=Message)
@@ -92,6 +95,19 @@ class Peer:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+async def broken_off(call: Coroutine[Any, Any, object], seconds: float, by: Callable[[], Awaitable[object]]) -> None:
+    """Begin a call, do after so many seconds what breaks it off, and await its end, whatever that is."""
+    begun = awaited(call)
+    try:
+        await asyncio.sleep(seconds)
+        await by()
+    except BaseException:
+        begun.cancel()
+        raise
+    with suppress(CallFailed):
+        await begun
 
 
 class Stream(Generic[Reply]):

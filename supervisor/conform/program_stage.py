@@ -199,6 +199,11 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         """Wait as `serve`, as long as a start may take."""
         return await self.serve(self.timeout * START_FACTOR)
 
+    async def served(self, name: str, *, started: bool) -> P:
+        """Wait as `serve`, or `serve_started`; return the connection of one name. Raises Failed."""
+        peers = await (self.serve_started() if started else self.serve())
+        return next(peer for peer in peers if peer.name == name)
+
     def _why_not(self, seconds: float) -> str:
         faults = [attempt.fault for attempt in self.played.attempts if attempt.fault]
         if faults:

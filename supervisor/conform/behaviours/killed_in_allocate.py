@@ -1,9 +1,6 @@
 """A plugin that was killed in the middle of Allocate gives the device out after its restart."""
 
-import asyncio
-from contextlib import suppress
-
-from protocols.process.tasks import awaited
+from supervisor.conform.caller import SENT_S, broken_off
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.sources import DOCS, MANAGER
 from supervisor.conform.stage import Stage
@@ -13,8 +10,6 @@ PHASE = "restarts"
 RULE = "The pod of a failed Allocate is rejected; the device is free for another."
 SOURCE = f"{DOCS}; {MANAGER}"
 ADVICE = "Write no lock or state in Allocate that a killed process leaves behind, or clean it up at the start."
-SENT_S = (0.01, 0.2)
-"""From the call until the kill, each time: the request is sent by then, the answer may be."""
 
 
 async def run(stage: Stage) -> None:
@@ -22,13 +17,8 @@ async def run(stage: Stage) -> None:
     for sent in SENT_S:
         plugin = (await stage.plugins())[0]
         ids = plugin.healthy()[:1]
-        call = awaited(plugin.allocate(ids))
-        await asyncio.sleep(sent)
-        await stage.restart_program()
-        with suppress(CallFailed):
-            await call
-        again = next(each for each in await stage.serve_started() if each.resource == plugin.resource)
-        await _allocates(again, ids)
+        await broken_off(plugin.allocate(ids), sent, stage.restart_program)
+        await _allocates(await stage.served(plugin.name, started=True), ids)
 
 
 async def _allocates(plugin: PluginPeer, ids: list[str]) -> None:

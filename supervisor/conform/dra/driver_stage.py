@@ -53,7 +53,7 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         """SIGTERM, start the program anew, and return its connection of the same driver. Raises Failed."""
         await self.program.terminate(self.timeout)
         await self.restart_program()
-        return next(each for each in await self.serve_started() if each.name == driver.name)
+        return await self.served(driver.name, started=True)
 
     async def end(self) -> None:
         """End as a node that reboots: no socket is left in the directories of plugins."""

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from contextlib import suppress
 
-from protocols.process.tasks import awaited
+from supervisor.conform.caller import SENT_S, broken_off
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Claim
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
-from supervisor.conform.verdict import CallFailed, Failed
+from supervisor.conform.verdict import Failed
 
 PHASE = "restarts"
 RULE = "The kubelet repeats a call that it could not wait for to the end, on another connection, until it succeeds."
@@ -18,8 +17,6 @@ ADVICE = (
     "Finish what a call has begun, or undo it, when its context is cancelled: release locks and marks of claims in"
     " progress on every way out."
 )
-SENT_S = (0.02, 0.2)
-"""From the call until the end of the kubelet, each time."""
 POLL_S = 0.2
 
 
@@ -28,13 +25,8 @@ async def run(stage: DriverStage) -> None:
     for sent in SENT_S:
         driver = (await stage.drivers())[0]
         async with driver.claim(driver.offered()[:1]) as claim:
-            call = awaited(driver.prepare(claim))
-            await asyncio.sleep(sent)
-            await stage.restart_kubelet()
-            with suppress(CallFailed):
-                await call
-            drivers, _ = await stage.returns()
-            again = next(each for each in drivers if each.name == driver.name)
+            await broken_off(driver.prepare(claim), sent, stage.restart_kubelet)
+            again = await stage.served(driver.name, started=False)
             await _prepares(again, claim)
             await again.unprepared(claim)
 

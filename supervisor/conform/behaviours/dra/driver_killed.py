@@ -1,14 +1,11 @@
 """A driver that was killed in the middle of NodePrepareResources prepares the claim after its restart."""
 
-import asyncio
-from contextlib import suppress
-
-from protocols.process.tasks import awaited
+from supervisor.conform.caller import SENT_S, broken_off
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import Claim
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
-from supervisor.conform.verdict import CallFailed, Failed
+from supervisor.conform.verdict import Failed
 
 PHASE = "restarts"
 RULE = "The kubelet repeats a call that broke off, with the next instance; files of the first may be half written."
@@ -17,8 +14,6 @@ ADVICE = (
     "Write state by a temporary file and rename, leave no lock behind, and remove the file of your own socket before"
     " you bind it."
 )
-SENT_S = (0.02, 0.2)
-"""From the call until the kill, each time: the request is sent by then, the answer may be."""
 
 
 async def run(stage: DriverStage) -> None:
@@ -26,13 +21,8 @@ async def run(stage: DriverStage) -> None:
     for sent in SENT_S:
         driver = (await stage.drivers())[0]
         async with driver.claim(driver.offered()[:1]) as claim:
-            call = awaited(driver.prepare(claim))
-            await asyncio.sleep(sent)
-            await stage.restart_program()
-            with suppress(CallFailed):
-                await call
-            again = next(each for each in await stage.serve_started() if each.name == driver.name)
-            await _prepares(again, claim)
+            await broken_off(driver.prepare(claim), sent, stage.restart_program)
+            await _prepares(await stage.served(driver.name, started=True), claim)
 
 
 async def _prepares(driver: DriverPeer, claim: Claim) -> None:
@@ -40,6 +30,6 @@ async def _prepares(driver: DriverPeer, claim: Claim) -> None:
         ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
     except Failed as error:
         raise Failed(f"after the restart: {error}") from None
-    if missing := ids - await asyncio.to_thread(driver.declared):
+    if missing := await driver.undeclared(ids):
         raise Failed(f"after the restart no file declares {min(missing)}")
     await driver.unprepared(claim)

@@ -24,7 +24,7 @@ async def run(stage: DriverStage) -> None:
         if lost := ids - await asyncio.to_thread(driver.declared):
             raise Failed(f"{min(lost)} was removed at the end of the driver, while its claim is prepared")
         await stage.restart_program()
-        again = next(each for each in await stage.serve_started() if each.name == driver.name)
+        again = await stage.served(driver.name, started=True)
         if lost := ids - await asyncio.to_thread(driver.declared):
             raise Failed(f"{min(lost)} was removed at the start of the driver, while its claim is prepared")
         if ids != (now := {id for device in await again.prepared(claim) for id in device.cdi_device_ids}):

@@ -21,8 +21,7 @@ async def run(stage: DriverStage) -> None:
         first = contents(await driver.prepared(claim))
         for _ in range(2):
             await stage.restart_kubelet()
-            drivers, _ = await stage.returns()
-            again = next(each for each in drivers if each.name == driver.name)
+            again = await stage.served(driver.name, started=False)
             if (now := contents(await again.prepared(claim))) != first:
                 raise Failed(f"after the restart of the kubelet the claim has {now}, before {first}")
         await again.unprepared(claim)
