@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocols.process.sockets import is_socket, prepare_directory
+from protocols.process.sockets import answers, is_socket, prepare_directory
 from protocols.process.tasks import Tasks, restarted
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE
@@ -23,7 +23,7 @@ from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
 from supervisor.conform.verdict import CallFailed
 
-SCAN_S, RETRY_S = 0.05, 0.5
+SCAN_S, RETRY_S, DIAL_S = 0.05, 0.5, 10.0
 NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -120,7 +120,14 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
 
     async def _register(self, path: Path, identity: tuple[int, int]) -> None:
         """Try until it is registered, or the socket is another one."""
-        while self._known.get(path) == identity and len(self.attempts) < MAX_ATTEMPTS:
+
+        def replaced() -> bool:
+            return self._known.get(path) != identity
+
+        while len(self.attempts) < MAX_ATTEMPTS:
+            await self.changes.until(lambda: is_served(path), DIAL_S, over=replaced)  # bound sockets may listen later
+            if replaced():
+                return
             attempt = await self._attempt(path)
             self.attempts.append(attempt)
             self.changes.notify()
@@ -181,6 +188,13 @@ def identity_of(socket: Path) -> tuple[int, int]:
     """Return what differs between a socket and one that was made in its place."""
     status = socket.lstat()
     return status.st_ino, status.st_ctime_ns
+
+
+def is_served(socket: Path) -> bool:
+    try:
+        return answers(socket)
+    except (OSError, ValueError):  # its path is too long, or has a NUL
+        return False
 
 
 class Registrar(Peer):

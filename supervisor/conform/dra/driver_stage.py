@@ -6,8 +6,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import ClassVar
 
-from protocols.process.sockets import answers
-from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
+from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet, is_served
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.pools import Name, Pool, names_of
 from supervisor.conform.program import Launcher
@@ -60,13 +59,6 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         await super().end()
         self.kubelet.remove_sockets()
         await self.objects.delete_pods()
-
-
-def is_served(endpoint: Path) -> bool:
-    try:
-        return answers(endpoint)
-    except (OSError, ValueError):  # it is too long, or has a NUL
-        return False
 
 
 def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:
