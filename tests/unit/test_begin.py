@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor.begin.project import PROTOS
+from supervisor.begin.project import PROTOS, TEMPLATES
 from supervisor.begin.protos import APIS, proto_files
 from supervisor.cli.main import main
+from tests.support.product import ROOT as REPO
 
 KINDS = [(kind, f"--{language}") for kind, language in PROTOS]
 
@@ -93,3 +94,38 @@ def test_project_needs_nothing_of_ours_to_run_and_its_job_is_yaml(kind: str, lan
         assert language == "--go" or tomllib.loads(written[name])["project"]["name"] == "x"
     recipe = ["make", "-n", "test"]
     subprocess.run(recipe, cwd=tmp_path / "x", check=True, capture_output=True, timeout=20)
+
+
+EDITED = {"plugin": "plugin", "dra-driver": "driver", "agent": "agent"}
+MAX_EDITED, MAX_KUBELET = 60, 400
+
+
+@pytest.mark.parametrize(("kind", "language"), KINDS)
+def test_author_edits_one_short_file_beside_one_that_need_not_be(kind: str, language: str) -> None:
+    folder, suffix = TEMPLATES / f"{kind}-{language.removeprefix('--')}", {"--python": "py", "--go": "go"}[language]
+    programs = {path.name: path.read_text() for path in folder.glob(f"*.{suffix}") if "test" not in path.name}
+    assert programs.keys() == {f"{EDITED[kind]}.{suffix}", f"kubelet.{suffix}"}
+    assert len(programs[f"{EDITED[kind]}.{suffix}"].splitlines()) <= MAX_EDITED
+    head, *lines = programs[f"kubelet.{suffix}"].splitlines()
+    assert "You need not edit this." in " ".join([head, *lines[:3]])
+    assert len(lines) < MAX_KUBELET
+
+
+@pytest.mark.parametrize(
+    ("page", "program"),
+    [
+        ("write-a-device-plugin.md", "plugin-python/plugin.py"),
+        ("write-a-dra-driver.md", "dra-driver-python/driver.py"),
+    ],
+)
+def test_page_shows_the_program_that_is_written(page: str, program: str) -> None:
+    assert f"```python\n{(TEMPLATES / program).read_text()}```\n" in (REPO / "docs" / "how-to" / page).read_text()
+
+
+def test_page_shows_the_files_that_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "plugin", "--resource", "example.com/gpu", "my-plugin"]) == 0
+    shown = "".join(f"    {line}\n" for line in capsys.readouterr().out.splitlines())
+    assert shown in (REPO / "docs" / "how-to" / "begin-a-plugin.md").read_text()

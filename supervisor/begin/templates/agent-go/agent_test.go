@@ -44,7 +44,7 @@ func TestAgentSeesTheDeviceOfAPod(t *testing.T) {
 	lines := make(chan string, 100)
 	report := func(action, pod string, held []string) { lines <- action + " " + pod + " " + strings.Join(held, " ") }
 	client := pb.NewPodResourcesListerClient(connection)
-	go (&agent{client: client, report: report, pods: map[string][]string{}}).run(ctx)
+	go (&follower{client: client, report: report}).run()
 	apply := exec.CommandContext(ctx, "kubectl", "apply", "-f", "-")
 	apply.Stdin = strings.NewReader(pod)
 	if output, err := apply.CombinedOutput(); err != nil {
