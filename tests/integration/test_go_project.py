@@ -1,5 +1,6 @@
 """Go projects of `nodeplane new` as written: they are formatted, conform finds nothing, and their tests pass."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,7 @@ import pytest
 
 from supervisor.begin.project import AGENT, DRIVER, PLUGIN, TEMPLATES
 from supervisor.cli.main import main
-from tests.support.go_build import go_environment, missing
+from tests.support.go_build import go_environment, missing, modules_missing
 from tests.support.plane import BIN
 
 pytestmark = [
@@ -54,6 +55,15 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Projects:
 def test_projects_are_formatted() -> None:
     done = subprocess.run(["gofmt", "-l", TEMPLATES], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("kind", STUBS)
+def test_project_builds_with_the_modules_of_its_go_mod(kind: str, projects: Projects) -> None:
+    if reason := modules_missing(projects.folder / kind):
+        pytest.skip(reason)
+    modules = projects._replace(variables=dict(os.environ))
+    for words in (["mod", "tidy"], ["vet", "./..."], ["build", "-o", os.devnull, "."]):
+        modules.run(kind, "go", *words)
 
 
 @pytest.mark.parametrize("kind", CONFORM)

@@ -6,6 +6,7 @@ Projects stay as users get them: they are built in GOPATH mode, and what Debian'
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,9 @@ GRPC = SOURCES / "google.golang.org" / "grpc"
 MODULES = (GRPC, SOURCES / "google.golang.org" / "protobuf", SOURCES / "gopkg.in" / "yaml.v3")
 TOOLS = ("go", "gofmt", "make", "protoc", "protoc-gen-go", "protoc-gen-go-grpc")
 SHIMS = Path(__file__).parent / "go_shims"
+FIRST_WITH_TOOLCHAINS = (1, 21)
+"""The version of Go that downloads the one a go.mod asks for."""
+DOWNLOAD_S = 60
 
 
 def missing() -> str:
@@ -44,3 +48,17 @@ def _overlays() -> dict[Path, Path]:
         found |= {insecure: SHIMS / "insecure.go", GRPC / "newclient.go": SHIMS / "newclient.go"}
         found |= {GRPC / "encoding" / "proto" / "proto.go": SHIMS / "codec.go"}
     return found
+
+
+def modules_missing(project: Path) -> str:
+    """Return why a project's modules cannot be had here, empty if they are downloaded."""
+    shown = subprocess.run(["go", "version"], capture_output=True, text=True, timeout=20, check=True).stdout
+    version = tuple(map(int, re.findall(r"\d+", shown)[:2]))
+    if version < FIRST_WITH_TOOLCHAINS:
+        return f"{shown.strip()} cannot build what go.mod asks for"
+    download = ["go", "mod", "download"]
+    try:
+        done = subprocess.run(download, cwd=project, capture_output=True, text=True, timeout=DOWNLOAD_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"modules were not downloaded within {DOWNLOAD_S} s"
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
