@@ -119,6 +119,7 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
         listed=script.listed,
         shared_counters=tuple(script.shared_counters),
         versions=script.versions,
+        node_health=script.node_health,
         node=args.node_name or _node_name(layout),
         kubelet=layout.kubelet,
         cdi=Path(args.cdi_dir).absolute() if args.cdi_dir else layout.cdi,

@@ -108,7 +108,7 @@ def _answered(fault: Fault) -> bool:
 
 def _lasts(fault: Fault) -> bool:
     """Return True for a fault that goes on until something ends it; a death or a delay is one of a call."""
-    return bool({"error", "hang", "claims"} & fault.keys())
+    return bool({"error", "hang", "claims", "info"} & fault.keys())
 
 
 def _runs(entries: Iterable[Fault]) -> list[tuple[Fault, int]]:

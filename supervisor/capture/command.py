@@ -7,14 +7,16 @@ import time
 from pathlib import Path
 
 from protocols.errors import NodeplaneError
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.messages.calls import CallRecord
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
+from protocols.recording.errors import RecordingInvalid
 from supervisor.base.errors import Usage
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.calls.peers import check_peer
-from supervisor.capture.devices import Published, published
+from supervisor.capture.devices import Published, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
 from supervisor.capture.parts import Captured
 from supervisor.capture.script import captured
@@ -36,6 +38,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("peer", metavar="RESOURCE|DRIVER", help="extended resource or driver, as in `nodeplane calls`")
     add("-o", "--output", metavar="FILE", help="default: standard output")
     add("--since", type=_seconds, metavar="S", help="begin with the registration in force S seconds ago (the first)")
+    add("--replay", metavar="FILE", help="the calls of a recording instead (up --record), and its ResourceSlices")
+    add("--node-name", metavar="NAME", help="its node (the first); beside a kubelet that of slices (the host's name)")
     beside = parser.add_argument_group("beside a kubelet, without a plane")
     add = beside.add_argument
     add(
@@ -44,14 +48,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--serve", metavar="DIR", help="the directory for plugins (ROOT/capture)")
     add("--for", dest="seconds", type=_seconds, metavar="S", help="seconds to record (until Ctrl-C)")
     add("--kubeconfig", metavar="FILE", help="an API with the driver's ResourceSlices (none: devices have names only)")
-    add("--node-name", metavar="NAME", help="the node of those slices (the host's name)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the script; what the record does not hold is named on standard error."""
     _check(args)
-    found = _beside(args) if args.kubelet else _on_plane(args)
+    found = _beside(args) if args.kubelet else _in_recording(args) if args.replay else _on_plane(args)
     text = script_text(found)
     if args.output:
         write_atomic(Path(args.output), text.encode())  # with mode 0600: it may hold secrets
@@ -68,12 +71,14 @@ def _check(args: argparse.Namespace) -> None:
         "--serve": args.serve,
         "--for": args.seconds,
         "--kubeconfig": args.kubeconfig,
-        "--node-name": args.node_name,
+        "--node-name": args.node_name if not args.replay else None,
     }
     if not args.kubelet and (alone := [flag for flag, value in wanted.items() if value is not None]):
         raise Usage(f"{alone[0]} goes with --kubelet")
     if args.kubelet and args.since is not None:
         raise Usage("--since is for the record of a plane; --kubelet begins a new one")
+    if args.kubelet and args.replay:
+        raise Usage("--replay reads a recording, --kubelet begins one; give one of them")
 
 
 def _seconds(text: str) -> int:
@@ -87,11 +92,32 @@ def _on_plane(args: argparse.Namespace) -> Captured:
     """Raises NothingToCapture, NotRunning, NoSuchPeer."""
     layout = layout_from(args)
     records = ask(layout, lambda asking: _read(asking, args.peer))
-    since_ns = time.time_ns() - args.since * 10**9 if args.since is not None else 0
+    until_ns = time.time_ns()
     mine = calls_of(args.peer, records)
     if not is_driver(mine):
-        return captured(args.peer, mine, since_ns)
-    return captured_driver(args.peer, mine, _published_on(layout, args.peer), since_ns)
+        return captured(args.peer, mine, _since(args, until_ns))
+    return captured_driver(args.peer, mine, _published_on(layout, args.peer), _since(args, until_ns), until_ns)
+
+
+def _since(args: argparse.Namespace, until_ns: int) -> int:
+    return until_ns - args.since * 10**9 if args.since is not None else 0
+
+
+def _in_recording(args: argparse.Namespace) -> Captured:
+    """Raises NothingToCapture, RecordingInvalid, Usage."""
+    from supervisor.capture.recorded import calls_in, versions_in  # slow to load
+    from supervisor.why.replayed import opened
+
+    recording = opened(args.replay)
+    node, until_ns = args.node_name or recording.header.node, recording.end_ms * 10**6
+    mine = calls_of(args.peer, calls_in(recording, node))
+    if not is_driver(mine):
+        return captured(args.peer, mine, _since(args, until_ns))
+    try:
+        known = published_over_time(versions_in(recording, args.peer), node)
+    except SHAPE_ERRORS as error:
+        raise RecordingInvalid(f"a ResourceSlice of the recording has the wrong shape: {error!r:.200}") from None
+    return captured_driver(args.peer, mine, known, _since(args, until_ns), until_ns)
 
 
 def _beside(args: argparse.Namespace) -> Captured:
@@ -99,13 +125,16 @@ def _beside(args: argparse.Namespace) -> Captured:
     from supervisor.capture.session import record_beside  # loads gRPC
 
     served = Path(args.serve).absolute() if args.serve else layout_from(args).root / "capture"
-    mine = record_beside(args.peer, Path(args.kubelet).absolute(), served, args.seconds)
+    access = Path(args.kubeconfig) if args.kubeconfig is not None else None
+    mine, versions = record_beside(args.peer, Path(args.kubelet).absolute(), served, args.seconds, access)
     if not is_driver(mine):
         return captured(args.peer, mine)
-    if args.kubeconfig is None:
-        return captured_driver(args.peer, mine, Published())
-    node = args.node_name or socket.gethostname().lower()
-    return captured_driver(args.peer, mine, _published(Path(args.kubeconfig), args.peer, node))
+    node, until_ns, known = args.node_name or socket.gethostname().lower(), time.time_ns(), Published()
+    if versions:
+        known = published_over_time(versions, node)
+    elif access is not None:
+        known = _published(access, args.peer, node)
+    return captured_driver(args.peer, mine, known, until_ns=until_ns)
 
 
 def _published_on(layout: Layout, driver: str) -> Published:

@@ -1,8 +1,10 @@
 """The devices of a DRA driver, from its ResourceSlices, as a script lists them. Pure."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+from supervisor.capture.parts import Step, time_of
 
 FIELDS = (
     "attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", "bindsToNode",
@@ -12,8 +14,14 @@ FIELDS = (
 MOST_BYTES = 700 << 10
 """Devices of a script, as JSON: a script has a mebibyte at most, and its steps need room."""
 MOST_DEVICES = 10_000
+MOST_CHANGES = 1_000
+"""Changes of the offered devices that are played."""
+FIRST_NS = 2 * 10**9
+"""Devices published so long after the registration are those that the driver begins with."""
 
 Object = dict[str, Any]
+Version = tuple[int, Sequence[Object]]
+"""The slices of a driver since a time, in ns."""
 
 
 class Published(NamedTuple):
@@ -21,6 +29,53 @@ class Published(NamedTuple):
     counters: tuple[Object, ...] = ()
     omitted: int = 0
     """Devices and counter sets beyond MOST_BYTES, and devices of a second pool with the name of another."""
+    offered: tuple[tuple[int, frozenset[str]], ...] = ()
+    """The names of the devices offered since a time, in ns, where several versions of the slices are known."""
+
+
+def published_over_time(versions: Iterable[Version], node: str) -> Published:
+    """Return the devices of all versions, each as it was last, and when which were offered.
+
+    Versions in the middle of an update are left out, and those without slices, which the node deletes when the driver
+    is gone.
+    """
+    last = Published()
+    devices: dict[str, Object] = {}
+    offered: list[tuple[int, frozenset[str]]] = []
+    for at_ns, slices in versions:
+        if slices and _complete(slices):
+            last = published(slices, node)
+            devices |= {device["name"]: device for device in last.devices}
+            names = frozenset(device["name"] for device in last.devices)
+            offered += [(at_ns, names)] if not offered or offered[-1][1] != names else []
+    kept = _within(list(devices.values()), MOST_BYTES)[:MOST_DEVICES]
+    omitted = last.omitted + len(devices) - len(kept) + len(offered[MOST_CHANGES:])
+    return Published(tuple(kept), last.counters, omitted, tuple(offered[:MOST_CHANGES]))
+
+
+def _complete(slices: Sequence[Object]) -> bool:
+    """Return True if all slices of each pool's newest generation are there."""
+    counts: dict[tuple[str, int], int] = {}
+    for each in slices:
+        key = (_pool(each["spec"]), _generation(each["spec"]))
+        counts[key] = counts.get(key, 0) + 1
+    newest = {pool: max(at for name, at in counts if name == pool) for pool, _ in counts}
+    specs = [each["spec"] for each in slices if _generation(each["spec"]) == newest[_pool(each["spec"])]]
+    return all((spec.get("pool") or {}).get("resourceSliceCount", 1) == counts[_pool(spec), _generation(spec)]
+               for spec in specs)  # fmt: skip
+
+
+def offers(known: Published, zero_ns: int) -> tuple[set[str], list[Step]]:
+    """Return the devices that are not offered at first, and the steps in which devices come and go."""
+    first = max((at for at, (time_ns, _) in enumerate(known.offered) if time_ns <= zero_ns + FIRST_NS), default=0)
+    names = {device["name"] for device in known.devices}
+    present, steps = known.offered[first][1] & names if known.offered else names, []
+    away = names - present
+    for at_ns, offered in known.offered[first + 1 :] if zero_ns else ():
+        changes = {"add": sorted(offered & names - present), "remove": sorted(present - offered)}
+        steps.append({"at": time_of(at_ns, zero_ns), **{name: found for name, found in changes.items() if found}})
+        present = offered & names
+    return away, steps
 
 
 def published(slices: Iterable[Object], node: str) -> Published:

@@ -4,7 +4,7 @@ Time 0 is the first registration. What the driver does by itself (health, ends, 
 what it does in a call (errors, delays, hangs, deaths) as `claims` says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ from protocols.messages.calls import CallRecord
 from protocols.wire.plugins import (
     DRA_PLUGIN,
     GET_INFO,
-    HEALTH_V1,
     NODE_HEALTH,
     NOTIFY,
     PREPARE,
@@ -21,7 +20,8 @@ from protocols.wire.plugins import (
     WATCH_RESOURCES,
 )
 from supervisor.capture.claims import Answers, answers_in, faults_of
-from supervisor.capture.devices import Published
+from supervisor.capture.devices import Published, offers
+from supervisor.capture.information import wrong_info
 from supervisor.capture.parts import (
     DEAD,
     DELAY_S,
@@ -34,13 +34,14 @@ from supervisor.capture.parts import (
     NothingToCapture,
     Script,
     Step,
+    by_time,
     error_of,
     seconds_text,
     since,
     time_of,
 )
 
-WATCH = "NodeWatchResources"
+WATCH, NODE_WATCH = "NodeWatchResources", WATCH_DEVICES_STATUS.name
 CLAIM_CALLS = frozenset(method.name for method in (*PREPARE.values(), *UNPREPARE.values()))
 STREAMS = frozenset(method.name for method in (*WATCH_RESOURCES.values(), WATCH_DEVICES_STATUS))
 ENDED = "its health stream ended: "
@@ -49,6 +50,14 @@ CLOSED = (WELL, DEAD, "CANCELLED")
 WHOLE = 0.9
 """Share of a deadline after which a call that exceeded it was not answered at all."""
 ATTACH_S = 1
+TIMEOUT_S = 30.0
+"""Timeout of health reports that name none, as in a script without `healthTimeout`."""
+DAY_S = 86_400
+"""The longest timeout of a script."""
+LATE_NS = 2 * 10**9
+"""The newest messages of a record may be so old."""
+AFTER_NS = 100_000_000
+"""The simulator falls silent so long after its last message, and speaks so long after the end of its stream."""
 DEFAULT_VERSIONS = [*PREPARE, *WATCH_RESOURCES]
 NAMES_ONLY = "The API had no ResourceSlices of the driver: devices have only the names that calls hold."
 CLAIM_NAMES = "It may hold names of claims, and texts of the driver's errors."
@@ -62,7 +71,12 @@ HEALTHY: Health = ("Healthy", "")
 def is_driver(records: Sequence[CallRecord]) -> bool:
     """Return True for calls of a DRA driver, False for those of a device plugin."""
     mine = CLAIM_CALLS | STREAMS
-    return any(each.method in mine or each.reply.get("type") == DRA_PLUGIN for each in records)
+    return any(
+        each.method in mine
+        or each.reply.get("type") == DRA_PLUGIN
+        or not PREPARE.keys().isdisjoint(each.reply.get("supported_versions", ()))
+        for each in records
+    )
 
 
 def calls_of(driver: str, records: Sequence[CallRecord]) -> list[CallRecord]:
@@ -71,32 +85,38 @@ def calls_of(driver: str, records: Sequence[CallRecord]) -> list[CallRecord]:
     return [each for each in records if each.peer == driver or each.socket in sockets - {""}]
 
 
-def captured_driver(driver: str, records: Sequence[CallRecord], known: Published, since_ns: int = 0) -> Captured:
+def captured_driver(
+    driver: str, records: Sequence[CallRecord], known: Published, since_ns: int = 0, until_ns: int = 0
+) -> Captured:
     """Return the script of a driver's calls, beginning with the registration in force at a time.
 
-    Raises NothingToCapture.
+    `until_ns`: end of the record, for a stream that is silent since its last message. Raises NothingToCapture.
     """
     ordered = since(records, since_ns, _registers)
-    builder = DriverBuilder(ordered)
+    builder = DriverBuilder(ordered, driver)
     for record in ordered:
         builder.add(record)
-    builder.finish()
+    builder.finish(until_ns)
     if builder.versions is None:
         raise NothingToCapture(f"the record of {driver} holds no answer to GetInfo, with which a driver registers")
-    script: Script = {"driver": driver, "devices": _devices(builder, known)}
+    away, changes = offers(known, builder.zero_ns)
+    script: Script = {"driver": driver, "devices": _devices(builder, known, away)}
     script |= {"sharedCounters": list(known.counters)} if known.counters else {}
     script |= {"attach": ATTACH_S} if any("bindingConditions" in each for each in known.devices) else {}
     script |= {"versions": builder.versions} if builder.versions != DEFAULT_VERSIONS else {}
+    script |= {"nodeHealth": True} if builder.watch == NODE_WATCH and NODE_HEALTH not in builder.versions else {}
+    script |= {"healthTimeout": min(round(builder.timeout), DAY_S)} if builder.timeout != TIMEOUT_S else {}
     script |= {"calls": calls} if (calls := builder.calls()) else {}
-    script |= {"steps": builder.steps} if builder.steps else {}
+    script |= {"steps": steps} if (steps := by_time([*changes, *builder.steps])) else {}
     omitted = known.omitted + sum(sum(record.omitted.values()) for record in ordered)
     notes = (CLAIM_NAMES,) if known.devices else (CLAIM_NAMES, NAMES_ONLY)
     return Captured(script, omitted, OMITTED, "dra-driver", notes)
 
 
-def _devices(builder: "DriverBuilder", known: Published) -> list[dict[str, Any]]:
+def _devices(builder: "DriverBuilder", known: Published, away: Collection[str]) -> list[dict[str, Any]]:
     devices = [dict(device) for device in known.devices] or [{"name": name} for name in sorted(builder.names)]
     for device in devices:
+        device |= {"away": True} if device["name"] in away else {}
         health, message = builder.first_health.get(device["name"], HEALTHY)
         device |= {"health": health} if health != "Healthy" else {}
         device |= {"message": message} if message else {}
@@ -113,6 +133,7 @@ class DriverBuilder:
     """Plays the records in order of time and notes what changes."""
 
     records: Sequence[CallRecord]
+    driver: str
     versions: list[str] | None = None
     """Services of the first answer to GetInfo; None = none came."""
     first_health: dict[str, Health] = field(default_factory=dict)
@@ -120,10 +141,15 @@ class DriverBuilder:
     names: set[str] = field(default_factory=set)
     """Devices in messages and answers."""
     steps: list[Step] = field(default_factory=list)
+    zero_ns: int = 0
+    """Time of the first registration."""
+    watch: str = WATCH
+    """Method of the health stream."""
+    timeout: float = TIMEOUT_S
+    """The shortest time after which the driver lets a report expire."""
     _calls: dict[str, list[tuple[Fault, Answers]]] = field(default_factory=dict)
     _watch: Fault = field(default_factory=dict)
     """Fault of the health stream from the start."""
-    _zero_ns: int = 0
     _endpoint: str = ""
     """Socket of the newest instance; streams of older ones are not played."""
     _health: dict[str, Health] = field(default_factory=dict)
@@ -131,6 +157,8 @@ class DriverBuilder:
     """A message came since the stream was opened."""
     _first: bool = True
     """No message has come at all."""
+    _last_ns: int = 0
+    """Time of the last message."""
     _opened: Step | None = None
     """The step after which the node opened the stream; None = the first registration."""
     _failing: bool = False
@@ -144,7 +172,7 @@ class DriverBuilder:
     def calls(self) -> dict[str, Fault | list[Fault]]:
         """Return the script's `calls`."""
         found = {method: faults for method, calls in self._calls.items() if (faults := faults_of(calls)) is not None}
-        return found | ({WATCH: self._watch} if self._watch else {})
+        return found | ({self.watch: self._watch} if self._watch else {})
 
     def add(self, record: CallRecord) -> None:
         if record.method == GET_INFO.name:
@@ -152,19 +180,22 @@ class DriverBuilder:
         elif record.method == NOTIFY.name:
             self._note_fault(record)
         elif record.method in STREAMS:
-            if record.socket == self._endpoint:
+            if record.socket == self._endpoint and not _not_served(record):
+                self.watch = record.method
                 self._heard_from(record) if record.reply else self._ended(record)
-        elif record.method in CLAIM_CALLS and self._zero_ns:
+        elif record.method in CLAIM_CALLS and self.zero_ns:
             self._called(record)
 
-    def finish(self) -> None:
+    def finish(self, until_ns: int) -> None:
         """End the record: a stream that was not opened again ended with its driver."""
+        if self._heard:
+            self._was_silent(until_ns - LATE_NS)
         self._resolve(alive=False)
 
     def _introduced(self, record: CallRecord) -> None:
         self._note_fault(record)
         if record.status == WELL and self.versions is None:
-            self.versions = _played(record.reply.get("supported_versions", []))
+            self.versions = list(record.reply.get("supported_versions", []))
         if _registers(record):
             self._register(record)
 
@@ -172,15 +203,17 @@ class DriverBuilder:
         """Note an error or a hang of registration; a socket where nobody listens is none of a driver's."""
         if record.status == "" or (record.status == DEAD and not record.error):
             return
-        fault = {} if record.status == WELL else {"hang": True} if _hung(record) else error_of(record)
+        fault = wrong_info(record, self.driver) if not _registers(record) else {}
+        if record.status != WELL:
+            fault = {"hang": True} if _hung(record) else error_of(record)
         self._calls.setdefault(record.method, []).append((fault, {}))
 
     def _register(self, record: CallRecord) -> None:
         self._endpoint = record.reply.get("endpoint") or record.socket
         self._resolve(alive=False)
         self._heard = self._failing = False
-        if not self._zero_ns:
-            self._zero_ns = record.began_ns
+        if not self.zero_ns:
+            self.zero_ns = record.began_ns
         elif self._restart is not None:
             away = (record.began_ns - self._died_ns) / 1e9
             self._restart["restart"], self._restart = seconds_text(max(DELAY_S, away)), None
@@ -189,12 +222,12 @@ class DriverBuilder:
 
     def _heard_from(self, record: CallRecord) -> None:
         """Play a message of the health stream: what changed in it."""
-        if record.method == WATCH_DEVICES_STATUS.name and HEALTH_V1 not in (self.versions or ()):
-            self.versions = [*(self.versions or ()), HEALTH_V1]
         self._resolve(alive=True)
         if self._failing:
-            self._step(record, calls={WATCH: {}})
-        self._heard, self._failing = True, False
+            self._step(record, calls={self.watch: {}})
+        speaks = self._heard and self._has_expired(record) and self._was_silent(record.began_ns)
+        self._heard, self._failing, self._last_ns = True, False, record.began_ns
+        self._note_timeouts(record)
         changed = {each["device_name"]: _health(each) for each in record.reply.get("changed", ())}
         changed |= {name.rpartition("/")[2]: ("Unknown", "") for name in record.reply.get("removed", ())}
         self.names |= changed.keys()
@@ -207,16 +240,40 @@ class DriverBuilder:
         for message in dict.fromkeys(message for _, message in different.values()):
             health = {name: word for name, (word, its) in different.items() if its == message}
             self._step(record, health=health, **({"message": message} if message else {}))
+        if speaks:
+            self._step(record, silent=False)
+
+    def _note_timeouts(self, record: CallRecord) -> None:
+        given = [each["timeout"] for each in record.reply.get("changed", ()) if each.get("timeout", 0) >= 1]
+        self.timeout = min([*given, *([] if self._first else [self.timeout])], default=TIMEOUT_S)
+
+    def _has_expired(self, record: CallRecord) -> bool:
+        """Return True for a message before which reports had expired.
+
+        Times alone do not show that: of equal messages in a row only the last one's time is known.
+        """
+        late = (each for each in record.reply.get("changed", ()) if each.get("before") == "Unknown")
+        return any(self._health.get(each["device_name"], HEALTHY)[0] != "Unknown" for each in late)
+
+    def _was_silent(self, until_ns: int) -> bool:
+        """Play a stream that was open without messages until its reports expired; those of NodeHealth do not."""
+        if self.watch == NODE_WATCH or until_ns - self._last_ns <= self.timeout * 1e9:
+            return False
+        self._at(self._last_ns)  # a message; the simulator's own ones come at other times
+        self._at(self._last_ns + AFTER_NS, silent=True)
+        return True
 
     def _delay(self, record: CallRecord) -> None:
-        late = (record.began_ns - self._zero_ns) / 1e9
+        late = (record.began_ns - self.zero_ns) / 1e9
         if late >= HANG_S and not self._watch and self._opened is None:
             self._watch = {"delay": seconds_text(late), "times": 1}
 
     def _ended(self, record: CallRecord) -> None:
         """Note the end of the stream, unless a death in a call explains it."""
-        if not self._zero_ns:
+        if not self.zero_ns:
             return
+        if self._heard and self._was_silent(record.began_ns):
+            self._at(record.began_ns + AFTER_NS, silent=False)
         if self._restart is not None and abs(record.began_ns - self._died_ns) < SAME_DEATH_S * 1e9:
             self._heard = False
         elif self._heard:
@@ -243,7 +300,7 @@ class DriverBuilder:
         if self._opened is None:
             self._watch = fault
         else:
-            self._opened.setdefault("calls", {})[WATCH] = fault
+            self._opened.setdefault("calls", {})[self.watch] = fault
 
     def _called(self, record: CallRecord) -> None:
         if record.status == DEAD and (self._end is not None or self._restart is not None):
@@ -276,13 +333,16 @@ class DriverBuilder:
         return failed_ns if (found := next(later, None)) is not None and _registers(found) else 0
 
     def _step(self, record: CallRecord, **what: Any) -> Step:
-        self.steps.append({"at": time_of(record, self._zero_ns), **what})
+        return self._at(record.began_ns, **what)
+
+    def _at(self, moment_ns: int, **what: Any) -> Step:
+        self.steps.append({"at": time_of(moment_ns, self.zero_ns), **what})
         return self.steps[-1]
 
 
-def _played(versions: Sequence[str]) -> list[str]:
-    """Return the services that the simulator has for a driver's: it reports NodeHealth as DRAResourceHealth."""
-    return list(dict.fromkeys(HEALTH_V1 if version == NODE_HEALTH else version for version in versions))
+def _not_served(record: CallRecord) -> bool:
+    """Return True for a driver's answer that it has no NodeHealth, which the node tries unasked."""
+    return record.method == NODE_WATCH and record.status == "UNIMPLEMENTED"
 
 
 def _health(shown: dict[str, Any]) -> Health:

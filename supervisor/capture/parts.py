@@ -1,6 +1,6 @@
 """Parts of the scripts of device plugins and of DRA drivers: times, faults, and the records to begin with. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,11 @@ def seconds_text(seconds: float) -> str:
     return f"{round(seconds, 1):g}s"
 
 
-def time_of(record: CallRecord, zero_ns: int) -> str:
+def time_of(moment_ns: int, zero_ns: int) -> str:
     """Return the time of a step."""
-    return seconds_text(min(WEEK_NS, max(0, record.began_ns - zero_ns)) / 1e9)
+    return seconds_text(min(WEEK_NS, max(0, moment_ns - zero_ns)) / 1e9)
+
+
+def by_time(steps: Iterable[Step]) -> list[Step]:
+    """Return steps in the order of their times; those of one time in the order given."""
+    return sorted(steps, key=lambda step: float(step["at"].removesuffix("s")))

@@ -27,6 +27,7 @@ from protocols.wire.plugins import (
     PRE_START,
     PREPARE,
     UNPREPARE,
+    WATCH_DEVICES_STATUS,
     WATCH_RESOURCES,
 )
 from supervisor.capture.recording import Recording, Seen, Sent, message_of
@@ -41,7 +42,7 @@ CALLS: tuple[Method[Any, Any], ...] = (
     *PREPARE.values(),
     *UNPREPARE.values(),
 )
-STREAMS: tuple[Method[Any, Any], ...] = (LIST_AND_WATCH, *WATCH_RESOURCES.values())
+STREAMS: tuple[Method[Any, Any], ...] = (LIST_AND_WATCH, *WATCH_RESOURCES.values(), WATCH_DEVICES_STATUS)
 MOST_ERROR = 4096
 """Characters of an error that are recorded."""
 

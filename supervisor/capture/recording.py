@@ -12,14 +12,16 @@ from google.protobuf.message import DecodeError
 from protocols.messages.calls import CallRecord
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method
-from protocols.wire.plugins import GET_INFO, LIST_AND_WATCH
+from protocols.wire.plugins import GET_INFO, LIST_AND_WATCH, WATCH_DEVICES_STATUS
 from protocols.wire.rendering import render_call
 
 MOST_RECORDS, MOST_BYTES = 10_000, 32 << 20
 HEALTH = {1: "Healthy", 2: "Unhealthy"}
 """By the numbers of DRAResourceHealth; every other one is Unknown."""
+TIMEOUT_S, LONGEST_S = 30, 366 * 86400
+"""Timeout of health reports that name none, and the longest one, as kubelet has them."""
 Seen = dict[Any, dict[str, Any]]
-"""The devices of a stream's last message."""
+"""The devices of a stream's last message; those of a health stream with `until`, when the report expires."""
 
 
 class Recording:
@@ -100,7 +102,9 @@ def message_of(method: Method[Any, Any], raw: bytes, before: Seen) -> tuple[dict
         return {}, before
     if method is LIST_AND_WATCH:
         return _list(message, before)
-    return _health(message, before)
+    if method is WATCH_DEVICES_STATUS:
+        return _statuses(message, before)
+    return _health(message, before, time.monotonic())
 
 
 def _list(message: pb.ListAndWatchResponse, before: Seen) -> tuple[dict[str, Any], Seen]:
@@ -120,13 +124,34 @@ def _device(device: pb.Device) -> dict[str, Any]:
     return shown
 
 
-def _health(message: Any, before: Seen) -> tuple[dict[str, Any], Seen]:
-    """Devices that a message does not name keep their health."""
-    now = {(item.device.pool_name, item.device.device_name): _report(item) for item in message.devices}
-    changed = [report for key, report in now.items() if before.get(key) != report]
-    return {"devices": len(now), **({"changed": changed} if changed else {})}, before | now
+def _health(message: Any, before: Seen, now: float) -> tuple[dict[str, Any], Seen]:
+    """Devices that a message does not name keep their health until their report expires."""
+    reports = {(item.device.pool_name, item.device.device_name): _report(item) for item in message.devices}
+    expired = {key for key in reports if key in before and before[key]["until"] <= now}
+    changed = [
+        {**report, **({"before": "Unknown"} if key in expired else {})}
+        for key, report in reports.items()
+        if key in expired or key not in before or {**report, "until": before[key]["until"]} != before[key]
+    ]
+    until = {key: {**each, "until": now + each.get("timeout", TIMEOUT_S)} for key, each in reports.items()}
+    return {"devices": len(reports), **({"changed": changed} if changed else {})}, before | until
 
 
 def _report(item: Any) -> dict[str, Any]:
     shown = {"pool_name": item.device.pool_name, "device_name": item.device.device_name}
-    return {**shown, "health": HEALTH.get(item.health, "Unknown"), "message": item.message}
+    shown |= {"health": HEALTH.get(item.health, "Unknown"), "message": item.message}
+    timeout = min(item.health_check_timeout_seconds, LONGEST_S)
+    return {**shown, **({"timeout": timeout} if timeout > 0 else {})}
+
+
+def _statuses(message: Any, before: Seen) -> tuple[dict[str, Any], Seen]:
+    """Return a message of NodeHealth, which is complete."""
+    now = {
+        (item.pool_name, item.device_name): {
+            "pool_name": item.pool_name, "device_name": item.device_name, "health": item.health, "message": item.message
+        }
+        for item in message.devices
+    }  # fmt: skip
+    changed = [report for key, report in now.items() if before.get(key) != report]
+    found = {"changed": changed, "removed": ["/".join(key) for key in before if key not in now]}
+    return {"devices": len(now), **{name: devices for name, devices in found.items() if devices}}, now

@@ -204,7 +204,7 @@ class Builder:
         return next((each for each in ends if abs(each.began_ns - failed_ns) < SAME_DEATH_S * 1e9), None)
 
     def _step(self, record: CallRecord, **what: Any) -> None:
-        self.steps.append({"at": time_of(record, self._zero_ns), **what})
+        self.steps.append({"at": time_of(record.began_ns, self._zero_ns), **what})
 
 
 def _added(before: Devices, record: CallRecord) -> Devices:

@@ -1,5 +1,6 @@
 """`nodeplane capture DRIVER` on a plane: a driver that fails, its script written from its calls, and played again."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from supervisor.capture.devices import Version
+from supervisor.capture.slices import followed
 from tests.support.plane import REPO, Plane, stop, until
+from tests.support.waiting import until_async
 
 DRIVER = "gpu.example.com"
 BUG = """
@@ -26,10 +30,31 @@ calls:
 """
 
 
+ODD = "odd.example.com"
+ODD_SCRIPT = """
+driver: odd.example.com
+healthTimeout: 1
+versions: [v1.DRAPlugin, v1.DRAResourceHealth]
+devices: [{name: left}, {name: right, away: true}]
+calls: {GetInfo: [{info: {type: CSIPlugin}}]}
+steps:
+- {at: 2.5s, add: [right]}
+- {at: 3s, silent: true}
+- {at: 6s, silent: false}
+"""
+KEP = "kep.example.com"
+KEP_SCRIPT = """
+driver: kep.example.com
+devices: [{name: left}]
+versions: [v1.DRAPlugin, v1alpha1.NodeHealth]
+steps: [{at: 1s, unhealthy: [left], message: fan}]
+"""
+
+
 @pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane with the device class and the claim template of the example."""
-    with Plane() as plane:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A plane with the device class and the claim template of the example, which is recorded."""
+    with Plane("--record", str(tmp_path_factory.mktemp("record") / "record")) as plane:
         classes, _, _ = (REPO / "examples" / "gpu-claim.yaml").read_text().rpartition("---\n")
         plane.kubectl("apply", "-f", "-", stdin=classes)
         yield plane
@@ -99,6 +124,48 @@ def test_captured_failure_of_one_claim_is_seen_by_the_same_pod_again(plane: Plan
     second = play(plane, replay)
     assert {**first, "captured": ""} == {**second, "captured": ""}
     assert first["calls"] == [("OK", None, 1, True), ("OK", "out of luck", 0, False), ("OK", "out of luck", 0, False)]
+
+
+def test_silence_wrong_information_and_devices_that_come_are_captured(plane: Plane, tmp_path: Path) -> None:
+    for name, text in ((ODD, ODD_SCRIPT), (KEP, KEP_SCRIPT)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        plane.start("dra-driver", "--script", str(tmp_path / f"{name}.yaml"), log=f"{name}.log")
+    followed_names = asyncio.run(names_until_two(plane.root / "kubeconfig"))
+    assert followed_names[-2:] == [{"left"}, {"left", "right"}]
+    recorded = ("capture", ODD, "--replay", plane.flags[1])
+    script = until("it speaks again", lambda: speaking(plane.nodeplane(*recorded, check=False)), every=1.0)
+    assert (script["healthTimeout"], script["calls"]) == (1, {"GetInfo": [{"info": {"type": "CSIPlugin"}}]})
+    assert script["devices"][1] == {"name": "right", "away": True}
+    at = {next(key for key in step if key != "at"): step["at"] for step in script["steps"] if len(step) > 1}
+    assert near(at["add"], 2.5)
+    silent = [step for step in script["steps"] if "silent" in step]
+    assert [step["silent"] for step in silent] == [True, False]
+    assert near(silent[0]["at"], 2.9)
+    assert near(silent[1]["at"], 6.0)
+    kep = yaml.safe_load(plane.nodeplane("capture", KEP))
+    assert kep["versions"] == ["v1.DRAPlugin", "v1alpha1.NodeHealth"]
+    assert [(step["health"], step["message"]) for step in kep["steps"]] == [({"left": "Unhealthy"}, "fan")]
+
+
+async def names_until_two(kubeconfig: Path) -> list[set[str]]:
+    """Follow the slices until two devices are published; return the devices of each version."""
+    async with followed(kubeconfig, ODD) as versions:
+        await until_async("two devices", lambda: len((names(versions) or [set()])[-1]) == 2)
+        return names(versions)
+
+
+def names(versions: list[Version]) -> list[set[str]]:
+    return [{device["name"] for each in slices for device in each["spec"]["devices"]} for _, slices in versions]
+
+
+def speaking(text: str) -> dict[str, Any]:
+    script: dict[str, Any] = yaml.safe_load(text) or {}
+    return script if any(step.get("silent") is False for step in script.get("steps", ())) else {}
+
+
+def near(text: str, seconds: float) -> bool:
+    """Return True for the time of a step that comes after another: publishing and sending take a moment."""
+    return -0.7 <= float(text.removesuffix("s")) - seconds <= 2.0
 
 
 def test_name_that_nothing_has_is_one_error(plane: Plane) -> None:

@@ -9,7 +9,7 @@ from actors.simulator.driver.script import DriverScript
 from actors.simulator.engine.scripts import parse_script
 from protocols.messages.calls import CallRecord
 from supervisor.capture.claims import LASTING, name_pattern
-from supervisor.capture.devices import MOST_BYTES, Published, published
+from supervisor.capture.devices import MOST_BYTES, Published, Version, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
 from supervisor.capture.parts import NothingToCapture
 from supervisor.capture.text import script_text
@@ -36,9 +36,9 @@ def heard(at: float, method: str = "NodeWatchResources", **health: str) -> CallR
     return call(at, method, seconds=0.0, incoming=True, reply={"devices": 2, "changed": changed})
 
 
-def ended(at: float, status: str = "OK", text: str = "", **rest: Any) -> CallRecord:
+def ended(at: float, status: str = "OK", text: str = "", method: str = "NodeWatchResources", **rest: Any) -> CallRecord:
     error = f"its health stream ended: {text}"
-    return call(at, "NodeWatchResources", status, 0.0, incoming=True, error=error, **rest)
+    return call(at, method, status, 0.0, incoming=True, error=error, **rest)
 
 
 def prepared(at: float, *errors: str | None, names: str = "a", method: str = "Prepare", **rest: Any) -> CallRecord:
@@ -171,11 +171,62 @@ def test_older_instances_end_unseen_when_a_new_one_has_registered() -> None:
     assert script["steps"] == [{"at": "5s", "register": True}]
 
 
-def test_versions_are_the_drivers_own_and_node_health_becomes_resource_health() -> None:
+def test_versions_and_the_health_service_are_the_drivers_own() -> None:
     beta = registered(supported_versions=["v1beta1.DRAPlugin"])
     assert script_of(beta)["versions"] == ["v1beta1.DRAPlugin"]
-    assert script_of(beta, heard(1, "WatchDevicesStatus"))["versions"] == ["v1beta1.DRAPlugin", "v1.DRAResourceHealth"]
     assert "versions" not in script_of(registered())
+    unnamed = script_of(beta, heard(1, "WatchDevicesStatus"))
+    assert (unnamed["versions"], unnamed["nodeHealth"]) == (["v1beta1.DRAPlugin"], True)
+    named = registered(supported_versions=["v1.DRAPlugin", "v1alpha1.NodeHealth"])
+    lost = ended(2, "DATA_LOSS", "lost", method="WatchDevicesStatus")
+    script = script_of(named, ended(0.1, "DATA_LOSS", "lost", method="WatchDevicesStatus"), lost)
+    assert (script["versions"], "nodeHealth" in script) == (["v1.DRAPlugin", "v1alpha1.NodeHealth"], False)
+    assert script["calls"] == {"WatchDevicesStatus": {"error": "lost", "code": "DATA_LOSS"}}
+    none = ended(0.1, "UNIMPLEMENTED", "no such service", method="WatchDevicesStatus")
+    assert set(script_of(beta, none)) == {"driver", "devices", "versions"}
+
+
+def heard_for(seconds: float, at: float, before: str = "", **health: str) -> CallRecord:
+    record = heard(at, **health)
+    for each in record.reply["changed"]:
+        each |= {"timeout": seconds, **({"before": before} if before else {})}
+    return record
+
+
+def test_silent_stream_is_silent_from_its_last_message_until_it_speaks_or_ends() -> None:
+    messages = registered(), heard_for(5.0, 0.1, left="Healthy"), heard(4)
+    silence = [{"at": "4s"}, {"at": "4.1s", "silent": True}]
+    speaks = script_of(*messages, heard_for(5.0, 20, "Unknown", left="Unhealthy: fan"))
+    assert speaks["healthTimeout"] == 5
+    assert speaks["steps"] == [
+        *silence,
+        {"at": "20s", "health": {"left": "Unhealthy"}, "message": "fan"},
+        {"at": "20s", "silent": False},
+    ]
+    ends = script_of(*messages, ended(20), heard(25))
+    assert ends["steps"] == [*silence, {"at": "20s", "end": True}, {"at": "20.1s", "silent": False}]
+    until_ns = BEGIN_NS + 30 * 10**9
+    assert captured_driver(DRIVER, messages, DEVICES, until_ns=until_ns).script["steps"] == silence
+    assert "steps" not in captured_driver(DRIVER, messages, DEVICES, until_ns=BEGIN_NS + 10 * 10**9).script
+    assert "steps" not in script_of(*messages, heard(20)), "of equal messages only the last one's time is known"
+    own = heard_for(5.0, 0.1, left="Unknown"), heard(4), heard_for(5.0, 20, "Unknown", left="Healthy")
+    assert script_of(registered(), *own)["steps"] == [{"at": "20s", "health": {"left": "Healthy"}}]
+    statuses = [heard(at, "WatchDevicesStatus", left="Healthy") for at in (0.1, 90)]
+    assert "steps" not in script_of(registered(), *statuses)
+
+
+def test_answer_to_get_info_that_the_node_rejected_is_played_as_it_was() -> None:
+    def rejected(at: float, **info: Any) -> CallRecord:
+        given = {"type": "DRAPlugin", "name": DRIVER, "endpoint": "/dra.sock", "supported_versions": VERSIONS, **info}
+        return call(at, "GetInfo", reply=given, socket="/reg.sock", outcome="no handler: it is not registered")
+
+    answers = rejected(-3, type="CSIPlugin"), rejected(-2, name="Bad_Name", endpoint="dra.sock"), registered()
+    assert script_of(*answers)["calls"] == {
+        "GetInfo": [{"info": {"type": "CSIPlugin"}}, {"info": {"name": "Bad_Name", "endpoint": "dra.sock"}}]
+    }
+    always = [rejected(at, type="CSIPlugin") for at in (0, 1, 3)]
+    assert is_driver(always)
+    assert script_of(*always)["calls"] == {"GetInfo": {"info": {"type": "CSIPlugin"}}}
 
 
 def test_registration_that_fails_is_played_in_the_order_of_its_calls() -> None:
@@ -218,6 +269,36 @@ def test_devices_are_those_of_the_nodes_newest_slices() -> None:
     assert (script["attach"], script["sharedCounters"]) == (1, [counters])
     large = [{"name": f"d{at}", "attributes": {"x": {"string": "y" * 50_000}}} for at in range(20)]
     assert published([slice_of(*large)], "n").omitted == 20 - MOST_BYTES // 50_100
+
+
+def test_devices_that_come_and_go_in_slices_do_so_in_steps() -> None:
+    def version(at: float, generation: int, *names: str, count: int = 1) -> Version:
+        found = slice_of(*({"name": name, "attributes": {"g": {"int": generation}}} for name in names))
+        found["spec"]["pool"] |= {"generation": generation, "resourceSliceCount": count}
+        return BEGIN_NS + int(at * 1e9), [found]
+
+    versions = [
+        version(-60, 1, "left"),
+        version(1, 2, "left", "right"),
+        version(5, 3, "left", count=2),  # in the middle of an update
+        version(6, 4, "right", "third"),
+        (BEGIN_NS + 8 * 10**9, []),  # deleted by the node
+        version(9, 5, "right"),
+    ]
+    known = published_over_time(versions, "n")
+    script = script_of(registered(), heard(0.1, left="Healthy"), heard(7, left="Unhealthy"), known=known)
+    assert [(each["name"], each.get("away", False)) for each in script["devices"]] == [
+        ("left", False),
+        ("right", False),
+        ("third", True),
+    ]
+    assert [each["attributes"]["g"]["int"] for each in script["devices"]] == [2, 5, 4]
+    assert script["steps"] == [
+        {"at": "6s", "add": ["third"], "remove": ["left"]},
+        {"at": "7s", "health": {"left": "Unhealthy"}},
+        {"at": "9s", "remove": ["third"]},
+    ]
+    assert published_over_time([], "n") == Published()
 
 
 def test_without_slices_devices_have_the_names_that_calls_hold() -> None:

@@ -7,7 +7,15 @@ import pytest
 from protocols.messages.calls import CallRecord
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import drahealth_v1_pb2 as health
-from protocols.wire.plugins import ALLOCATE, GET_INFO, HEALTH_V1, LIST_AND_WATCH, WATCH_RESOURCES
+from protocols.wire import nodehealth_v1alpha1_pb2 as node_health
+from protocols.wire.plugins import (
+    ALLOCATE,
+    GET_INFO,
+    HEALTH_V1,
+    LIST_AND_WATCH,
+    WATCH_DEVICES_STATUS,
+    WATCH_RESOURCES,
+)
 from supervisor.capture import recording
 from supervisor.capture.recording import Recording, Sent, message_of
 
@@ -43,6 +51,29 @@ def test_health_of_devices_that_a_message_leaves_out_stays() -> None:
     content, seen = message_of(method, reported("b", 9), seen)
     assert [(each["device_name"], each["health"]) for each in content["changed"]] == [("b", "Unknown")]
     assert message_of(method, reported("a", 2), seen)[0] == {"devices": 1}
+
+
+def test_health_after_a_silence_is_recorded_as_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = health.DeviceHealth(health=health.HEALTHY, health_check_timeout_seconds=5)
+    item.device.pool_name, item.device.device_name = "n1", "a"
+    raw = health.NodeWatchResourcesResponse(devices=[item]).SerializeToString()
+    seen: recording.Seen = {}
+    found = []
+    for now in (0.0, 4.0, 9.5):
+        monkeypatch.setattr("supervisor.capture.recording.time.monotonic", lambda now=now: now)
+        content, seen = message_of(WATCH_RESOURCES[HEALTH_V1], raw, seen)
+        found.append([(each["timeout"], each.get("before")) for each in content.get("changed", ())])
+    assert found == [[(5, None)], [], [(5, "Unknown")]]
+
+
+def test_complete_lists_of_node_health_are_recorded_as_their_differences() -> None:
+    def statuses(**words: str) -> bytes:
+        devices = [node_health.Device(pool_name="n1", device_name=id, health=word) for id, word in words.items()]
+        return node_health.DevicesStatusResponse(devices=devices).SerializeToString()
+
+    first, seen = message_of(WATCH_DEVICES_STATUS, statuses(a="Healthy", b="odd"), {})
+    assert [(each["device_name"], each["health"]) for each in first["changed"]] == [("a", "Healthy"), ("b", "odd")]
+    assert message_of(WATCH_DEVICES_STATUS, statuses(b="odd"), seen)[0] == {"devices": 1, "removed": ["n1/a"]}
 
 
 def message(at: int, **reply: Any) -> CallRecord:

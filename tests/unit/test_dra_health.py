@@ -31,6 +31,15 @@ def test_silence_makes_unknown_after_thirty_seconds_or_the_devices_own_time() ->
     assert slow.deadline([GPU], 120.0) is None
 
 
+def test_report_that_comes_after_the_last_one_expired_is_a_change() -> None:
+    made = book((0.0, said(timeout=5.0)))
+    assert made.apply(GPU.driver, 1, [said(timeout=5.0)], 4.0) == []
+    (change,) = made.apply(GPU.driver, 1, [said(timeout=5.0)], 9.0)
+    assert (change.health, change.before, change.timeout) == ("Healthy", "Unknown", 5.0)
+    (change,) = made.apply(GPU.driver, 1, [said("Unhealthy")], 10.0)
+    assert (change.before, change.timeout) == ("Healthy", 0.0)
+
+
 def test_a_device_that_is_left_out_keeps_its_state_until_then() -> None:
     left_out = book((0.0, said("Unhealthy", "hot")), (20.0, said(device="dev-1")))
     assert left_out.health(GPU, 29.0) == ("Unhealthy", "hot")

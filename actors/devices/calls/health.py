@@ -15,7 +15,9 @@ class HealthChange(NamedTuple):
     health: str
     message: str
     before: str = ""
-    """Health of the last report; empty = the first report about the device."""
+    """Health until now, Unknown if the last report has expired; empty = the first report about the device."""
+    timeout: float = 0.0
+    """Seconds after which the report expires, if the driver names them."""
 
 
 class HealthDifference:
@@ -52,7 +54,8 @@ def _shown(report: Report, at: int, change: HealthChange) -> dict[str, Any]:
     texts = {"pool_name": change.pool, "device_name": change.device, "health": change.health}
     texts |= {"message": change.message, "before": change.before}
     path = ("reply", "changed", at)
-    return {name: report.renderer.text(text, (*path, name)) for name, text in texts.items() if text}
+    shown: dict[str, Any] = {name: report.renderer.text(text, (*path, name)) for name, text in texts.items() if text}
+    return shown | ({"timeout": change.timeout} if change.timeout else {})
 
 
 def _omit(report: Report, name: str, count: int) -> None:

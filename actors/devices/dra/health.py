@@ -144,8 +144,12 @@ class HealthCache:
             key = (device.pool, device.device)
             report = HealthReport(known_state(device.health), truncate_message(device.message), now + timeout, timeout)
             last = earlier.get(key)
+            if last is not None and last.deadline <= now:
+                last = HealthReport(UNKNOWN, "", last.deadline, last.timeout)
             if last is None or last[:2] != report[:2]:
-                changes.append(HealthChange(*key, report.health, report.message, last.health if last else ""))
+                given = device.timeout if 0 < device.timeout < float("inf") else 0.0
+                was = last.health if last else ""
+                changes.append(HealthChange(*key, report.health, report.message, was, given))
             stream.reports[key] = report
         if len(stream.reports) > MAX_REPORTS:
             raise DriverFailed(f"it reports the health of more than {MAX_REPORTS} devices")

@@ -1,7 +1,7 @@
 """The health of the devices, set by the script or by a file with lines `DEVICE HEALTH [MESSAGE]`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,11 @@ class Health(NamedTuple):
 class HealthBoard:
     """The devices that are offered, and the health of each; `changed` returns after every change."""
 
-    def __init__(self, devices: list[Device], health: dict[str, Health] | None = None) -> None:
+    def __init__(
+        self, devices: list[Device], health: dict[str, Health] | None = None, away: Iterable[str] = ()
+    ) -> None:
         self._all = devices
-        self._away: set[str] = set()
+        self._away = set(away)
         self.health = dict(health or {})
         self.silent = False
         """True while health streams stay open without sending reports."""

@@ -49,7 +49,9 @@ class DriverOptions:
     shared_counters: tuple[dict[str, Any], ...] = ()
     """Counter sets of the listed devices."""
     versions: tuple[str, ...] = ()
-    """Services that GetInfo names; empty = all."""
+    """Services that GetInfo names; empty = all but v1alpha1.NodeHealth."""
+    node_health: bool = False
+    """Serve v1alpha1.NodeHealth, also if `versions` does not name it."""
     pid: int = 0
 
     @property

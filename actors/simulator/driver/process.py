@@ -76,7 +76,7 @@ async def run_driver(options: DriverOptions, script: DriverScript, say: Callable
 
 async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
     health = {spec.name: Health(spec.health, spec.message) for spec in options.listed}
-    board = HealthBoard(options.all_devices(), health)
+    board = HealthBoard(options.all_devices(), health, [spec.name for spec in options.listed if spec.away])
     publisher = Publisher(options, client, say)
     publisher.offer(board.devices)
     faults = Faults({str(method): fault for method, fault in script.calls.items()})

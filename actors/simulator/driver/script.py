@@ -8,9 +8,11 @@ import msgspec
 from actors.simulator.engine.scripts import Fault, Seconds, Step, StreamEnd
 
 Method = Literal[
-    "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"
-]
+    "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources",
+    "WatchDevicesStatus",
+]  # fmt: skip
 CLAIM_METHODS = ("NodePrepareResources", "NodeUnprepareResources")
+INFO_METHOD = "GetInfo"
 MOST_DEVICES, MOST_STEPS, MOST_PARTITIONS = 10_000, 10_000, 16
 MOST_CLAIM_DEVICES = 32
 """Devices of one claim, as many as an allocation has."""
@@ -22,6 +24,8 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     health: str = "Healthy"
     message: str = ""
+    away: bool = False
+    """It is not offered until a step adds it."""
     attributes: dict[str, dict[str, Any]] = {}
     capacity: dict[str, dict[str, Any]] = {}
     consumes_counters: list[dict[str, Any]] = []
@@ -39,7 +43,7 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def published(self) -> dict[str, Any]:
         """The device of a ResourceSlice; defaults are absent."""
         names = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
-        fields = {shown: getattr(self, name) for name, shown in names if name not in ("health", "message")}
+        fields = {shown: getattr(self, name) for name, shown in names if name not in ("health", "message", "away")}
         return {name: value for name, value in fields.items() if value}
 
 
@@ -64,6 +68,8 @@ class ClaimFault(Fault, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     claims: dict[str, ClaimAnswer] = msgspec.field(default_factory=dict)
     """Answers by pattern of the claim's name, such as `gpu-*`: the first that matches."""
+    info: dict[Literal["type", "name", "endpoint"], str] = msgspec.field(default_factory=dict)
+    """Values of the answer to GetInfo instead of the right ones."""
 
 
 ClaimFaults = ClaimFault | tuple[ClaimFault, ...]
@@ -74,6 +80,8 @@ def _check_claims(calls: Mapping[Method, ClaimFaults]) -> None:
         faults = found if isinstance(found, tuple) else (found,)
         if method not in CLAIM_METHODS and any(fault.claims for fault in faults):
             raise ValueError(f"claims goes with {' and '.join(CLAIM_METHODS)}, not with {method}")
+        if method != INFO_METHOD and any(fault.info for fault in faults):
+            raise ValueError(f"info goes with {INFO_METHOD}, not with {method}")
 
 
 class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,7 +127,9 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds until allocated devices are attached; 0 = at once."""
     health_timeout: int = 30
     versions: tuple[str, ...] = ()
-    """Services that GetInfo names; empty = all."""
+    """Services that GetInfo names; empty = all but v1alpha1.NodeHealth."""
+    node_health: bool = False
+    """Serve v1alpha1.NodeHealth, also if `versions` does not name it."""
     calls: dict[Method, ClaimFaults] = {}
     steps: tuple[DriverStep, ...] = ()
     repeat: Seconds = Seconds(0)

@@ -21,7 +21,16 @@ from protocols.process.sockets import answers, is_socket, private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, Service
-from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE, UNPREPARE, WATCH_RESOURCES
+from protocols.wire.plugins import (
+    DRA_PLUGIN,
+    GET_INFO,
+    NODE_HEALTH,
+    NOTIFY,
+    PREPARE,
+    UNPREPARE,
+    WATCH_DEVICES_STATUS,
+    WATCH_RESOURCES,
+)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 STOP_GRACE = 0.5
@@ -92,11 +101,15 @@ class DriverServer:
         services = [Service().unary(PREPARE[version], self._preparing(PREPARE[version])) for version in PREPARE]
         for service, version in zip(services, UNPREPARE, strict=True):
             service.unary(UNPREPARE[version], self._unpreparing(UNPREPARE[version]))
-        return services + [Service().stream(method, self._watching(method)) for method in WATCH_RESOURCES.values()]
+        node_health = self._options.node_health or NODE_HEALTH in self._options.versions
+        watches = [*WATCH_RESOURCES.values(), *([WATCH_DEVICES_STATUS] if node_health else [])]
+        return services + [Service().stream(method, self._watching(method)) for method in watches]
 
     async def _info(self, request: registration.InfoRequest, context: Context) -> registration.PluginInfo:
-        await self._faults.meet(GET_INFO.name, context)
-        return self._described()
+        fault, info = await self._faults.meet(GET_INFO.name, context), self._described()
+        for field, value in fault.info.items() if isinstance(fault, ClaimFault) else ():
+            setattr(info, field, value)
+        return info
 
     def _described(self) -> registration.PluginInfo:
         """Describe the driver. The node uses the first supported version that it knows."""
@@ -180,8 +193,9 @@ class DriverServer:
                 await self._faults.meet(method.name, context)
                 if not self._board.silent:
                     reply = method.reply()
+                    describe = self._describe_status if method is WATCH_DEVICES_STATUS else self._describe
                     for device in self._board.devices:
-                        self._describe(device, reply.devices.add())
+                        describe(device, reply.devices.add())
                     yield reply
                 await self._board.changed(self._options.health_timeout / 3)
             if isinstance(self._end, StreamEnd) and not self._ending:
@@ -195,6 +209,12 @@ class DriverServer:
         report.health = HEALTH.get(health.health, health_pb.UNKNOWN)
         report.message = health.message
         report.health_check_timeout_seconds = self._options.health_timeout
+
+    def _describe_status(self, device: Device, report: Any) -> None:
+        """Describe a device for NodeHealth, whose reports do not expire."""
+        health = self._board.health_of(device)
+        report.pool_name, report.device_name = self._options.node, device.name
+        report.health, report.message = health.health, health.message
 
 
 def answer_for(fault: Fault, name: str) -> ClaimAnswer:
