@@ -1,6 +1,7 @@
 """Texts of others in what people read: logs and terminals. Plugins, drivers, runtimes and clients choose them."""
 
 import logging
+import signal
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -13,6 +14,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def signal_name(number: int) -> str:
+    """Return such as `SIGKILL`, or `signal 33` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 class LineFormatter(logging.Formatter):

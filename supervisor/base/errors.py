@@ -7,7 +7,7 @@ import errno
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -109,6 +109,14 @@ FIXES = {
     errno.EMFILE: "allow more open files (ulimit -n), then try again",
 }
 UNKNOWN_FIX = "try again; should it stay, report it as a fault of nodeplane"
+
+
+def did_you_mean(name: str, known: Mapping[str, str]) -> str:
+    """Return `did you mean X? `, X being the value of the known name that is nearest; "" if none is near."""
+    import difflib  # a name that is right does without
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {known[near[0]]}? " if near else ""
 
 
 def guard(work: Callable[[], int]) -> int:

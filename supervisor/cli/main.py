@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from supervisor.base.errors import check_packages, guard
+from supervisor.base.errors import check_packages, did_you_mean, guard
 from supervisor.cli.commands import COMMANDS, command_of, parser_of
 from supervisor.cli.flags import layout_from
 
@@ -32,15 +32,9 @@ def _no_command(name: str) -> int:
         print(_overview())
         return 0
     known = f"no command is called {name!r}" if name else "a command is needed"
-    print(f"nodeplane: {known}; {_did_you_mean(name)}see nodeplane --help", file=sys.stderr)
+    hint = did_you_mean(name, {each: each for each in COMMANDS})
+    print(f"nodeplane: {known}; {hint}see nodeplane --help", file=sys.stderr)
     return 2
-
-
-def _did_you_mean(name: str) -> str:
-    import difflib  # a command that is there does without
-
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean {near[0]}? " if near else ""
 
 
 def _overview() -> str:

@@ -1,6 +1,7 @@
 """The supervisor's bus endpoint: heartbeats of actors, status, and orders of the command line."""
 
 import itertools
+import signal
 import time
 from collections.abc import Awaitable, Callable
 
@@ -27,7 +28,6 @@ from supervisor.report.status import actor_status, endpoints
 from supervisor.tree.tree import Tree
 
 SCALE_STOP_S = 10.0
-SIGNALS = range(1, 65)
 
 
 class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Control:
         return self.status()
 
     async def _kill(self, request: messages.KillActor, call: Call) -> messages.Empty:
-        if request.signal not in SIGNALS:
+        if request.signal not in signal.valid_signals():
             raise Usage(f"{request.signal} is no signal; use 1 to 64")
         self._tree.kill(request.instance, request.signal)
         return messages.Empty()

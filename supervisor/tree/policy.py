@@ -15,6 +15,7 @@ from collections import deque
 
 from protocols.messages.supervisor import Heartbeat
 from protocols.process.rates import backoff_delay
+from protocols.process.texts import signal_name
 from supervisor.base.groups import ChildSpec, Limits, Restart
 from supervisor.tree.states import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State, Usage
 
@@ -294,13 +295,6 @@ class Child:
 def describe(how: Exit) -> str:
     """Return `killed by SIGKILL`, or `exit 1: last line of its log`."""
     if how.signal:
-        return f"killed by {_signal_name(how.signal)}"
+        return f"killed by {signal_name(how.signal)}"
     text = f"exit {how.code}" if how.code >= 0 else "not started"
     return f"{text}: {how.reason}" if how.reason else text
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

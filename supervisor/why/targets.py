@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import Usage, did_you_mean
 from supervisor.why.gather.others import gather_claim, gather_device, gather_node, gather_plugin
 from supervisor.why.gather.pod import gather_pod
 from supervisor.why.gather.sources import Sources
@@ -65,9 +65,6 @@ def target_of(text: str, namespace: str) -> Target:
         kind, name = "pod", text
     kind = kind.removesuffix("s")
     if kind not in KINDS or not name:
-        import difflib  # an argument that is right does without
-
-        near = difflib.get_close_matches(kind, KINDS, n=1)
-        hint = f"did you mean {near[0]}/{name}? " if near and kind not in KINDS else ""
+        hint = did_you_mean(kind, {each: f"{each}/{name}" for each in KINDS}) if kind not in KINDS else ""
         raise Usage(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")
     return Target(kind, name, namespace)

@@ -12,9 +12,11 @@ import pytest
 from protocols.kube.resources import PODS
 from protocols.messages.devices import Device, ResourceInventory
 from supervisor.base.errors import Usage
+from supervisor.base.terminal import duration
 from supervisor.why import command
 from supervisor.why.gather import device_managers
 from supervisor.why.gather.sources import DeviceManager, Reader, get, unknown
+from supervisor.why.model.text import span_text
 from supervisor.why.model.types import Diagnosis
 from supervisor.why.targets import Target, target_of
 
@@ -102,3 +104,17 @@ async def test_plugin_of_the_node_where_it_serves_counts(monkeypatch: pytest.Mon
 async def test_name_that_no_object_can_have_is_not_asked_for() -> None:
     client: Any = None
     assert await get(client, PODS, "x/../y", "default") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown", "spaced"),
+    [
+        (-1, "0.0s", "0.0 s"),
+        (12.34, "12.3s", "12.3 s"),
+        (250, "4m10s", "4 min 10 s"),
+        (11100, "3h5m", "3 h 5 min"),
+        (187_200, "2d4h", "2 d 4 h"),
+    ],
+)
+def test_durations_have_two_units(seconds: float, shown: str, spaced: str) -> None:
+    assert (duration(seconds), span_text(seconds)) == (shown, spaced)

@@ -1,6 +1,5 @@
 """Sources of evidence: a running plane (`live`), or a recording (`replay`)."""
 
-import difflib
 import string
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,7 +15,7 @@ from protocols.kube.resources import Resource
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
 from protocols.messages.supervisor import PlaneStatus
-from supervisor.base.errors import Usage
+from supervisor.base.errors import Usage, did_you_mean
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriversView
 from supervisor.trace.collect import PodTrace
@@ -154,7 +153,5 @@ async def names(client: Reading, resource: Resource, namespace: str = "") -> lis
 
 def unknown(what: str, name: str, known: Iterable[str], lists: str) -> Usage:
     """Return the error for a target that nobody knows, with the nearest name."""
-    near = difflib.get_close_matches(name.rpartition("/")[2], {each.rpartition("/")[2]: None for each in known}, n=1)
-    whole = next((each for each in known if near and each.rpartition("/")[2] == near[0]), "")
-    hint = f"did you mean {whole}? " if whole else ""
+    hint = did_you_mean(name.rpartition("/")[2], {each.rpartition("/")[2]: each for each in known})
     return Usage(f"no {what} is called {name!r}; {hint}`{lists}` lists them")

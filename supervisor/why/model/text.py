@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 
 from protocols.process import texts
+from supervisor.base.terminal import duration
 from supervisor.why.model.types import Diagnosis, Event
 
 MAX_LINES = 30
@@ -35,16 +36,8 @@ def at(seconds: float) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """Return a duration as `0.4 s`, `12 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`."""
-    seconds = max(0.0, seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
-    if hours < 1:
-        return f"{minutes} min {int(seconds) % 60} s"
-    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+    """Return a duration as `0.4 s`, `12.3 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`."""
+    return duration(seconds, spaced=True)
 
 
 def ago(seconds: float, now: float) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition
+from protocols.process.texts import signal_name
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.fields import mapping, rows
@@ -10,7 +11,6 @@ from supervisor.why.model.text import ago, event_line, joined, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
 
-SIGNALS = {1: "SIGHUP", 2: "SIGINT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 MEANINGS = {126: "the command cannot be executed", 127: "the command is not found", 128: "it could not be started"}
 BEFORE_S = 60.0
 """Changes in this time before a container's death are shown."""
@@ -46,15 +46,11 @@ def _crashed(container: Container) -> bool:
 def how(run: Ended, now: float) -> str:
     """Return how a run ended: code, signal, reason, time and length."""
     code = f"exit code {run.code}"
-    if meaning := MEANINGS.get(run.code) or _signal(run.code):
+    if meaning := MEANINGS.get(run.code) or (signal_name(run.code - 128) if 128 < run.code < 160 else ""):
         code += f" ({meaning})"
     special = f" as {run.reason}" if run.reason not in ("", "Error", "Completed") else ""
     lasted = f", after {span_text(run.finished - run.started)}" if run.started and run.finished else ""
     return f"ended with {code}{special} at {ago(run.finished, now)}{lasted}"
-
-
-def _signal(code: int) -> str:
-    return SIGNALS.get(code - 128, f"signal {code - 128}") if 128 < code < 160 else ""
 
 
 def _restarts(container: Container) -> str:
