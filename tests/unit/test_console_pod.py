@@ -8,8 +8,8 @@ from textual.geometry import Size
 
 from protocols.trace import Row
 from supervisor.console.model.pods import pod_of
-from supervisor.console.screens import detail
-from supervisor.console.screens.detail import PodScreen
+from supervisor.console.screens import pod as page_of_pod
+from supervisor.console.screens.pod import PodScreen
 
 CRASHED = {"exitCode": 3, "reason": "Error", "message": "no licence", "finishedAt": "2026-01-01T00:00:00Z"}
 
@@ -48,9 +48,9 @@ class Page(PodScreen):
 
 
 def test_crash_loop_shows_exit_code_last_steps_and_log_on_80_by_24(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [[detail.Part(f"step {number}")] for number in range(188)]
-    monkeypatch.setattr(detail.trace, "lines", lambda rows, width: [[detail.Part("title")], *steps])
-    monkeypatch.setattr(detail, "is_cut", lambda rows: False)
+    steps = [[page_of_pod.Part(f"step {number}")] for number in range(188)]
+    monkeypatch.setattr(page_of_pod.trace, "lines", lambda rows, width: [[page_of_pod.Part("title")], *steps])
+    monkeypatch.setattr(page_of_pod, "is_cut", lambda rows: False)
     page = Page(pod_of(crash_loop(lastState={"terminated": CRASHED})))
     page._trace = [Row(*[None] * len(Row.__struct_fields__))] * 188
     page._log = "\n".join(f"line {number}" for number in range(10))
@@ -84,7 +84,7 @@ async def test_pod_is_diagnosed_again_when_it_changes_or_after_a_while(monkeypat
     page._pod = pod_of(crash_loop(restartCount=5))
     await page._ask_why()
     assert len(asked) == 2
-    monkeypatch.setattr(detail, "WHY_S", 0.0)
+    monkeypatch.setattr(page_of_pod, "WHY_S", 0.0)
     await page._ask_why()
     assert len(asked) == 3
     assert page._why == ["pod/default/p: CrashLoopBackOff"]

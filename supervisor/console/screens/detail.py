@@ -1,7 +1,5 @@
-"""One device, and one pod: pages that are read from the API while they are open."""
+"""The base of pages about one thing, which are read from the plane while they are open."""
 
-import asyncio
-import time
 from typing import ClassVar, cast
 
 from textual.app import ComposeResult
@@ -10,29 +8,12 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from protocols.trace import Row
-from supervisor.console.drawing import tiles, trace
-from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut, pad, safe, wrap
-from supervisor.console.model.devices import Device
-from supervisor.console.model.pods import Pod
+from supervisor.console.drawing.text import Line
 from supervisor.console.widgets.dialogs import Help, keys_of
 from supervisor.console.widgets.host import Host
 from supervisor.console.widgets.style import text_of
-from supervisor.trace.draw import CUT, is_cut
 
 MAX_LINES = 400
-EVENT_INDENT = 10
-"""The width of an event's time: its further lines begin below its type."""
-TRACE_LINES = 6
-"""Lines of the trace in the overview of a pod: its title and the last steps."""
-LOG_LINES = 4
-"""Lines of the log above the events, so that they are seen without scrolling on a small terminal."""
-
-
-WHY_S = 6.0
-"""Time between two diagnoses of a pod that does not change: each reads the API, the bus and the trace."""
-WHY_LINES = 6
-"""Lines of the diagnosis in the overview of a pod: its sentence, and the first evidence."""
 
 
 class DetailScreen(Screen[None]):
@@ -46,6 +27,11 @@ class DetailScreen(Screen[None]):
         Binding("question_mark", "help", "help", key_display="?"),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole = False
+        """True while one part of the page is shown in full, without the others."""
+
     @property
     def host(self) -> Host:
         return cast(Host, self.app)
@@ -55,7 +41,7 @@ class DetailScreen(Screen[None]):
             yield Static(id="detail-text")
         yield Footer(compact=True, show_command_palette=False)
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         self.refresh_world()
         self.run_worker(self._read(), exit_on_error=False)
         self.set_interval(self.READ_S, self._read_again)
@@ -73,7 +59,19 @@ class DetailScreen(Screen[None]):
         raise NotImplementedError
 
     def action_close(self) -> None:
-        self.dismiss()
+        if self.whole:
+            self.action_whole()
+        else:
+            self.dismiss()
+
+    def action_whole(self) -> None:
+        """Show one part in full, or the overview again."""
+        self.whole = not self.whole
+        self.show_top()
+
+    def show_top(self) -> None:
+        self.refresh_world()
+        self.query_one("#detail-body", VerticalScroll).scroll_home(animate=False)
 
     def action_help(self) -> None:
         self.app.push_screen(Help(self.KIND, self.ABOUT, keys_of(self, ())))
@@ -84,177 +82,3 @@ class DetailScreen(Screen[None]):
     async def _read(self) -> None:
         await self.read()
         self.refresh_world()
-
-
-class DeviceScreen(DetailScreen):
-    """Attributes, health history, and the pods that a device hurts."""
-
-    KIND = "Device"
-    ABOUT = (
-        "The pods that have the device, its health since the console runs, and of a DRA device each attribute "
-        "with its source: the driver's slice or a patch. b makes it unhealthy, h ends that."
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "health('unhealthy')", "break"),
-        Binding("h", "health('')", "heal"),
-    ]
-
-    def __init__(self, device: Device) -> None:
-        super().__init__()
-        self._device = device
-        self._explained = "reading the ResourceSlices ..." if device.dra else ""
-
-    async def read(self) -> None:
-        if self._device.dra:
-            self._explained = await self.host.explain(self._device)
-
-    def action_health(self, health: str) -> None:
-        self.host.ask_device(self._device, health)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "health" or not self.host.read_only
-
-    def lines(self) -> list[Line]:
-        model = self.host.world.devices
-        found = next((each for each in model.all() if each.key == self._device.key), None)
-        if found is None:
-            return [[Part(f"{safe(self._device.id)} is gone", TITLE)]]
-        self._device = device = found
-        numa = f"NUMA {','.join(map(str, device.numa))}" if device.numa else "no NUMA node"
-        connection = model.connection(device.source, device.dra)
-        kind = "driver" if device.dra else "plugin"
-        lines: list[Line] = [
-            [Part(safe(device.id), TITLE)],
-            [Part(f"{safe(device.source)}  {numa}  {kind} {connection}")],
-            [Part(f"{device.health}  ", tiles.role_of_health(device)), Part(safe(device.message))],
-            [],
-            [Part("HURTS" if device.health != "Healthy" else "PODS", TITLE)],
-            *([Part(safe(pod))] for pod in device.pods or ("no pod has it",)),
-            [],
-            [Part("HEALTH", TITLE), Part("  (newest first, while the console runs)", DIM)],
-        ]
-        for changed_ns, health, message in model.history(device):
-            lines.append([Part(f"{_clock(changed_ns / 1e9)}  {pad(health, 10)} {safe(message)}")])
-        if self._explained:
-            lines += [[], [Part("ATTRIBUTES", TITLE)], *([Part(safe(line))] for line in self._explained.splitlines())]
-        return lines
-
-
-class PodScreen(DetailScreen):
-    """Why a pod is in its state; its containers, devices, trace, events and log."""
-
-    KIND = "Pod"
-    ABOUT = (
-        "Why it is in its state, containers, devices, the last steps of the trace, events, and the log of one "
-        "container. t shows all steps with their start, duration and process, as `nodeplane trace` does; l shows the "
-        "next container's log."
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "whole_trace", "trace"),
-        Binding("l", "next_log", "next log"),
-    ]
-
-    def __init__(self, pod: Pod) -> None:
-        super().__init__()
-        self._pod = pod
-        self._why: list[str] = []
-        self._asked: tuple[float, Pod | None] = (0.0, None)
-        """Time and pod of the last diagnosis."""
-        self._events: list[str] = []
-        self._log = ""
-        self._shown = 0
-        self._trace: list[Row] = []
-        self._untraced = "reading ..."
-        self._whole = False
-
-    async def read(self) -> None:
-        self.run_worker(self._ask_why(), group="why", exit_on_error=False)
-        traced, self._events, self._log = await asyncio.gather(
-            self.host.trace_of(self._pod), self.host.events_of(self._pod), self._read_log()
-        )
-        self._trace, self._untraced = traced
-
-    async def _ask_why(self) -> None:
-        """Diagnose the pod apart from what else is read, which is given up when it is read again."""
-        now, pod = time.monotonic(), self._pod
-        if now - self._asked[0] < WHY_S and self._asked[1] == pod:
-            return
-        self._asked = (now, pod)
-        self._why = await self.host.why_of(pod)
-        self.refresh_world()
-
-    async def _read_log(self) -> str:
-        container = self._log_container()
-        return await self.host.log_of(self._pod, container) if container else ""
-
-    def _log_container(self) -> str:
-        """Return the name of the container whose log is shown; empty for a pod without containers."""
-        containers = self._pod.containers
-        return containers[self._shown % len(containers)].name if containers else ""
-
-    def action_close(self) -> None:
-        if self._whole:
-            self.action_whole_trace()
-        else:
-            super().action_close()
-
-    def action_whole_trace(self) -> None:
-        """Show the whole trace, or the overview again."""
-        self._whole = not self._whole
-        self.refresh_world()
-        self.query_one("#detail-body", VerticalScroll).scroll_home(animate=False)
-
-    def action_next_log(self) -> None:
-        self._shown += 1
-        self._read_again()
-
-    def lines(self) -> list[Line]:
-        world, width = self.host.world, self.size.width - 2
-        pod = self._pod = world.pods.items.get(self._pod.key, self._pod)
-        gone = "" if pod.key in world.pods.items else "  (deleted)"
-        head: Line = [Part(safe(pod.key), TITLE), Part(f"  {safe(pod.status)}{gone}  on {safe(pod.node or '-')}")]
-        waterfall = list(trace.lines(self._trace, width)) or [[Part(cut(self._untraced, width), DIM)]]
-        lost: list[Line] = [[Part(cut(CUT, width), DIM)]] if self._trace and is_cut(self._trace) else []
-        if self._whole:
-            return [head, *lost, *waterfall]
-        more = f"  (the last ones; t: all {len(self._trace)} steps)" if len(waterfall) > TRACE_LINES else ""
-        log: list[Line] = [[Part(cut(entry, width))] for entry in reversed(self._log.splitlines())]
-        return [
-            head,
-            *self._diagnosis(width),
-            [Part(cut(f"devices: {', '.join(world.devices.of_pod(pod.uid)) or '-'}", width))],
-            *([[Part(cut(pod.message, width))]] if pod.message else []),
-            *self._containers(width),
-            [],
-            [Part("TRACE", TITLE), Part(more, DIM)],
-            *lost,
-            *waterfall[:1],
-            *waterfall[1:][1 - TRACE_LINES :],
-            [],
-            [Part(f"LOG of {safe(self._log_container() or '-')}", TITLE), Part("  (newest first)", DIM)],
-            *log[:LOG_LINES],
-            [],
-            [Part("EVENTS", TITLE)],
-            *([Part(line)] for event in self._events or ["none"] for line in wrap(event, width, EVENT_INDENT)),
-            *([[], [Part("OLDER LOG", TITLE)], *log[LOG_LINES:]] if log[LOG_LINES:] else []),
-        ]
-
-    def _diagnosis(self, width: int) -> list[Line]:
-        """Return the reason in as many lines as it takes, then evidence and advice as far as there is room."""
-        first, *others = self._why or ["why: reading ..."]
-        shown = [*wrap(first, width, 2), *(cut(each, width) for each in others)]
-        return [[Part(line, "" if at else TITLE)] for at, line in enumerate(shown[:WHY_LINES])]
-
-    def _containers(self, width: int) -> list[Line]:
-        lines: list[Line] = [[Part(f"{'CONTAINER':<20} {'READY':<6}{'RESTARTS':<9} STATE", TITLE)]]
-        for each in self._pod.containers:
-            ready = "yes" if each.ready else "no"
-            row = f"{pad(each.name, 20)} {ready:<6}{each.restarts:<9} {each.state}  {each.image}"
-            lines.append([Part(cut(row, width))])
-            if each.ended:
-                lines.append([Part(cut(f"  last run: {each.ended}", width), DIM)])
-        return lines
-
-
-def _clock(seconds: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds))

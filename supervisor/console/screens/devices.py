@@ -13,7 +13,7 @@ from protocols.messages.devices import HEALTHY
 from supervisor.console.drawing import text, tiles
 from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut
 from supervisor.console.model.devices import ORDER, Device, Group
-from supervisor.console.screens.detail import DeviceScreen
+from supervisor.console.screens.device import DeviceScreen
 from supervisor.console.widgets.frame import Frame
 from supervisor.console.widgets.listing import Listing
 from supervisor.console.widgets.style import text_of

@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from supervisor.console.drawing.text import BAD, GOOD, PENDING, Line, Part, age, cut, pad
 from supervisor.console.model.pods import Pod
-from supervisor.console.screens.detail import PodScreen
+from supervisor.console.screens.pod import PodScreen
 from supervisor.console.widgets.frame import Frame
 from supervisor.console.widgets.listing import Listing
 
