@@ -1,7 +1,8 @@
 """The application: modes by key, a clock that draws, and actions that ask first."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -41,6 +42,11 @@ WORDS = {
 }
 
 
+READ_ONLY = "nothing can be changed: this console was started with --read-only"
+CHANGING = "bcdhkrs"
+"""Keys that change something on one screen or another."""
+
+
 class Screens(Host):
     """The screens over a world, and the clock that draws them."""
 
@@ -61,12 +67,22 @@ class Screens(Host):
             for key, name in enumerate(TABS, 1)
         ),
         Binding("q", "quit", "quit"),
+        *(Binding(key, f"reject('{key}')", show=False) for key in CHANGING),
     ]
 
-    def __init__(self, world: World, *, read_only: bool) -> None:
+    def __init__(self, world: World, *, read_only: str) -> None:
         super().__init__(ansi_color=True)
         self.world = world
         self.read_only = read_only
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Reject a key only where it would change something: these come after the keys of the screen."""
+        if action != "reject":
+            return True
+        return bool(self.read_only) and any(_is_of(binding, parameters) for binding in self.screen.BINDINGS)
+
+    def action_reject(self, key: str) -> None:
+        self.report(self.read_only)
 
     async def begin(self) -> None:
         """Show the first screen, and draw changes from now on."""
@@ -89,7 +105,7 @@ class Console(Screens):
     """Shows the plane below a layout. `read_only` turns off every key that changes it."""
 
     def __init__(self, layout: Layout, *, read_only: bool = False) -> None:
-        super().__init__(World(), read_only=read_only)
+        super().__init__(World(), read_only=READ_ONLY if read_only else "")
         self.layout = layout
         self.feed = Feed(layout, self.world)
 
@@ -101,25 +117,15 @@ class Console(Screens):
         await self.feed.close()
 
     def ask_order(self, instance: str, action: str) -> None:
-        if self.read_only:
-            return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.run_worker(self._order(instance, action), exit_on_error=False)
-
-        self.push_screen(Question(WORDS[action].format(name=instance)), answered)
+        order = partial(self.feed.supervisors.order, instance, action)
+        self._ask(WORDS[action].format(name=instance), f"{action} {instance}", order)
 
     def ask_device(self, device: Device, health: str) -> None:
-        if self.read_only:
-            return
+        order = partial(self.feed.break_device, "" if device.dra else device.source, device.id, health)
+        self._ask(f"Make {device.id} {health}?" if health else f"End the override of {device.id}?", device.id, order)
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.run_worker(self._override(device, health), exit_on_error=False)
-
-        words = f"Make {device.id} {health}?" if health else f"End the override of {device.id}?"
-        self.push_screen(Question(words), answered)
+    def ask_delete(self, pod: Pod) -> None:
+        self._ask(f"Delete pod {pod.key}?", f"delete {pod.key}", partial(self.feed.api.delete, pod))
 
     async def events_of(self, pod: Pod) -> list[str]:
         try:
@@ -158,17 +164,25 @@ class Console(Screens):
     def tail_of(self, instance: str, lines: int) -> list[str]:
         return tail(path_of(self.layout.logs, instance), lines)
 
-    async def _order(self, instance: str, action: str) -> None:
-        try:
-            await self.feed.supervisors.order(instance, action)
-        except (TimeoutError, NodeplaneError, OSError) as error:
-            self.report(f"{action} {instance}: {error}")
+    def _ask(self, words: str, subject: str, order: Callable[[], Awaitable[None]]) -> None:
+        """Ask, then carry out an order about a subject."""
 
-    async def _override(self, device: Device, health: str) -> None:
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._carry_out(subject, order), exit_on_error=False)
+
+        if not self.read_only:
+            self.push_screen(Question(words), answered)
+
+    async def _carry_out(self, subject: str, order: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self.feed.break_device("" if device.dra else device.source, device.id, health)
-        except (NodeplaneError, OSError) as error:
-            self.report(f"{device.id}: {error}")
+            await order()
+        except (TimeoutError, NodeplaneError, OSError) as error:
+            self.report(f"{subject}: {error}")
+
+
+def _is_of(binding: BindingType, key: tuple[object, ...]) -> bool:
+    return isinstance(binding, Binding) and (binding.key,) == key
 
 
 def event_line(event: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ from supervisor.why.targets import Target
 JUMP_MS = 10_000
 PLAY_S = 1.0
 MAX_EVENTS = 50
+READ_ONLY = "nothing can be changed: this is a recording"
 
 
 class Replay(Screens):
@@ -46,7 +47,7 @@ class Replay(Screens):
 
     def __init__(self, recording: Recording, at_ms: int) -> None:
         known, measured = overview(recording)
-        super().__init__(world_at(recording, at_ms, measured=measured), read_only=True)
+        super().__init__(world_at(recording, at_ms, measured=measured), read_only=READ_ONLY)
         self.recording, self.at_ms, self.playing, self.node = recording, at_ms, False, ""
         self._times, self._faults, self._measured = recording.times(), known, measured
         self._node_names = ["", *ReplaySources(recording, recording.end_ms).other_nodes()]
@@ -98,12 +99,6 @@ class Replay(Screens):
         begin, end = self.recording.begin_ms, self.recording.end_ms
         keys = f"{KEYS}  n node {self.node or self.recording.header.node}" if len(self._node_names) > 1 else KEYS
         return slider_line((begin, end, self.at_ms), self._faults, self.playing, width, keys)
-
-    def ask_order(self, instance: str, action: str) -> None:
-        """A recording cannot be changed."""
-
-    def ask_device(self, device: Device, health: str) -> None:
-        """A recording cannot be changed."""
 
     async def events_of(self, pod: Pod) -> list[str]:
         about = f"involvedObject.uid={pod.uid}"

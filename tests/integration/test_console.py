@@ -71,7 +71,7 @@ class Driven:
 async def console(plane: Plane, size: tuple[int, int] = (80, 24), *, read_only: bool = False) -> AsyncIterator[Driven]:
     app = Console(layout(str(plane.root)), read_only=read_only)
     try:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             driven = Driven(app, pilot)
             await driven.until(lambda: app.world.house.settled, "the plane settles")
             await driven.shows("podworker")
@@ -145,7 +145,7 @@ async def test_read_only_keys_that_change_do_nothing(plane: Plane) -> None:
         await driven.press("r")
         await driven.pilot.pause()
         assert "yes" not in driven.text
-        await driven.shows("read-only")
+        await driven.shows("read-only", "nothing can be changed")
         await driven.press("enter")
         await driven.shows("LOG")
         await driven.press("k")
@@ -260,6 +260,24 @@ async def test_pods_page_has_containers_devices_events_and_log(plane: Plane, pod
         await driven.shows("order: age")
         await driven.press("slash", *"nothing", "enter")
         await driven.shows("POD (0)")
+
+
+async def test_pod_is_deleted_once_its_name_was_confirmed(plane: Plane, pod: str) -> None:
+    container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"]}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "victim"}, "spec": spec})
+    async with console(plane) as driven:
+        await driven.press("3", "slash", *"victim", "enter")
+        await driven.shows("POD (1)")
+        await driven.press("d")
+        await driven.shows("Delete pod default/victim?")
+        await driven.press("n", "enter")
+        await driven.shows("default/victim", "TRACE")
+        await driven.press("d")
+        await driven.shows("Delete pod default/victim?")
+        await driven.press("y")
+        await driven.until(lambda: "default/victim" not in driven.app.world.pods.items, "the pod is gone")
+        assert f"default/{pod}" in driven.app.world.pods.items
 
 
 async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, pod: str) -> None:

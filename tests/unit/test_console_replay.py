@@ -18,7 +18,7 @@ from supervisor.console.drawing.text import plain
 from supervisor.console.model.pods import Pod
 from supervisor.console.replay.slider import slider_line
 from supervisor.console.replay.world import overview, world_at
-from supervisor.console.replay_app import Replay
+from supervisor.console.replay_app import READ_ONLY, Replay
 
 BEGIN_MS = 1_700_000_000_000
 KILLED, BROKEN, FAR, SECONDS = 30, 45, 55, 60
@@ -164,9 +164,13 @@ async def test_pods_of_the_time_are_shown_and_nothing_can_be_changed(pilot: Pilo
     await pilot.press("less_than_sign")
     await pilot.pause(0.05)
     assert "Pending" in shown(pilot)
-    await pilot.press("1", "k", "r")
+    await pilot.press("1", "k", "r", "3", "d", "enter", "d")
     await pilot.pause(0.05)
-    assert len(pilot.app.screen_stack) == 1
+    assert len(pilot.app.screen_stack) == 2, "the pod's page, and no question"
+    assert "delete" not in shown(pilot).splitlines()[-1]
+    assert [each.message for each in pilot.app._notifications] == [READ_ONLY] * 4
+    await pilot.press("k", "r")
+    assert len(pilot.app._notifications) == 4, "this page has no such key"
 
 
 async def test_play_goes_on_until_the_end(pilot: Pilot[None]) -> None:

@@ -21,7 +21,7 @@ from protocols.process.settings import load_settings
 from protocols.process.tasks import awaited, cancel
 from supervisor.base.groups import APISERVER
 from supervisor.console.model.devices import SliceDevice
-from supervisor.console.model.pods import pod_of
+from supervisor.console.model.pods import Pod, pod_of
 from supervisor.console.model.world import World
 from supervisor.dra.show import explained
 from supervisor.dra.snapshot import snapshot_of
@@ -92,6 +92,10 @@ class Api:
         """Return the end of a container's log. Raises ApiError, ApiAway."""
         query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
         return await self._started().text(PODS.path(name, namespace, "log"), query, LOG_BYTES)
+
+    async def delete(self, pod: Pod) -> None:
+        """Delete this pod, but no later one of its name. Raises ApiError, ApiAway."""
+        await self._started().delete(PODS, pod.name, pod.namespace, uid=pod.uid)
 
     async def explain(self, device: str) -> str:
         """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""

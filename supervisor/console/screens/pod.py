@@ -37,6 +37,7 @@ class PodScreen(DetailScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "whole", "trace"),
         Binding("l", "next_log", "next log"),
+        Binding("d", "delete", "delete"),
     ]
 
     def __init__(self, pod: Pod) -> None:
@@ -79,6 +80,12 @@ class PodScreen(DetailScreen):
     def action_next_log(self) -> None:
         self._shown += 1
         self._read_again()
+
+    def action_delete(self) -> None:
+        self.host.ask_delete(self._pod)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "delete" or not self.host.read_only
 
     def lines(self) -> list[Line]:
         world, width = self.host.world, self.size.width - 2

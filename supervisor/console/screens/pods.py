@@ -21,10 +21,10 @@ class PodsScreen(Frame):
     TITLE_OF_TAB = "Pods"
     ABOUT = (
         "Every pod of the API, as its watch reports it, with the devices that the node gave it. "
-        "Enter opens a pod: containers, devices, events and logs."
+        "Enter opens a pod: containers, devices, events and logs. d deletes it, and asks first."
     )
     SORTS: ClassVar[tuple[str, ...]] = ("name", "status", "restarts", "age")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open"), Binding("d", "delete", "delete")]
 
     def compose_body(self) -> ComposeResult:
         yield Listing(id="pods")
@@ -42,6 +42,13 @@ class PodsScreen(Frame):
     def action_open(self) -> None:
         if pod := self.query_one("#pods", Listing).chosen:
             self.app.push_screen(PodScreen(pod))
+
+    def action_delete(self) -> None:
+        if pod := self.query_one("#pods", Listing).chosen:
+            self.host.ask_delete(pod)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "delete" or not self.host.read_only
 
     def _found(self, pod: Pod) -> bool:
         return not self.pattern or self.matches(pod.key, pod.status, pod.node)

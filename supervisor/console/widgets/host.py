@@ -13,7 +13,8 @@ class Host(App[None]):
     """Holds the world, and carries out what the user confirms."""
 
     world: World
-    read_only: bool
+    read_only: str
+    """Why nothing can be changed; empty if it can. Screens then have no key for what changes something."""
 
     def slider(self, width: int) -> Line | None:
         """Return the slider of a recording; None on a running plane."""
@@ -25,6 +26,10 @@ class Host(App[None]):
 
     def ask_device(self, device: Device, health: str) -> None:
         """Ask, then override a device's health; an empty health ends the override."""
+        raise NotImplementedError
+
+    def ask_delete(self, pod: Pod) -> None:
+        """Ask, then delete a pod."""
         raise NotImplementedError
 
     async def events_of(self, pod: Pod) -> list[str]:
