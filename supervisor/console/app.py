@@ -24,7 +24,7 @@ from supervisor.console.screens.pods import PodsScreen
 from supervisor.console.screens.timeline import TimelineScreen
 from supervisor.console.screens.watch import WatchScreen
 from supervisor.console.widgets.dialogs import Question
-from supervisor.console.widgets.frame import TABS
+from supervisor.console.widgets.frame import TABS, label_of
 from supervisor.console.widgets.host import Host
 from supervisor.root.logs import path_of, tail
 from supervisor.trace.collect import pod_trace
@@ -62,10 +62,7 @@ class Screens(Host):
         "timeline": TimelineScreen,
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(str(key), f"switch_mode('{name}')", "PLEG" if name == "pleg" else name.title(), show=False)
-            for key, name in enumerate(TABS, 1)
-        ),
+        *(Binding(str(key), f"switch_mode('{name}')", label_of(name), show=False) for key, name in enumerate(TABS, 1)),
         Binding("q", "quit", "quit"),
         *(Binding(key, f"reject('{key}')", show=False) for key in CHANGING),
     ]

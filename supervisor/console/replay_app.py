@@ -15,7 +15,7 @@ from supervisor.console.app import Screens, event_line
 from supervisor.console.drawing.text import Line
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
-from supervisor.console.replay.slider import KEYS, slider_line
+from supervisor.console.replay.slider import KEYS, slider_line, time_at
 from supervisor.console.replay.world import overview, world_at
 from supervisor.dra.show import explained
 from supervisor.dra.sources import list_objects
@@ -99,6 +99,12 @@ class Replay(Screens):
         begin, end = self.recording.begin_ms, self.recording.end_ms
         keys = f"{KEYS}  n node {self.node or self.recording.header.node}" if len(self._node_names) > 1 else KEYS
         return slider_line((begin, end, self.at_ms), self._faults, self.playing, width, keys)
+
+    def slide(self, column: int, width: int) -> None:
+        line = self.slider(width)
+        at_ms = time_at(line, self.recording.begin_ms, self.recording.end_ms, column) if line else None
+        if at_ms is not None:
+            self.seek(at_ms)
 
     async def events_of(self, pod: Pod) -> list[str]:
         about = f"involvedObject.uid={pod.uid}"

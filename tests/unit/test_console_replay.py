@@ -16,7 +16,7 @@ from protocols.recording.reader import Recording
 from protocols.recording.writer import RecordingWriter
 from supervisor.console.drawing.text import plain
 from supervisor.console.model.pods import Pod
-from supervisor.console.replay.slider import slider_line
+from supervisor.console.replay.slider import slider_line, time_at
 from supervisor.console.replay.world import overview, world_at
 from supervisor.console.replay_app import READ_ONLY, Replay
 
@@ -122,6 +122,13 @@ def test_slider_shows_time_place_and_faults() -> None:
     assert len(line) <= 80
 
 
+def test_time_at_a_column_is_the_one_that_the_slider_shows_there() -> None:
+    line = slider_line((0, 100_000, 50_000), [], False, 80)
+    first, last = plain(line).index("─"), plain(line).rindex("─")
+    assert [time_at(line, 0, 100_000, column) for column in (first, last)] == [0, 100_000]
+    assert [time_at(line, 0, 100_000, column) for column in (first - 1, last + 1)] == [None, None]
+
+
 @pytest.fixture
 async def pilot(recording: Recording) -> AsyncIterator[Pilot[None]]:
     app = Replay(recording, recording.end_ms)
@@ -154,6 +161,14 @@ async def test_keys_move_through_the_recording_on_every_screen(pilot: Pilot[None
         assert second(pilot) == at, keys
         await pilot.pause(0.05)
         assert f"+{at} s of 60 s" in shown(pilot)
+
+
+async def test_click_on_the_slider_shows_the_time_there(pilot: Pilot[None]) -> None:
+    await pilot.pause(0.05)
+    column = shown(pilot).splitlines()[-2].index("─")
+    await pilot.click("#slider", offset=(column, 0))
+    await pilot.pause(0.05)
+    assert second(pilot) == 0
 
 
 async def test_pods_of_the_time_are_shown_and_nothing_can_be_changed(pilot: Pilot[None]) -> None:

@@ -68,6 +68,13 @@ def line_of(house: House, name: str) -> int:
     return 0
 
 
+def actor_at(house: House, width: int, column: int, line: int) -> str:
+    """Return the actor whose box is at a place of a picture of this width; empty if none is there."""
+    at, inside = divmod(column, box_width(width) + GAP)
+    found = [row[at] for row in grid(house) if at < len(row) and 0 <= line - line_of(house, row[at]) < BOX_LINES]
+    return next((name for name in found if name in house.actors and inside < box_width(width)), "")
+
+
 def neighbour(rows: Sequence[Sequence[str]], name: str, across: int, down: int, known: Iterable[str]) -> str:
     """Return the next actor in a direction, or the same one at the edge."""
     known = set(known)

@@ -1,5 +1,6 @@
 """Text for fixed columns. Every text of a plugin, a pod or a log passes `cut` or `pad`, which escape it."""
 
+import re
 import textwrap
 from typing import NamedTuple
 
@@ -100,3 +101,9 @@ def age(value: float) -> str:
 
 def plain(line: Line) -> str:
     return "".join(part.text for part in line)
+
+
+def word_at(text: str, column: int) -> str:
+    """Return the word at a column, or left of the gap there; empty before the first one."""
+    starts = (match for match in re.finditer(r"\S+", text) if cell_len(text[: match.start()]) <= column)
+    return next((match.group() for match in reversed(list(starts))), "")

@@ -39,6 +39,12 @@ def line(row: Row, width: int, *, dense: bool, chosen: tuple[str, str] | None) -
     return [part for device in devices for part in (dense_tile if dense else tile)(device, device.key == chosen)]
 
 
+def tile_at(row: Row, column: int, *, dense: bool) -> int | None:
+    """Return which tile of a row is at a column; None if none is there."""
+    at = column if dense else column // WIDE_TILE
+    return at if at < row.count else None
+
+
 def heading(group: Group, width: int) -> Line:
     numa = f"  NUMA {','.join(map(str, group.numa))}" if group.numa else ""
     healthy = sum(device.health == HEALTHY for device in group.devices)

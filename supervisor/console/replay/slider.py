@@ -22,6 +22,12 @@ def slider_line(
     return [Part(f"{'▶' if playing else ' '} {clock} ", TITLE), *bar, Part(place), Part(keys, DIM)]
 
 
+def time_at(line: Line, begin_ms: int, end_ms: int, column: int) -> int | None:
+    """Return the time at a column of a slider's line; None beside its bar, whose cells are parts of one column."""
+    cells, cell = len(line) - 3, column - len(line[0].text)
+    return begin_ms + (end_ms - begin_ms) * cell // (cells - 1) if 0 <= cell < cells else None
+
+
 def _cell(at_ms: int, begin_ms: int, end_ms: int, cells: int) -> int:
     return min(cells - 1, max(0, (at_ms - begin_ms) * cells // max(1, end_ms - begin_ms)))
 

@@ -79,7 +79,7 @@ class DevicesScreen(Frame):
     def action_step(self, by: int) -> None:
         if self._devices:
             at = next((at for at, each in enumerate(self._devices) if each.key == self.chosen), 0)
-            self._choose(max(0, min(len(self._devices) - 1, at + by)))
+            self._show_chosen(self._devices[max(0, min(len(self._devices) - 1, at + by))])
 
     def action_step_row(self, by: int) -> None:
         """Go to the tile above or below, over headings."""
@@ -89,8 +89,7 @@ class DevicesScreen(Frame):
             target += by
         if 0 <= target < len(self._rows):
             row = self._rows[target]
-            self.chosen = row.group.devices[row.first + min(offset, row.count - 1)].key
-            self.refresh_world(force=True)
+            self._show_chosen(row.group.devices[row.first + min(offset, row.count - 1)])
 
     def action_open(self) -> None:
         if device := self.device:
@@ -105,9 +104,17 @@ class DevicesScreen(Frame):
             return not self.query_one("#filter").display
         return action != "health" or not self.host.read_only
 
-    def _choose(self, at: int) -> None:
-        self.chosen = self._devices[at].key
+    def open_row(self, row: tiles.Row, column: int) -> None:
+        """Open the device whose tile is there."""
+        offset = tiles.tile_at(row, column, dense=self._dense)
+        if offset is not None:
+            self._show_chosen(row.group.devices[row.first + offset])
+            self.action_open()
+
+    def _show_chosen(self, device: Device) -> None:
+        self.chosen = device.key
         self.refresh_world(force=True)
+        self.query_one("#tiles", Listing).follow()
 
     def _place(self) -> tuple[int, int]:
         """Return the row of the chosen device and its offset in it."""
@@ -118,8 +125,10 @@ class DevicesScreen(Frame):
         return 0, 0
 
     def _move_cursor(self) -> None:
+        """Move to the chosen device's row; where the user has scrolled to stays while it is the same one."""
         listing = self.query_one("#tiles", Listing)
-        listing.action_move(self._place()[0] - listing.cursor)
+        if by := self._place()[0] - listing.cursor:
+            listing.action_move(by)
 
     def _line(self, row: tiles.Row, width: int) -> Line:
         return tiles.line(row, width, dense=self._dense, chosen=self.chosen)

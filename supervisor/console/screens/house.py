@@ -2,9 +2,11 @@
 
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.events import Click
 from textual.geometry import Region
 from textual.widgets import Static
 
@@ -48,6 +50,7 @@ class HouseScreen(Frame):
     def __init__(self) -> None:
         super().__init__()
         self.chosen = ""
+        self._picture_width = PICTURE_WIDTH
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="house"):
@@ -66,12 +69,14 @@ class HouseScreen(Frame):
         matching = frozenset(a.name for a in house.actors.values() if self._found(a)) if self.pattern else None
         lines = picture.draw(house, picture.Look(width=width, chosen=self.chosen, matching=matching))
         if len(lines) > self.size.height - OTHER_LINES:  # a scroll bar takes a column
-            lines = picture.draw(house, picture.Look(width=width - 1, chosen=self.chosen, matching=matching))
+            width -= 1
+            lines = picture.draw(house, picture.Look(width=width, chosen=self.chosen, matching=matching))
+        self._picture_width = width
         self.query_one("#picture", Static).update(text_of(lines))
         streams = self.query_one("#streams", Static)
         streams.display = wide
         if wide:
-            streams.update(text_of(self._streams(self.size.width - width - 1, self.size.height - 6)))
+            streams.update(text_of(self._streams(self.size.width - PICTURE_WIDTH - 1, self.size.height - 6)))
         self.query_one("#detail", Static).update(text_of(self._detail()))
 
     def ordered(self) -> list[Actor]:
@@ -102,6 +107,12 @@ class HouseScreen(Frame):
     def action_open(self) -> None:
         if self.chosen:
             self.app.push_screen(ActorScreen(self.chosen))
+
+    @on(Click, "#picture")
+    def _picture_clicked(self, event: Click) -> None:
+        if name := picture.actor_at(self.world.house, self._picture_width, event.x, event.y):
+            self._choose(name)
+            self.action_open()
 
     def action_order(self, action: str) -> None:
         if self.chosen:

@@ -25,6 +25,7 @@ class PlegScreen(Frame):
         "The plot: seconds from a lifecycle event to the pod's new status in the API's watch, last 15 minutes."
     )
     SORTS: ClassVar[tuple[str, ...]] = ("newest", "oldest", "pod")
+    ORDERED_BY: ClassVar[dict[str, int]] = {"AGE": 0, "POD": 2}
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="pleg-head")

@@ -24,6 +24,7 @@ class PodsScreen(Frame):
         "Enter opens a pod: containers, devices, events and logs. d deletes it, and asks first."
     )
     SORTS: ClassVar[tuple[str, ...]] = ("name", "status", "restarts", "age")
+    ORDERED_BY: ClassVar[dict[str, int]] = {"POD": 0, "STATUS": 1, "RESTARTS": 2, "AGE": 3}
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open"), Binding("d", "delete", "delete")]
 
     def compose_body(self) -> ComposeResult:
@@ -42,6 +43,9 @@ class PodsScreen(Frame):
     def action_open(self) -> None:
         if pod := self.query_one("#pods", Listing).chosen:
             self.app.push_screen(PodScreen(pod))
+
+    def open_row(self, row: Pod, column: int) -> None:
+        self.app.push_screen(PodScreen(row))
 
     def action_delete(self) -> None:
         if pod := self.query_one("#pods", Listing).chosen:

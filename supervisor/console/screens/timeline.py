@@ -24,6 +24,7 @@ class TimelineScreen(Frame):
         "the right. Everything is lost when the console ends."
     )
     SORTS: ClassVar[tuple[str, ...]] = ("by kind", "name", "newest value")
+    ORDERED_BY: ClassVar[dict[str, int]] = {"NOW": 2}
 
     def compose_body(self) -> ComposeResult:
         yield Listing(id="plots", reverse=False)

@@ -29,6 +29,7 @@ class WatchScreen(Frame):
         "a watch can resume. Kill an API process on page 1: its watches resume at the others, and LISTS stays."
     )
     SORTS: ClassVar[tuple[str, ...]] = ("name", "watches", "changes")
+    ORDERED_BY: ClassVar[dict[str, int]] = {"RESOURCE": 0, "OPEN": 1, "CACHE": 2}
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="store-line")

@@ -15,6 +15,17 @@ from supervisor.console.drawing.text import safe
 COLUMN = 34
 
 
+class Hint(Static):
+    """A key with its meaning, which a click presses."""
+
+    def __init__(self, key: str, meaning: str) -> None:
+        super().__init__(Text(f"{key}  {meaning}", style="bold"))
+        self._key = key
+
+    def on_click(self) -> None:
+        self.app.simulate_key(self._key)
+
+
 class Question(ModalScreen[bool]):
     """Asks before something is changed; returns True for yes."""
 
@@ -30,7 +41,8 @@ class Question(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Text(self._question), id="question")
-            yield Static(Text("y  yes     n  no", style="bold"))
+            yield Hint("y", "yes")
+            yield Hint("n", "no")
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
@@ -51,6 +63,9 @@ class Help(ModalScreen[None]):
             yield Static(Text(self._title, style="bold"))
             yield Static(Text(self._about))
             yield Static(Text(rows), id="keys")
+
+    def on_click(self) -> None:
+        self.dismiss()
 
 
 def keys_of(screen: Screen[Any], tabs: Iterable[str]) -> list[tuple[str, str]]:

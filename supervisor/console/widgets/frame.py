@@ -1,11 +1,11 @@
 """The frame of every screen: tabs above, keys below, a filter, help, and a refresh that draws only changes."""
 
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import ScreenResume
+from textual.events import Click, ScreenResume
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
@@ -14,6 +14,7 @@ from supervisor.console.drawing.text import BAD, CHOSEN, DIM, PENDING, Line, Par
 from supervisor.console.model.world import World
 from supervisor.console.widgets.dialogs import Help, keys_of
 from supervisor.console.widgets.host import Host
+from supervisor.console.widgets.listing import Listing
 from supervisor.console.widgets.style import text_of
 
 TABS = ("house", "devices", "pods", "watch", "pleg", "timeline")
@@ -28,6 +29,8 @@ class Frame(Screen[None]):
     ABOUT: ClassVar[str] = ""
     SORTS: ClassVar[tuple[str, ...]] = ()
     """Names of the orders that `o` goes through."""
+    ORDERED_BY: ClassVar[dict[str, int]] = {}
+    """Numbers of orders by the word of the header whose click chooses them."""
     AUTO_FOCUS = ""  # the first widget that could have it is the filter
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter", key_display="/"),
@@ -104,6 +107,28 @@ class Frame(Screen[None]):
             self.sort = (self.sort + 1) % len(self.SORTS)
             self.refresh_world(force=True)
 
+    @on(Listing.HeaderClicked)
+    def _header_clicked(self, event: Listing.HeaderClicked) -> None:
+        if event.word in self.ORDERED_BY:
+            self.sort = self.ORDERED_BY[event.word]
+            self.refresh_world(force=True)
+
+    @on(Listing.RowClicked)
+    def _row_clicked(self, event: Listing.RowClicked) -> None:
+        self.open_row(event.row, event.column)
+
+    def open_row(self, row: Any, column: int) -> None:
+        """Open what was clicked at a column of a row; rows that cannot be opened are only chosen."""
+
+    @on(Click, "#tabs")
+    def _tab_clicked(self, event: Click) -> None:
+        if name := tab_at(event.x):
+            self.app.call_later(self.app.switch_mode, name)
+
+    @on(Click, "#slider")
+    def _slider_clicked(self, event: Click) -> None:
+        self.host.slide(event.x, self.size.width)
+
     def action_back(self) -> None:
         """Close the filter, or clear it."""
         field = self.query_one("#filter", Input)
@@ -133,7 +158,7 @@ class Frame(Screen[None]):
         line: Line = []
         for number, name in enumerate(TABS, 1):
             role = CHOSEN if name == self.TITLE_OF_TAB.lower() else DIM
-            line += [Part(f"{number} "), Part(f"{'PLEG' if name == 'pleg' else name.title()}  ", role)]
+            line += [Part(f"{number} "), Part(f"{label_of(name)}  ", role)]
         house = self.world.house
         if self.host.read_only:
             line.append(Part("read-only  ", PENDING))
@@ -144,3 +169,17 @@ class Frame(Screen[None]):
         else:
             line.append(Part(f" up {age(house.uptime_s)}", DIM))
         return line
+
+
+def label_of(tab: str) -> str:
+    return "PLEG" if tab == "pleg" else tab.title()
+
+
+def tab_at(column: int) -> str:
+    """Return the tab at a column of the first line; empty if none is there."""
+    end = 0
+    for number, name in enumerate(TABS, 1):
+        end += len(f"{number} {label_of(name)}  ")
+        if column < end:
+            return name
+    return ""

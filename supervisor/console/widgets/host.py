@@ -20,6 +20,10 @@ class Host(App[None]):
         """Return the slider of a recording; None on a running plane."""
         return None
 
+    def slide(self, column: int, width: int) -> None:
+        """Show the time at a column of the slider."""
+        raise NotImplementedError
+
     def ask_order(self, instance: str, action: str) -> None:
         """Ask, then restart, kill, stop or continue an actor."""
         raise NotImplementedError

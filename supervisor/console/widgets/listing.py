@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.events import Click
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from supervisor.console.drawing.text import TITLE, Line
+from supervisor.console.drawing.text import TITLE, Line, plain, word_at
 from supervisor.console.widgets.style import style_of
 
 REVERSE = Style(reverse=True)
@@ -31,6 +32,20 @@ class Listing(ScrollView, can_focus=True):
 
     class Moved(Message):
         """The cursor is on another row, or on none."""
+
+    class RowClicked(Message):
+        """A row was clicked, at a column of it; the cursor is on it."""
+
+        def __init__(self, row: Any, column: int) -> None:
+            super().__init__()
+            self.row, self.column = row, column
+
+    class HeaderClicked(Message):
+        """A word of the header was clicked."""
+
+        def __init__(self, word: str) -> None:
+            super().__init__()
+            self.word = word
 
     def __init__(self, *, id: str | None = None, reverse: bool = True) -> None:
         super().__init__(id=id)
@@ -56,7 +71,7 @@ class Listing(ScrollView, can_focus=True):
         if not same:
             found = next((at for at, row in enumerate(rows) if key(row) == kept), None) if kept is not None else None
             self.cursor = found if found is not None else max(0, min(self.cursor, len(rows) - 1))
-            self.call_after_refresh(self._follow)
+            self.call_after_refresh(self.follow)
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self.refresh()
 
@@ -78,19 +93,23 @@ class Listing(ScrollView, can_focus=True):
     def action_move(self, rows: int) -> None:
         if self.rows:
             self.cursor = max(0, min(len(self.rows) - 1, self.cursor + rows))
-            self._follow()
+            self.follow()
             self.refresh()
             self.post_message(self.Moved())
 
     def action_page(self, pages: int) -> None:
         self.action_move(pages * max(1, self.size.height - 2))
 
-    def on_click(self, event: Any) -> None:
+    def on_click(self, event: Click) -> None:
         at = event.y - 1 + self.scroll_offset.y
-        if event.y > 0 and at < len(self.rows):
+        if event.y == 0:
+            self.post_message(self.HeaderClicked(word_at(plain(self._header), event.x)))
+        elif at < len(self.rows):
             self.action_move(at - self.cursor)
+            self.post_message(self.RowClicked(self.rows[at], event.x))
 
-    def _follow(self) -> None:
+    def follow(self) -> None:
+        """Scroll to the cursor."""
         self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)
 
 
