@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import re
+import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
+INSTANCE_LENGTH = 8
+"""Characters of a pod's uid in names of sockets, whose paths have at most 107."""
 RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
 """Names of a plugin and a driver that neither flag nor script gives."""
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
@@ -130,9 +133,14 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
         attach=script.attach,
         health_file=args.health_file.absolute() if args.health_file else None,
         health_timeout=script.health_timeout,
-        pid=os.getpid(),
+        instance=driver_instance(),
     )
     return asyncio.run(run_driver(options, script, _print))
+
+
+def driver_instance() -> str:
+    """Return the begin of the pod's uid, or else a random text. A pid is 1 in each container."""
+    return os.environ.get("POD_UID", "")[:INSTANCE_LENGTH] or secrets.token_hex(INSTANCE_LENGTH // 2)
 
 
 def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:

@@ -52,7 +52,8 @@ class DriverOptions:
     """Services that GetInfo names; empty = all but v1alpha1.NodeHealth."""
     node_health: bool = False
     """Serve v1alpha1.NodeHealth, also if `versions` does not name it."""
-    pid: int = 0
+    instance: str = "0"
+    """Distinguishes the sockets of drivers that run side by side, as during an update."""
 
     @property
     def attached(self) -> str:
@@ -89,9 +90,8 @@ class DriverOptions:
 
     @property
     def socket(self) -> Path:
-        """The pid in its name lets an old and a new driver run side by side during an update."""
-        return self.kubelet / "plugins" / self.driver / f"dra-{self.pid}.sock"
+        return self.kubelet / "plugins" / self.driver / f"dra-{self.instance}.sock"
 
     @property
     def registrar(self) -> Path:
-        return self.kubelet / "plugins_registry" / f"{self.driver}-{self.pid}-reg.sock"
+        return self.kubelet / "plugins_registry" / f"{self.driver}-{self.instance}-reg.sock"

@@ -72,7 +72,7 @@ def driver(world: "World", layout: Layout, node: str, hardware: Hardware) -> "Ma
     async def main(process: Process) -> int:
         options = DriverOptions(
             driver=DRIVER, devices=len(hardware.health), node=node, kubelet=layout.kubelet, cdi=layout.cdi,
-            kubeconfig=layout.kubeconfig, numa=2, pid=process.pid,
+            kubeconfig=layout.kubeconfig, numa=2, instance=str(process.pid),
         )  # fmt: skip
         script = DriverScript(driver=DRIVER, devices=len(hardware.health))
         process.notes["hardware"] = hardware

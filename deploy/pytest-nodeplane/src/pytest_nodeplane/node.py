@@ -314,9 +314,10 @@ class Node:
     def driver(self, name: str, devices: int = 1, **flags: str | int) -> Process:
         """Start the simulated DRA driver and wait for its slices; `flags` are those of `nodeplane dra-driver`."""
         words = _flags(driver=name, devices=devices, **flags)
-        process = self.run("nodeplane", "dra-driver", *words)
+        uid = uuid4().hex[:8]
+        process = self.run("nodeplane", "dra-driver", *words, environment={"POD_UID": uid})
         if "script" not in flags:
-            self._started(process, f"{name} is registered", lambda: self._prepares(name, process.pid))
+            self._started(process, f"{name} is registered", lambda: self._prepares(name, uid))
             self._started(process, f"{name} has published {devices} devices", lambda: self._published(name) >= devices)
         return process
 
@@ -329,10 +330,10 @@ class Node:
         views = self._plugins().get(resource, ())
         return any(view.state == PLUGIN_SERVES and view.socket.endswith(f"-{pid}.sock") for view in views)
 
-    def _prepares(self, driver: str, pid: int) -> bool:
-        """Return True if the driver of this process is called; its socket is named after the process."""
+    def _prepares(self, driver: str, uid: str) -> bool:
+        """Return True if the driver that was given this uid of a pod is called; its socket is named after it."""
         newest = self._endpoints(driver)[-1:]
-        return any(endpoint.endswith(f"/dra-{pid}.sock") for endpoint in newest)
+        return any(endpoint.endswith(f"/dra-{uid}.sock") for endpoint in newest)
 
     def _endpoints(self, driver: str) -> tuple[str, ...]:
         """Return the sockets of a driver, the newest last; none if it is not registered or has ended."""
