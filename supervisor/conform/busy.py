@@ -18,6 +18,8 @@ NOTICED_S = 2.0
 """Time until a program spins that does: it may notice the end of a call late."""
 RAN_S, MOST_S = 0.5, 30.0
 """Processor time after which a program that never slept spins, and the time that it has for it on a busy machine."""
+STARTED_S = 5.0
+"""Processor time after which a program has started, though it never sleeps."""
 PAUSE_S = 0.02
 AWAKE = ("R", "D")
 """States of threads that run, are ready to run, or wait for a disk."""
@@ -46,9 +48,9 @@ async def check_idle(program: Program, when: str) -> None:
 
 
 async def until_asleep(program: Program, most: float) -> None:
-    """Wait until the program has nothing to do, as one that has started and waits; at most so many seconds."""
+    """Wait until the program has started and sleeps, or spins; at most so many seconds."""
     deadline = time.monotonic() + most
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and seconds(read_threads(tasks(program))) < STARTED_S:
         if is_asleep(program):
             return
         await asyncio.sleep(PAUSE_S)

@@ -82,7 +82,14 @@ async def test_kernel_without_times_of_threads_is_not_applicable(read: Any) -> N
 
 
 async def test_start_is_waited_for_until_the_program_sleeps(read: Any) -> None:
-    read(chain((threads("R", ran=number) for number in range(9)), repeat(threads("S", ran=9))))
+    readings = chain((threads("R", ran=0.1 * number) for number in range(9)), repeat(threads("S", ran=0.9)))
+    read(readings)
     program: Any = Judged()
     await until_asleep(program, 60.0)
-    await until_asleep(program, 0.0)
+    assert next(readings) == threads("S", ran=0.9)
+
+
+async def test_start_of_a_program_that_spins_is_over_after_seconds(read: Any) -> None:
+    read(threads("R", ran=0.5 * number) for number in range(15))
+    program: Any = Judged()
+    await until_asleep(program, 60.0)
