@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.containerd import BUSYBOX, Containerd, why_not
 from tests.support.plane import BIN, REPO
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
+AGENT = REPO / "tests" / "support" / "planted_agent.py"
 LIFE = "registers,allocate-one,pre-start,idle,kubelet-restarts,killed-in-allocate,plugin-killed,ends-at-sigterm"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts of pods need root")
@@ -88,6 +90,35 @@ def driver() -> list[dict[str, Any]]:
     ]
 
 
+def custom() -> list[dict[str, Any]]:
+    """An object whose kind is defined beside it."""
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one", "namespace": "gpu-system"}}
+    return [gadget, {**definition, "metadata": {"name": "gadgets.example.com"}}]
+
+
+def agent(bug: str, way: str) -> list[dict[str, Any]]:
+    """A DaemonSet of the sample, which has the directory of the pod resources socket and no other."""
+    directory = "/var/lib/kubelet/pod-resources"
+    container = {
+        "name": "agent",
+        "image": "example.com/agent:1",
+        "command": [sys.executable, str(AGENT), bug, way],
+        "env": [
+            {"name": "NODEPLANE_POD_RESOURCES", "value": f"{directory}/kubelet.sock"},
+            {"name": "NODEPLANE_KUBELET_DIR", "value": directory},
+            {"name": "PYTHONPATH", "value": str(REPO)},
+        ],
+        "volumeMounts": [{"name": "pod-resources", "mountPath": directory}],
+    }
+    volume = {"name": "pod-resources", "hostPath": {"path": directory}}
+    return [daemon_set("agent", "monitoring", {"containers": [container], "volumes": [volume]})]
+
+
 def conform(objects: list[dict[str, Any]], *words: str) -> dict[str, dict[str, Any]]:
     """Judge a manifest given by standard input; return the results by name."""
     text = "\n---\n".join(map(json.dumps, objects))
@@ -98,7 +129,7 @@ def conform(objects: list[dict[str, Any]], *words: str) -> dict[str, dict[str, A
 
 
 def test_pod_of_a_daemon_set_is_judged_restarted_and_killed() -> None:
-    found = conform(plugin("starts_a_container_once"), "--only", LIFE)
+    found = conform([*plugin("starts_a_container_once"), *custom()], "--only", LIFE)
     verdicts = {name: each["verdict"] for name, each in found.items()}
     assert verdicts == {**dict.fromkeys(LIFE.split(","), PASS), "pre-start": FAIL}
     printed = {line for each in found.values() for line in each["output"]}
@@ -137,6 +168,19 @@ def test_driver_of_a_daemon_set_has_no_finding() -> None:
     found = conform(driver(), "--kind", "dra")
     assert {name: each["reason"] for name, each in found.items() if each["verdict"] == FAIL} == {}
     assert (found["driver-killed"]["verdict"], found["two-instances"]["verdict"]) == (PASS, NOT_APPLICABLE)
+
+
+AGENTS = [("none", "poll", []), ("adds_each_list", "watch", ["shows-after-restart"])]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("bug", "way", "finds"), AGENTS)
+def test_agent_of_a_daemon_set_is_judged_by_what_it_calls_and_shows(bug: str, way: str, finds: list[str]) -> None:
+    with TemporaryDirectory(prefix="np", dir="/tmp") as kubelet:  # paths of sockets are short
+        shows = ("--kubelet-dir", kubelet, "--shows", f"cat {kubelet}/pod-resources/shown")
+        found = conform(agent(bug, way), "--kind", "agent", *shows)
+    assert {name for name, each in found.items() if each["verdict"] == FAIL} == set(finds)
+    assert (found["shows-pods"]["verdict"], found["server-restarts"]["verdict"]) == (PASS, PASS)
 
 
 @pytest.mark.heavy
