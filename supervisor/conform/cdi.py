@@ -1,7 +1,8 @@
 """Names of CDI devices, and those that the files of a directory declare."""
 
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +13,8 @@ from protocols.process.files import read_bounded
 from protocols.process.layout import SYSTEM_CDI
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.base.errors import SupervisorError
+from supervisor.conform.scripts import several
+from supervisor.conform.verdict import Failed
 
 QUALIFIED = re.compile(
     r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
@@ -57,6 +60,13 @@ def declared(folders: Iterable[Path]) -> Declared:
         except CdiInvalid as error:
             found.faults.append(str(error))
     return found
+
+
+async def check_declared(names: Set[str], folders: Sequence[Path]) -> None:
+    """Raise Failed if no file of the directories declares one of the names."""
+    known = await asyncio.to_thread(declared, folders)
+    if missing := [f"no file declares {name}" for name in sorted(names - known.names)]:
+        raise Failed(several([*known.faults, *missing]) + f", in {' or '.join(map(str, folders))}")
 
 
 def files_of(folder: Path, names: Set[str]) -> list[Path]:

@@ -80,6 +80,12 @@ class Running:
         """Run a shell command of the user's with the variables of the program. Raises Usage."""
         await run_shell(script, self.launcher.environment, self.timeout)
 
+    async def reported_after(self, script: str, what: str, holds: Callable[[], bool]) -> None:
+        """Run a shell command of the user's, and wait until it holds. Raises Failed, Usage."""
+        await self.shell(script)
+        if not await self.until(holds, self.timeout):
+            raise Failed(f"no {what} came within {self.timeout:g} s after {script!r}")
+
     def check_runs(self) -> None:
         """Raise Failed if the program has ended by itself."""
         if self._begun and not self.program.runs:

@@ -203,8 +203,6 @@ MAY = {
     "actors/apiserver/writes/validation.py": "reads no numbers",
     "actors/runtime/shim/channel.py": "the shim imports as little as it can",
     "actors/runtime/spec/oci.py": "our own file",
-    "supervisor/conform/caller.py": Entry(2, "the judged program", MESSAGE),
-    "supervisor/conform/kubelet.py": Entry(1, "the judged program", MESSAGE),
     "supervisor/dra/sources.py": "the user's file in the user's process; YAML's null is a key there",
     "supervisor/machine/version.py": "our own file",
 }

@@ -1,12 +1,9 @@
 """CDI devices of the answer to Allocate exist."""
 
-import asyncio
-
-from supervisor.conform.cdi import QUALIFIED, declared, names_of
-from supervisor.conform.scripts import several
+from supervisor.conform.cdi import QUALIFIED, check_declared, names_of
 from supervisor.conform.sources import CDI
 from supervisor.conform.stage import Stage
-from supervisor.conform.verdict import Failed, NotApplicable
+from supervisor.conform.verdict import NotApplicable
 
 PHASE = "calls"
 RULE = "The runtime reads the CDI file of a device when it makes the container; it makes none with an unknown device."
@@ -20,6 +17,4 @@ async def run(stage: Stage) -> None:
     names = {name for answer in answers for name in names_of(answer) if QUALIFIED.fullmatch(name)}
     if not names:
         raise NotApplicable("the answer has no CDI devices with qualified names")
-    known = await asyncio.to_thread(declared, stage.cdi)
-    if missing := [f"no file declares {name}" for name in sorted(names - known.names)]:
-        raise Failed(several([*known.faults, *missing]) + f", in {' or '.join(map(str, stage.cdi))}")
+    await check_declared(names, stage.cdi)

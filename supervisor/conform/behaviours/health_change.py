@@ -1,6 +1,6 @@
 """A device that breaks, and one that recovers, are reported in a new list."""
 
-from collections.abc import Callable, Set
+from collections.abc import Set
 
 from supervisor.conform.sources import API, DOCS
 from supervisor.conform.stage import Device, Stage
@@ -20,17 +20,12 @@ async def run(stage: Stage) -> None:
     listed, healthy = set(stage.listed()), stage.healthy()
     if not healthy:
         raise NotApplicable("no device is Healthy before")
-    await _after(stage, stage.break_with, "an Unhealthy device", lambda: bool(healthy & stage.unhealthy()))
+    breaks, mends = (lambda: bool(healthy & stage.unhealthy())), (lambda: stage.healthy() >= healthy)
+    await stage.reported_after(stage.break_with, "list with one more Unhealthy device", breaks)
     _check_listed(stage, listed)
     if stage.mend_with:
-        await _after(stage, stage.mend_with, "all of them Healthy again", lambda: stage.healthy() >= healthy)
+        await stage.reported_after(stage.mend_with, "list in which it is Healthy", mends)
         _check_listed(stage, listed)
-
-
-async def _after(stage: Stage, script: str, what: str, holds: Callable[[], bool]) -> None:
-    await stage.shell(script)
-    if not await stage.until(holds, stage.timeout):
-        raise Failed(f"no list with {what} came within {stage.timeout:g} s after {script!r}")
 
 
 def _check_listed(stage: Stage, before: Set[Device]) -> None:

@@ -1,11 +1,11 @@
 """A device that breaks, and one that recovers, are reported."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.sources import HEALTH_API, HEALTH_KEP
-from supervisor.conform.verdict import Failed, NotApplicable
+from supervisor.conform.verdict import NotApplicable
 
 PHASE = "health"
 RULE = "Whenever the health of a device changes, NodeWatchResources sends the list of all devices."
@@ -22,15 +22,10 @@ async def run(stage: DriverStage) -> None:
     if not [await driver.first_health(driver.health) for driver in drivers if driver.health]:
         raise NotApplicable("GetInfo names no health service")
     before = broken(drivers)
-    await _after(stage, stage.break_with, "one more UNHEALTHY device", lambda: bool(broken(drivers) - before))
+    breaks, mends = (lambda: bool(broken(drivers) - before)), (lambda: broken(drivers) <= before)
+    await stage.reported_after(stage.break_with, "report with one more UNHEALTHY device", breaks)
     if stage.mend_with:
-        await _after(stage, stage.mend_with, "no such device", lambda: broken(drivers) <= before)
-
-
-async def _after(stage: DriverStage, script: str, what: str, holds: Callable[[], bool]) -> None:
-    await stage.shell(script)
-    if not await stage.until(holds, stage.timeout):
-        raise Failed(f"no report with {what} came within {stage.timeout:g} s after {script!r}")
+        await stage.reported_after(stage.mend_with, "report in which it is not", mends)
 
 
 def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
