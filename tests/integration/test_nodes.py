@@ -120,6 +120,8 @@ def test_why_knows_a_pod_where_it_runs_and_says_so_elsewhere(pods: Plane) -> Non
     assert why(plane, f"plugin/{DRIVER}", "--root", second)["state"] == "serves"
     assert why(plane, f"plugin/{DRIVER}")["state"] == "serves"
     assert why(plane, "pod/first", "--root", second)["state"] == "running"
+    elsewhere = run_command(["why", f"plugin/{GPU}"], plane.environment)
+    assert f"{GPU} is offered by node n3, which runs elsewhere" in elsewhere.stderr
     plane.apply(pod("large", resources={"requests": {"cpu": "9999"}, "limits": {GPU: "1"}}))
     reason = until("its reason", lambda: named(why(plane, "pod/large")["reason"]))
     assert "nodes n1, n1-2, n3: Insufficient cpu: requested 9999, free " in reason

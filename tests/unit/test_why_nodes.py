@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from supervisor.client.drivers import DriverRow, DriversView
 from supervisor.why.gather.live import LiveSources
 from supervisor.why.gather.others import gather_claim, gather_plugin
 from supervisor.why.gather.pod import gather_pod
+from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.gather.sources import DeviceManager, Sources
 from supervisor.why.model.types import DriverEvidence
 from supervisor.why.others.claims import diagnose_claim
@@ -156,6 +158,13 @@ async def test_driver_is_found_on_the_node_that_it_serves() -> None:
     )
 
 
+async def test_plugin_of_a_node_elsewhere_is_asked_for_there() -> None:
+    with pytest.raises(Usage, match=f"{GPU} is offered by node n3, which runs elsewhere"):
+        await gather_plugin(sources(DeviceManager(), nodes=[node("n1", allocatable={}), node("n3")]), GPU)
+    with pytest.raises(Usage, match="no plugin or driver is called"):
+        await gather_plugin(sources(DeviceManager(), forbidden=NODES), GPU)
+
+
 async def test_claim_shows_the_health_of_a_device_of_another_node() -> None:
     name = f"{DRIVER}/n2/gpu-0"
     sick = DeviceManager(health={name: DeviceHealth("", name, "Unhealthy", "fan")})
@@ -181,3 +190,13 @@ def test_sources_of_a_further_node_know_the_first_one(tmp_path: Path) -> None:
     )
     assert (first.node_name, first.other_nodes()) == ("n1", ["n1-2"])
     assert (second.node_name, second.other_nodes()) == ("n1-2", ["n1"])
+
+
+async def test_recorded_nodes_know_each_other() -> None:
+    recording: Any = SimpleNamespace(header=SimpleNamespace(node="n1"))
+    first = ReplaySources(recording, 0, "", {"supervisors": {}, "n1-2/supervisors": {}})
+    assert (first.node_name, first.other_nodes()) == ("n1", ["n1-2"])
+    async with first.node("n1-2") as second:
+        assert (second.node_name, second.other_nodes()) == ("n1-2", ["n1"])
+        async with second.node("n1") as back:
+            assert back.node_name == "n1"

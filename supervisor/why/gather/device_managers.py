@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 
 from protocols.errors import NodeplaneError
+from protocols.kube.meta import name_of
+from protocols.kube.resources import NODES
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth
-from supervisor.why.gather.sources import DeviceManager, Sources
+from supervisor.why.gather.sources import MOST, DeviceManager, Sources, here
+from supervisor.why.model.fields import mapping
 from supervisor.why.model.types import DriverEvidence, PluginEvidence
 
 MOST_NODES = 32
@@ -58,6 +61,17 @@ def _plugin(manager: DeviceManager, name: str, now: float) -> PluginEvidence:
         socket_since=manager.socket_since,
         unhealthy=tuple(row for row in manager.rows if row.resource == name and row.health != messages.HEALTHY),
     )
+
+
+async def offered_elsewhere(sources: Sources) -> dict[str, list[str]]:
+    """Return the nodes that run elsewhere, by the resources that they offer. Raises ApiError, ApiAway."""
+    found: dict[str, list[str]] = {}
+    nodes = (await sources.client.list(NODES, query={"limit": str(MOST)})).get("items") or ()
+    for node in nodes:
+        if name_of(node) not in here(sources):
+            for resource in mapping(mapping(node.get("status")).get("allocatable")):
+                found.setdefault(resource, []).append(name_of(node))
+    return found
 
 
 async def all_health(sources: Sources) -> dict[str, DeviceHealth]:

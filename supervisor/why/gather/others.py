@@ -6,12 +6,19 @@ import msgspec
 
 from protocols.dra.pods import device_of, pod_done, results_of, used_claims
 from protocols.errors import NodeplaneError
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.dra.sources import RESOURCES, list_objects
-from supervisor.why.gather.device_managers import all_health, driver_evidence, managers, plugin_evidence
+from supervisor.why.gather.device_managers import (
+    all_health,
+    driver_evidence,
+    managers,
+    offered_elsewhere,
+    plugin_evidence,
+)
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
 from supervisor.why.gather.sources import MOST, DeviceManager, Reader, Sources, get, here, names, unknown
@@ -50,7 +57,16 @@ async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverE
             return first
         elsewhere = sorted({*published} - {"", *here(sources)})
         return msgspec.structs.replace(first, elsewhere=tuple(elsewhere))
-    raise unknown("plugin or driver", name, sorted(known), "nodeplane devices --plugins")
+    raise await _unknown_plugin(sources, name, sorted(known))
+
+
+async def _unknown_plugin(sources: Sources, name: str, known: list[str]) -> Usage:
+    nodes: list[str] = []
+    with suppress(ApiError):  # of a user who may not list nodes
+        nodes = (await offered_elsewhere(sources)).get(name, [])
+    if nodes:
+        return Usage(f"{name} is offered by node {', '.join(nodes)}, which runs elsewhere; ask there, with its --root")
+    return unknown("plugin or driver", name, known, "nodeplane devices --plugins")
 
 
 async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEvidence:

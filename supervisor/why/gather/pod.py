@@ -3,15 +3,15 @@
 import msgspec
 
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, event_time, name_of, uid_of
+from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
-from supervisor.why.gather.device_managers import best_plugins, plugin_evidence
+from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
 from supervisor.why.gather.dra import scheduling, taints_of
 from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, here, names, unknown
-from supervisor.why.model.fields import mapping, number
+from supervisor.why.model.fields import number
 from supervisor.why.model.types import Event, PluginEvidence, PodEvidence
 from supervisor.why.pods.ending import evicting_device
 from supervisor.why.pods.view import containers, node_of, requested
@@ -79,9 +79,7 @@ async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[Plug
     found = await best_plugins(sources, resources)
     if all(each.known for each in found):
         return found
-    nodes = (await sources.client.list(NODES, query={"limit": str(MOST)})).get("items") or ()
-    others = [mapping(each.get("status")) for each in nodes if name_of(each) not in here(sources)]
-    offered = {name for status in others for name in mapping(status.get("allocatable"))}
+    offered = await offered_elsewhere(sources)
     return tuple(each for each in found if each.known or each.resource not in offered)
 
 
