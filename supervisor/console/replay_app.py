@@ -46,10 +46,10 @@ class Replay(Screens):
     ]
 
     def __init__(self, recording: Recording, at_ms: int) -> None:
-        known, measured = overview(recording)
-        super().__init__(world_at(recording, at_ms, measured=measured), read_only=READ_ONLY)
+        known, history = overview(recording)
+        super().__init__(world_at(recording, at_ms, history), read_only=READ_ONLY)
         self.recording, self.at_ms, self.playing, self.node = recording, at_ms, False, ""
-        self._times, self._faults, self._measured = recording.times(), known, measured
+        self._times, self._faults, self._history = recording.times(), known, history
         self._node_names = ["", *ReplaySources(recording, recording.end_ms).other_nodes()]
 
     async def on_mount(self) -> None:
@@ -65,7 +65,7 @@ class Replay(Screens):
     def _show(self, at_ms: int, node: str) -> None:
         version = self.world.version
         try:
-            self.world = world_at(self.recording, at_ms, node, self._measured)
+            self.world = world_at(self.recording, at_ms, self._history, node)
         except NodeplaneError as error:
             self.report(str(error))
             return

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY, DeviceHealth
-from protocols.messages.pleg import PodLifecycleEvent
+from protocols.messages.pleg import PLEG_STATE, PlegState, PodLifecycleEvent
 from protocols.messages.supervisor import ActorStatus
 from protocols.recording import sources
 from protocols.recording.frames import Header
@@ -21,8 +21,8 @@ from supervisor.console.replay.world import overview, world_at
 from supervisor.console.replay_app import READ_ONLY, Replay
 
 BEGIN_MS = 1_700_000_000_000
-KILLED, BROKEN, FAR, SECONDS = 30, 45, 55, 60
-"""Seconds: the store is killed, a device breaks, one of the further node breaks, the end."""
+KILLED, SWITCHED, BROKEN, FAR, SECONDS = 30, 40, 45, 55, 60
+"""Seconds: the store is killed, PLEG switches, a device breaks, one of the further node breaks, the end."""
 NODE = "n-2"
 OPEN = 'apiserver_longrunning_requests{group="",resource="pods",verb="WATCH"}'
 
@@ -76,6 +76,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         writer.happened(sources.LINES, "store", f"line \x1b[2J{second}", at)
         event = PodLifecycleEvent("u1", "ContainerStarted", f"c{second}")
         writer.happened(sources.LIFECYCLE, "u1", msgspec.to_builtins(event), at)
+        mode = PlegState(mode="generic" if second >= SWITCHED else "evented")
+        writer.set(f"pleg/{PLEG_STATE}", "state", msgspec.to_builtins(mode), at)
         further(writer, plane, second, at)
         writer.flush(at, 0)
     writer.close()
@@ -83,7 +85,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_world_is_that_of_the_time(recording: Recording) -> None:
-    early, late = (world_at(recording, BEGIN_MS + second * 1_000) for second in (5, 50))
+    history = overview(recording)[1]
+    early, late = (world_at(recording, BEGIN_MS + second * 1_000, history) for second in (5, 50))
     assert [each.pods.items["default/web"].phase for each in (early, late)] == ["Pending", "Running"]
     assert [each.house.actors["store"].status.restarts for each in (early, late)] == [0, 1]
     assert [each.house.uptime_s for each in (early, late)] == [5, 50]
@@ -97,8 +100,8 @@ def test_faults_are_restarts_and_broken_devices(recording: Recording) -> None:
 
 
 def test_rates_and_watches_are_those_of_the_recorded_metrics(recording: Recording) -> None:
-    measured = overview(recording)[1]
-    early, late = (world_at(recording, BEGIN_MS + second * 1_000, measured=measured) for second in (9, 50))
+    history = overview(recording)[1]
+    early, late = (world_at(recording, BEGIN_MS + second * 1_000, history) for second in (9, 50))
     assert "store commits" not in early.timeline.rates
     assert late.timeline.rates["store commits"].last() == 2
     assert len([value for value in late.timeline.rates["store commits"].values(late.now()) if value]) == 5
@@ -106,12 +109,22 @@ def test_rates_and_watches_are_those_of_the_recorded_metrics(recording: Recordin
 
 
 def test_world_of_a_further_node_is_its_own(recording: Recording) -> None:
-    world = world_at(recording, recording.end_ms, NODE, overview(recording)[1])
+    world = world_at(recording, recording.end_ms, overview(recording)[1], NODE)
     assert list(world.house.actors) == ["cri"]
     assert [each.id for each in world.devices.health.values()] == ["gpu-7"]
     assert world.timeline.rates["runtime calls"].last() == 5
     assert "store commits" not in world.timeline.rates
     assert world.pods.items["default/web"].phase == "Running"
+
+
+def test_modes_and_latencies_of_pleg_are_those_of_their_times(recording: Recording) -> None:
+    pleg = world_at(recording, recording.end_ms, overview(recording)[1]).pleg
+    assert [((each.at - BEGIN_MS / 1e3), each.mode) for each in pleg.switches] == [
+        (0, "evented"),
+        (SWITCHED, "generic"),
+    ]
+    assert pleg.state.mode == "generic"
+    assert pleg.latency.quantile(0.5, recording.end_ms / 1e3) == 11  # ContainerStarted at 0 s, Running at 11 s
 
 
 def test_slider_shows_time_place_and_faults() -> None:

@@ -1,13 +1,12 @@
 """The world of the console as it was at one time of a recording."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from protocols.kube.resources import PODS, RESOURCESLICES
-from protocols.messages import devices, pleg
+from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.objects import stream_of
-from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from protocols.recording import sources
 from protocols.recording.frames import Change
 from protocols.recording.reader import Recording, State, apply_change
@@ -17,27 +16,24 @@ from supervisor.console.feed.streams import STREAMS
 from supervisor.console.model.plane import Usage
 from supervisor.console.model.pods import pod_of
 from supervisor.console.model.world import World
-from supervisor.console.replay.measured import Measured, Measurements, Player
+from supervisor.console.replay.history import History, Player, steps
 from supervisor.report.status import merge
 from supervisor.why.gather.replay import convert, supervisors_of
 
-T = TypeVar("T")
 BEFORE_MS = 60_000
 """The part before the shown time that is played for positions of streams, health and deaths."""
-EVENTS_MS = 900_000
-"""The part of which lifecycle events are shown."""
 STEP_MS = 1_000
 HEALTH = (f"{devices.OWNER}/{devices.HEALTH}", f"{devices.OWNER}/{devices.DRA_HEALTH}")
 
 
-def world_at(recording: Recording, at_ms: int, node: str = "", measured: Iterable[Measured] = ()) -> World:
+def world_at(recording: Recording, at_ms: int, history: History, node: str = "") -> World:
     """Return the world of the first node, or of a further one. Raises RecordingInvalid."""
     world, prefix = World(lambda: at_ms / 1_000), f"{node}/" if node else ""
     began = max(recording.begin_ms, at_ms - BEFORE_MS)
     state, shown = recording.state(began), began
-    metrics = Player(world, prefix, measured, at_ms)
+    earlier = Player(steps(world, recording, history, prefix, at_ms))
     _show_plane(world, state, began, prefix)
-    metrics.until(began)
+    earlier.until(began)
     for change in recording.changes(began, at_ms):
         apply_change(state, change)
         if change is None:
@@ -46,12 +42,12 @@ def world_at(recording: Recording, at_ms: int, node: str = "", measured: Iterabl
         if change.at_ms - shown >= STEP_MS:
             shown = change.at_ms
             _show_plane(world, state, shown, prefix)
-            metrics.until(shown)
+            earlier.until(shown)
     _show_plane(world, state, at_ms, prefix)
-    metrics.until(at_ms)
+    earlier.until(at_ms)
+    world.pleg.synced = True
     _show_watches(world)
     _show_objects(world, state, prefix)
-    _show_pleg(world, recording, (state, at_ms), prefix)
     return world
 
 
@@ -98,27 +94,18 @@ def _objects(state: State, source: str) -> Mapping[str, dict[str, Any]]:
     return {key: obj for key, obj in found.items() if isinstance(obj, dict) and isinstance(obj.get("metadata"), dict)}
 
 
-def _show_pleg(world: World, recording: Recording, now: tuple[State, int], prefix: str) -> None:
-    state, at_ms = now
-    for entry, _ in recording.entries((prefix + sources.LIFECYCLE,), at_ms, at_ms - EVENTS_MS):
-        world.pleg.happened(convert(entry.value, PodLifecycleEvent), entry.at_ms / 1_000)
-    for value in state.get(f"{prefix}{pleg.OWNER}/{pleg.PLEG_STATE}", {}).values():
-        world.pleg.switched(convert(value, PlegState), at_ms / 1_000)
-    world.pleg.synced = True
-
-
-def overview(recording: Recording) -> tuple[list[int], Iterable[Measured]]:
-    """Return the times at which a process was restarted or a device became Unhealthy, and the measurements.
+def overview(recording: Recording) -> tuple[list[int], History]:
+    """Return the times at which a process was restarted or a device became Unhealthy, and what screens draw.
 
     Both are those of all nodes. Raises RecordingInvalid.
     """
-    times, measured = list[int](), Measurements()
+    times, history = list[int](), History()
     for change in recording.changes(0, recording.end_ms):
         if change is not None:
-            measured.add(change)
+            history.add(change)
             if _is_fault(change):
                 times.append(change.at_ms)
-    return times, measured.found
+    return times, history
 
 
 def _is_fault(change: Change) -> bool:
