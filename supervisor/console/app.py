@@ -1,6 +1,6 @@
 """The application: modes by key, a clock that draws, and actions that ask first."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from textual.screen import Screen
 from protocols.errors import NodeplaneError
 from protocols.process.layout import Layout
 from protocols.trace import Row
+from supervisor.calls.client import CallBatch
 from supervisor.console.drawing.text import safe
 from supervisor.console.feed.feed import Feed
 from supervisor.console.model.devices import Device
@@ -154,6 +155,9 @@ class Console(Screens):
             return await self.feed.api.explain(device.id)
         except NodeplaneError as error:
             return f"(not known: {error})"
+
+    def calls_of(self, peer: str) -> AsyncIterator[CallBatch]:
+        return self.feed.calls(peer)
 
     def watch_page_shown(self, shown: bool) -> None:
         self.feed.metrics.watched = shown

@@ -1,5 +1,7 @@
 """The console over a recording: the same screens, read-only, with a slider."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -11,7 +13,8 @@ from protocols.process.texts import printable
 from protocols.recording import sources
 from protocols.recording.reader import Recording, step
 from protocols.trace import Row
-from supervisor.console.app import Screens, event_line
+from supervisor.calls.client import CallBatch
+from supervisor.console.app import DRAW_S, Screens, event_line
 from supervisor.console.drawing.text import Line
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
@@ -141,6 +144,17 @@ class Replay(Screens):
         except NodeplaneError as error:
             return f"(not known: {error})"
         return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+
+    async def calls_of(self, peer: str) -> AsyncIterator[CallBatch]:
+        shown = (-1, "")
+        while True:
+            if shown != (self.at_ms, self.node):
+                shown = (self.at_ms, self.node)
+                manager = await ReplaySources(self.recording, *shown).device_manager()
+                found = [each for each in manager.calls if each.peer == peer]
+                ended, pending = ([each for each in found if bool(each.status) == over] for over in (True, False))
+                yield CallBatch(tuple(ended), tuple(pending), restarted=True)  # in place of what was shown
+            await asyncio.sleep(DRAW_S)
 
     def watch_page_shown(self, shown: bool) -> None:
         """A recording has API processes' metrics as often as they were sampled."""

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from protocols.messages.calls import CallRecord
 from protocols.messages.devices import HEALTHY, UNHEALTHY, DeviceHealth
 from protocols.messages.pleg import PLEG_STATE, PlegState, PodLifecycleEvent
 from protocols.messages.supervisor import ActorStatus
@@ -74,6 +75,8 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
         value = DeviceHealth(resource="example.com/gpu", id="gpu-0", health=health)
         writer.set("devices/health", "example.com/gpu gpu-0", msgspec.to_builtins(value), at)
         writer.happened(sources.LINES, "store", f"line \x1b[2J{second}", at)
+        call = CallRecord("example.com/gpu", "Allocate", at * 1_000_000, number=second + 1, status="OK")
+        writer.happened(sources.CALLS, call.peer, msgspec.to_builtins(call), at)
         event = PodLifecycleEvent("u1", "ContainerStarted", f"c{second}")
         writer.happened(sources.LIFECYCLE, "u1", msgspec.to_builtins(event), at)
         mode = PlegState(mode="generic" if second >= SWITCHED else "evented")
@@ -232,3 +235,16 @@ async def test_key_shows_the_further_node_at_the_same_time(pilot: Pilot[None]) -
     assert app.tail_of("cri", 1) == ["far 50"]
     await pilot.press("comma", "n")
     assert (app.node, second(pilot), app.tail_of("cri", 1)) == ("", 49, [])
+
+
+async def test_calls_are_those_until_the_shown_time(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, Replay)
+    following = app.calls_of("example.com/gpu")
+    first = await anext(following)
+    assert [record.number for record in first.records] == list(range(1, SECONDS + 2))
+    app.seek(BEGIN_MS + 2_000)
+    then = await anext(following)
+    assert ([record.number for record in then.records], then.restarted) == ([1, 2, 3], True)
+    await pilot.press("n")
+    assert (await anext(following)).records == (), "the further node has no such plugin"

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from protocols.bus import Bus, BusOptions
 from protocols.messages import devices
 from protocols.process.layout import Layout
 from protocols.process.tasks import awaited, cancel
+from supervisor.calls.client import CallBatch, CallQuery, CallReader
 from supervisor.client.connection import Asking
 from supervisor.console.feed.api import Api
 from supervisor.console.feed.metrics import Metrics
@@ -48,6 +49,10 @@ class Feed:
     async def break_device(self, resource: str, id: str, health: str) -> None:
         """Override a device's health; an empty health ends the override. Raises SupervisorError."""
         await self._asking.override_health(devices.ChaosDevice(resource=resource, id=id, health=health))
+
+    def calls(self, peer: str) -> AsyncIterator[CallBatch]:
+        """Follow the calls of a plugin's resource or of a driver. Raises SupervisorError."""
+        return CallReader(self._bus, CallQuery(peer)).follow()
 
     async def _forever(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run a task again when it fails: the console shows what is left of a plane."""

@@ -1,8 +1,11 @@
 """The application as its screens know it."""
 
+from collections.abc import AsyncIterator
+
 from textual.app import App
 
 from protocols.trace import Row
+from supervisor.calls.client import CallBatch
 from supervisor.console.drawing.text import Line
 from supervisor.console.model.devices import Device
 from supervisor.console.model.pods import Pod
@@ -54,6 +57,10 @@ class Host(App[None]):
 
     async def explain(self, device: Device) -> str:
         """Return the attributes of a driver's device with their sources, or why they are unknown."""
+        raise NotImplementedError
+
+    def calls_of(self, peer: str) -> AsyncIterator[CallBatch]:
+        """Yield calls of a plugin's resource or of a driver as they happen. Raises NodeplaneError."""
         raise NotImplementedError
 
     def watch_page_shown(self, shown: bool) -> None:
