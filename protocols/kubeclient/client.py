@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
@@ -93,6 +93,14 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = "application/json"
     timeout: float = 10.0
     """Seconds a request may take, its repetitions included."""
+
+
+class Access(NamedTuple):
+    """The server, and what authenticates a request to it."""
+
+    server: str
+    tls: ssl.SSLContext
+    headers: dict[str, str]
 
 
 class ApiClient:
@@ -279,6 +287,10 @@ class ApiClient:
             except msgspec.DecodeError as error:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
+    def access(self) -> Access:
+        """Return what a connection to the server needs that is not made here, such as that of an exec."""
+        return Access(self._options.server, self._now(), self._bearer())
+
     def _now(self) -> ssl.SSLContext:
         """Return the current TLS context; connections of an older one are not reused."""
         if self._contexts is None:
@@ -313,12 +325,16 @@ async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
-    code = answer.status
+    return error_of(answer.status, text, _retry_after(answer.status, answer.headers.get("Retry-After", "")))
+
+
+def error_of(code: int, text: bytes, retry_after: float | None = None) -> ApiError:
+    """Return the error of an answer: its Status, or the beginning of what it has in place of one."""
     try:
         status = read_json_object(text)
     except msgspec.DecodeError:
         status = {"message": f"the API answered {code}: {text[:200].decode(errors='replace')}"}
-    return ApiError(code, status, _retry_after(code, answer.headers.get("Retry-After", "")))
+    return ApiError(code, status, retry_after)
 
 
 def _retry_after(code: int, header: str) -> float | None:

@@ -35,6 +35,8 @@ class Upgrade(msgspec.Struct, frozen=True):
     protocol: str
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
+    headers: dict[str, str] = {}
+    """Further headers, such as that of a bearer token."""
 
 
 class DialedWire:
@@ -81,9 +83,10 @@ async def dial(upgrade: Upgrade) -> DialedWire:
 def _order(upgrade: Upgrade) -> bytes:
     parts = urlsplit(upgrade.url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
+    further = "".join(f"{name}: {value}\r\n" for name, value in upgrade.headers.items())
     return (
         f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: Upgrade\r\nUpgrade: {SPDY}\r\n"
-        f"{VERSION_HEADER}: {upgrade.protocol}\r\nContent-Length: 0\r\n\r\n"
+        f"{VERSION_HEADER}: {upgrade.protocol}\r\n{further}Content-Length: 0\r\n\r\n"
     ).encode()
 
 

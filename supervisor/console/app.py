@@ -1,10 +1,12 @@
 """The application: modes by key, a clock that draws, and actions that ask first."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import shlex
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
+from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.screen import Screen
@@ -24,6 +26,7 @@ from supervisor.console.screens.pleg import PlegScreen
 from supervisor.console.screens.pods import PodsScreen
 from supervisor.console.screens.timeline import TimelineScreen
 from supervisor.console.screens.watch import WatchScreen
+from supervisor.console.shell import run_shell, shell_command
 from supervisor.console.widgets.dialogs import Question
 from supervisor.console.widgets.frame import TABS, label_of
 from supervisor.console.widgets.host import Host
@@ -44,7 +47,7 @@ WORDS = {
 
 
 READ_ONLY = "nothing can be changed: this console was started with --read-only"
-CHANGING = "bcdhkrs"
+CHANGING = "bcdhkrsx"
 """Keys that change something on one screen or another."""
 
 
@@ -124,6 +127,19 @@ class Console(Screens):
 
     def ask_delete(self, pod: Pod) -> None:
         self._ask(f"Delete pod {pod.key}?", f"delete {pod.key}", partial(self.feed.api.delete, pod))
+
+    def exec_in(self, pod: Pod, container: str, command: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        return self.feed.api.exec_in(pod, container, command)
+
+    async def shell_in(self, pod: Pod, container: str) -> None:
+        command = shell_command(self.layout, pod, container)
+        try:
+            with self.batch_update(), self.suspend():  # nothing is drawn meanwhile
+                failure = await run_shell(command)
+        except SuspendNotSupported:
+            failure = f"a shell needs a terminal, which this page is not; in one: {shlex.join(command)}"
+        if failure:
+            self.report(failure)
 
     async def events_of(self, pod: Pod) -> list[str]:
         try:

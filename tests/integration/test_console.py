@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from protocols.process.layout import layout
 from supervisor.console.app import Console
@@ -280,6 +281,39 @@ async def test_pod_is_deleted_once_its_name_was_confirmed(plane: Plane, pod: str
         assert f"default/{pod}" in driven.app.world.pods.items
 
 
+async def test_command_runs_in_the_container_of_a_pods_page(plane: Plane, pod: str) -> None:
+    async with console(plane, (100, 40)) as driven:
+        await driven.press("3", "slash", *pod, "enter", "enter")
+        await driven.shows("LOG of main")
+        for command, seen in {
+            "sh -c 'echo here; echo $((6 * 7)) >&2; exit 3'": ("here", "42", "exit status 3"),
+            "no-such-command": ("no-such-command", "not found"),
+            "echo done": ("done", "exit code 0"),
+        }.items():
+            await driven.press("x")
+            await driven.shows(f"Command in container main of pod default/{pod}")
+            driven.app.screen.query_one("#answer", Input).value = command
+            await driven.press("enter")
+            await driven.shows("EXEC in main", *seen)
+        await driven.press("escape")
+        await driven.shows("LOG of main")
+
+
+async def test_device_page_shows_calls_as_they_happen(plane: Plane, pod: str) -> None:
+    async with console(plane, (120, 40)) as driven:
+        await driven.press("2", "slash", *"gpu-3", "enter", "enter")
+        await driven.shows("CALLS of example.com/gpu", "Allocate", f"default/{pod} main", "OK")
+        limits = {"resources": {"limits": {"example.com/gpu": "1"}}}
+        container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"], **limits}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+        plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "second"}, "spec": spec})
+        await driven.shows("default/second a")
+        await driven.press("c")
+        await driven.until(lambda: "HEALTH" not in driven.text, "the calls alone")
+        await driven.shows("default/second a", f"default/{pod} main", "ListAndWatch")
+    plane.kubectl("delete", "pod", "second")
+
+
 async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, pod: str) -> None:
     async with console(plane, (100, 30)) as driven:
         await driven.press("4")
@@ -362,9 +396,9 @@ async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
 class Terminal:
     """A console in a terminal of 80 x 24 of its own."""
 
-    def __init__(self, plane: Plane, kind: str, *environment: str) -> None:
+    def __init__(self, plane: Plane, kind: str, *environment: str, flags: tuple[str, ...] = ("--read-only",)) -> None:
         self._name = f"np{os.getpid()}{kind}"
-        words = ["env", f"TERM={kind}", *environment, str(BIN / "nodeplane"), "console", "--read-only"]
+        words = ["env", f"TERM={kind}", *environment, str(BIN / "nodeplane"), "console", *flags]
         command = shlex.join([*words, "--root", str(plane.root)])
         self.tmux("new-session", "-d", "-x", "80", "-y", "24", command)
 
@@ -397,6 +431,27 @@ def test_terminals_with_and_without_colours_show_and_obey(plane: Plane) -> None:
     finally:
         for each in terminals:
             each.tmux("kill-server", check=False)
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (Debian: tmux)")
+def test_shell_has_the_terminal_until_it_ends(plane: Plane, pod: str) -> None:
+    terminal = Terminal(plane, "screen", f"PATH={BIN}:{os.environ['PATH']}", flags=())
+    try:
+        for keys, seen in (
+            (("3",), pod),
+            (("/",), "filter:"),
+            ((pod, "Enter"), "POD (1)"),
+            (("Enter",), "LOG of main"),
+            (("s",), "#"),
+            (("echo $((6 * 7))", "Enter"), "42"),
+            (("exit", "Enter"), "LOG of main"),
+            (("Escape",), "POD (1)"),
+        ):
+            until("the console", lambda: terminal.shown, 30)
+            terminal.tmux("send-keys", *keys)
+            until(f"{seen} after {keys}", lambda seen=seen: seen in terminal.shown, 30)
+    finally:
+        terminal.tmux("kill-server", check=False)
 
 
 async def test_every_actor_may_die_while_the_console_goes_on(plane: Plane, pod: str) -> None:

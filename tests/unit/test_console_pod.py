@@ -1,12 +1,16 @@
 """A pod's page of the console: how its last run ended, the last steps, and its log on a small terminal."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from textual.geometry import Size
 
+from protocols.kubeclient.exec import CommandFailed
 from protocols.trace import Row
+from supervisor.console.model.execution import Execution
 from supervisor.console.model.pods import pod_of
 from supervisor.console.screens import pod as page_of_pod
 from supervisor.console.screens.pod import PodScreen
@@ -88,3 +92,48 @@ async def test_pod_is_diagnosed_again_when_it_changes_or_after_a_while(monkeypat
     await page._ask_why()
     assert len(asked) == 3
     assert page._why == ["pod/default/p: CrashLoopBackOff"]
+
+
+async def executed(monkeypatch: pytest.MonkeyPatch, command: str, run: Any) -> list[str]:
+    """Return the page once a command has been run."""
+    page = Page(pod_of(crash_loop()))
+    monkeypatch.setattr(page.host, "exec_in", run, raising=False)
+    page._execution = Execution("main", command)
+    await page._run(page._execution)
+    return ["".join(part.text for part in line) for line in page.lines()]
+
+
+async def test_command_shows_its_output_and_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    async def run(pod: Any, container: str, words: list[str]) -> AsyncGenerator[bytes, None]:
+        asked.append((container, words))
+        yield b"one\n\x1b[2Jtw"
+        yield b"o\n" + b"x" * 200
+        if words[0] == "false":
+            raise CommandFailed("command terminated with non-zero exit code: exit status 1")
+
+    text = await executed(monkeypatch, "sh -c 'a | b'", run)
+    assert asked == [("main", ["sh", "-c", "a | b"])]
+    assert text[2:7] == ["EXEC in main: sh -c 'a | b'", "exit code 0", "", "one", "\\x1b[2Jtwo"]
+    assert max(map(len, text)) <= 80
+    assert "exit status 1" in (await executed(monkeypatch, "false", run))[3]
+    assert "No closing quotation" in (await executed(monkeypatch, "sh -c 'a", run))[3]
+
+
+async def test_command_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    async def run(pod: Any, container: str, words: list[str]) -> AsyncGenerator[bytes, None]:
+        try:
+            while words[0] == "yes":
+                yield b"y\n" * 16384
+            await asyncio.sleep(60)
+            yield b""
+        finally:
+            closed.append(words[0])
+
+    assert "too much output: disconnected" in await executed(monkeypatch, "yes", run)
+    monkeypatch.setattr(page_of_pod, "EXEC_S", 0.01)
+    assert "not ended in 0.01 s: disconnected" in await executed(monkeypatch, "sleep", run)
+    assert closed == ["yes", "sleep"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, event_time, key_of
 from protocols.kube.resources import EVENTS, PODS, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient, ClientOptions
+from protocols.kubeclient.exec import ContainerName, exec_output
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
@@ -96,6 +98,10 @@ class Api:
     async def delete(self, pod: Pod) -> None:
         """Delete this pod, but no later one of its name. Raises ApiError, ApiAway."""
         await self._started().delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+
+    def exec_in(self, pod: Pod, container: str, command: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        """Run a command and yield its output. Raises CommandFailed, ApiError, ApiAway."""
+        return exec_output(self._started(), ContainerName(pod.namespace, pod.name, container), command)
 
     async def explain(self, device: str) -> str:
         """Return a driver's device as published and patched, with who said what. Raises ApiError, ApiAway."""

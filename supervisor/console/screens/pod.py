@@ -1,16 +1,22 @@
 """One pod: why it is in its state, containers, devices, trace, events and log."""
 
 import asyncio
+import shlex
 import time
+from contextlib import aclosing
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from protocols.errors import NodeplaneError
 from protocols.trace import Row
 from supervisor.console.drawing import trace
-from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut, pad, safe, wrap
+from supervisor.console.drawing.text import BAD, DIM, PENDING, TITLE, Line, Part, cut, pad, safe, wrap
+from supervisor.console.model.execution import Execution
 from supervisor.console.model.pods import Pod
 from supervisor.console.screens.detail import DetailScreen
+from supervisor.console.widgets.dialogs import Prompt
 from supervisor.trace.draw import CUT, is_cut
 
 EVENT_INDENT = 10
@@ -24,6 +30,13 @@ WHY_S = 6.0
 WHY_LINES = 6
 """Lines of the diagnosis in the overview of a pod: its sentence, and the first evidence."""
 
+EXEC_S = 60.0
+"""Longest time for which the output of a command is waited for."""
+EXEC, DONE = "exec", "exit code 0"
+EXAMPLE = "ls -l /dev   or   sh -c 'env | sort'"
+CHANGES = ("exec", "shell", "delete")
+"""Actions that a read-only console does not have."""
+
 
 class PodScreen(DetailScreen):
     """Why a pod is in its state; its containers, devices, trace, events and log."""
@@ -32,11 +45,13 @@ class PodScreen(DetailScreen):
     ABOUT = (
         "Why it is in its state, containers, devices, the last steps of the trace, events, and the log of one "
         "container. t shows all steps with their start, duration and process, as `nodeplane trace` does; l shows the "
-        "next container's log."
+        "next container's log. x runs a command in that container, s opens a shell there, d deletes the pod."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "whole", "trace"),
         Binding("l", "next_log", "next log"),
+        Binding("x", "exec", "exec"),
+        Binding("s", "shell", "shell"),
         Binding("d", "delete", "delete"),
     ]
 
@@ -51,6 +66,7 @@ class PodScreen(DetailScreen):
         self._shown = 0
         self._trace: list[Row] = []
         self._untraced = "reading ..."
+        self._execution: Execution | None = None
 
     async def read(self) -> None:
         self.run_worker(self._ask_why(), group="why", exit_on_error=False)
@@ -85,7 +101,46 @@ class PodScreen(DetailScreen):
         self.host.ask_delete(self._pod)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "delete" or not self.host.read_only
+        return action not in CHANGES or not self.host.read_only
+
+    def action_close(self) -> None:
+        if self._execution and not self.whole:
+            self.workers.cancel_group(self, EXEC)
+            self._execution = None
+            self.show_top()
+        else:
+            super().action_close()
+
+    def action_exec(self) -> None:
+        if container := self._log_container():
+            question = f"Command in container {container} of pod {self._pod.key}:"
+            self.app.push_screen(Prompt(question, EXAMPLE), partial(self._execute, container))
+
+    def action_shell(self) -> None:
+        if container := self._log_container():
+            self.run_worker(self.host.shell_in(self._pod, container), group="shell", exit_on_error=False)
+
+    def _execute(self, container: str, command: str | None) -> None:
+        if command:
+            self._execution = Execution(container, command)
+            self.run_worker(self._run(self._execution), group=EXEC, exclusive=True, exit_on_error=False)
+            self.show_top()
+
+    async def _run(self, execution: Execution) -> None:
+        """Take the output as it comes; the clock of the application draws it."""
+        try:
+            words = shlex.split(execution.command)
+            command = self.host.exec_in(self._pod, execution.container, words)
+            async with asyncio.timeout(EXEC_S), aclosing(command) as output:
+                async for data in output:
+                    execution.add(data)
+                    if execution.floods:
+                        break
+            execution.outcome = "too much output: disconnected" if execution.floods else DONE
+        except TimeoutError:
+            execution.outcome = f"not ended in {EXEC_S:g} s: disconnected"
+        except (NodeplaneError, OSError, ValueError) as error:
+            execution.outcome = str(error)
 
     def lines(self) -> list[Line]:
         world, width = self.host.world, self.size.width - 2
@@ -96,6 +151,8 @@ class PodScreen(DetailScreen):
         lost: list[Line] = [[Part(cut(CUT, width), DIM)]] if self._trace and is_cut(self._trace) else []
         if self.whole:
             return [head, *lost, *waterfall]
+        if self._execution:
+            return [head, *_output_lines(self._execution, width)]
         more = f"  (the last ones; t: all {len(self._trace)} steps)" if len(waterfall) > TRACE_LINES else ""
         log: list[Line] = [[Part(cut(entry, width))] for entry in reversed(self._log.splitlines())]
         return [
@@ -133,3 +190,12 @@ class PodScreen(DetailScreen):
             if each.ended:
                 lines.append([Part(cut(f"  last run: {each.ended}", width), DIM)])
         return lines
+
+
+def _output_lines(execution: Execution, width: int) -> list[Line]:
+    """Return the command, how it ended, and its output."""
+    title = f"EXEC in {safe(execution.container)}: {safe(execution.command)}"
+    state = execution.outcome or "runs ..."
+    role = PENDING if not execution.outcome else "" if execution.outcome == DONE else BAD
+    output: list[Line] = [[Part(line)] for text in execution.lines() for line in wrap(text, width)]
+    return [[], [Part(cut(title, width), TITLE)], *([Part(line, role)] for line in wrap(state, width)), [], *output]

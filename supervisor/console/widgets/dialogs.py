@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from rich.text import Text
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from supervisor.console.drawing.text import safe
 
 COLUMN = 34
+MAX_ANSWER = 1000
 
 
 class Hint(Static):
@@ -46,6 +48,26 @@ class Question(ModalScreen[bool]):
 
     def action_answer(self, answer: bool) -> None:
         self.dismiss(answer)
+
+
+class Prompt(ModalScreen[str]):
+    """Asks for a line of text; returns it, empty if the user left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "leave")]
+
+    def __init__(self, question: str, example: str) -> None:
+        super().__init__()
+        self._question, self._example = safe(question), example
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question), id="question")
+            yield Input(placeholder=self._example, id="answer", max_length=MAX_ANSWER)
+            yield Hint("escape", "leave")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)
 
 
 class Help(ModalScreen[None]):

@@ -1,6 +1,6 @@
 """The application as its screens know it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from textual.app import App
 
@@ -37,6 +37,14 @@ class Host(App[None]):
 
     def ask_delete(self, pod: Pod) -> None:
         """Ask, then delete a pod."""
+        raise NotImplementedError
+
+    def exec_in(self, pod: Pod, container: str, command: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        """Run a command, and yield its output. Raises NodeplaneError, also for another exit code than 0."""
+        raise NotImplementedError
+
+    async def shell_in(self, pod: Pod, container: str) -> None:
+        """Give the terminal to a shell until it ends, or report why there is none."""
         raise NotImplementedError
 
     async def events_of(self, pod: Pod) -> list[str]:
