@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from protocols.process.layout import layout
 from supervisor.console.app import Console
-from tests.support.chromium import CHROMIUM, CODES, tab
+from tests.support.chromium import CHROMIUM, CODES, Tab, tab
 from tests.support.plane import BIN, REPO, Plane
 from tests.support.waiting import until, until_async
 
@@ -383,6 +383,11 @@ async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
             await page.key("y")
             await page.receives(f"↻{before['restarts'] + 1} ", since)
             assert await page.screenshot()
+            await page.command(
+                "Emulation.setDeviceMetricsOverride", width=1600, height=1000, deviceScaleFactor=1, mobile=False
+            )
+            bottom = "innerHeight - document.querySelector('.xterm-screen').getBoundingClientRect().bottom"
+            await until_async("all lines fit the larger page", lambda: _fits(page, bottom), 30)
             assert page.faults == []
         after = plane.settled()["health"]
         assert after["pid"] != before["pid"]
@@ -391,6 +396,11 @@ async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
         await server.wait()
     left = [line for line in plane.processes().values() if "supervisor.cli.main console" in line]
     assert left == [], "the page's console outlived its server"
+
+
+async def _fits(page: Tab, below: str) -> bool:
+    """Return True if less than a line of the page is empty below the terminal, and no line is cut."""
+    return 0 <= await page.value(below) < 25
 
 
 class Terminal:

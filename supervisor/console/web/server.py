@@ -35,7 +35,12 @@ body.-closed #ended { display: block; }
 body.-closed .textual-terminal { display: none; }
 """
 SCRIPT = """
-"use strict";  // keys go to the terminal without a click
+"use strict";
+// When its size changes, the terminal measures its characters after it has chosen rows and columns by the old measure:
+// that of a font that was not loaded yet, or of another zoom. A second fit uses the new one.
+const fit = () => setTimeout(() => window.onresize && window.onresize(), 100);
+window.addEventListener("resize", fit);
+// keys go to the terminal without a click
 const looking = setInterval(() => {
     const keys = document.querySelector(".xterm-helper-textarea");
     if (keys) {
