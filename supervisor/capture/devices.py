@@ -1,18 +1,15 @@
 """The devices of a DRA driver, from its ResourceSlices, as a script lists them. Pure."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from supervisor.capture.parts import Step, time_of
+from supervisor.capture.parts import DEVICES_ROOM, Step, time_of, within
 
 FIELDS = (
     "attributes", "capacity", "consumesCounters", "taints", "allowMultipleAllocations", "bindsToNode",
     "bindingConditions", "bindingFailureConditions",
 )  # fmt: skip
 """Fields of a device in a ResourceSlice that scripts have, too."""
-MOST_BYTES = 700 << 10
-"""Devices of a script, as JSON: a script has a mebibyte at most, and its steps need room."""
 MOST_DEVICES = 10_000
 MOST_CHANGES = 1_000
 """Changes of the offered devices that are played."""
@@ -28,7 +25,7 @@ class Published(NamedTuple):
     devices: tuple[Object, ...] = ()
     counters: tuple[Object, ...] = ()
     omitted: int = 0
-    """Devices and counter sets beyond MOST_BYTES, and devices of a second pool with the name of another."""
+    """Devices and counter sets beyond DEVICES_ROOM, and devices of a second pool with the name of another."""
     offered: tuple[tuple[int, frozenset[str]], ...] = ()
     """The names of the devices offered since a time, in ns, where several versions of the slices are known."""
 
@@ -48,7 +45,7 @@ def published_over_time(versions: Iterable[Version], node: str) -> Published:
             devices |= {device["name"]: device for device in last.devices}
             names = frozenset(device["name"] for device in last.devices)
             offered += [(at_ns, names)] if not offered or offered[-1][1] != names else []
-    kept = _within(list(devices.values()), MOST_BYTES)[:MOST_DEVICES]
+    kept = within(list(devices.values()), DEVICES_ROOM)[:MOST_DEVICES]
     omitted = last.omitted + len(devices) - len(kept) + len(offered[MOST_CHANGES:])
     return Published(tuple(kept), last.counters, omitted, tuple(offered[:MOST_CHANGES]))
 
@@ -91,7 +88,7 @@ def published(slices: Iterable[Object], node: str) -> Published:
     devices: dict[str, Object] = {}
     for device in found:
         devices.setdefault(device["name"], device)
-    kept = _within([*counters, *devices.values()], MOST_BYTES)
+    kept = within([*counters, *devices.values()], DEVICES_ROOM)
     shown = tuple(kept[len(counters) :][:MOST_DEVICES])
     sets = tuple(kept[: len(counters)])
     return Published(shown, sets, len(found) + len(counters) - len(shown) - len(sets))
@@ -107,11 +104,3 @@ def _generation(spec: Object) -> int:
 
 def _device(device: Object) -> Object:
     return {"name": device["name"], **{name: device[name] for name in FIELDS if device.get(name)}}
-
-
-def _within(items: list[Object], most: int) -> list[Object]:
-    for at, item in enumerate(items):
-        most -= len(json.dumps(item))
-        if most < 0:
-            return items[:at]
-    return items

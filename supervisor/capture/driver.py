@@ -36,6 +36,7 @@ from supervisor.capture.parts import (
     Step,
     by_time,
     error_of,
+    fitted,
     seconds_text,
     since,
     time_of,
@@ -108,7 +109,8 @@ def captured_driver(
     script |= {"healthTimeout": min(round(builder.timeout), DAY_S)} if builder.timeout != TIMEOUT_S else {}
     script |= {"calls": calls} if (calls := builder.calls()) else {}
     script |= {"steps": steps} if (steps := by_time([*changes, *builder.steps])) else {}
-    omitted = known.omitted + sum(sum(record.omitted.values()) for record in ordered)
+    script, cut = fitted(script)
+    omitted = cut + known.omitted + sum(sum(record.omitted.values()) for record in ordered)
     notes = (CLAIM_NAMES,) if known.devices else (CLAIM_NAMES, NAMES_ONLY)
     return Captured(script, omitted, OMITTED, "dra-driver", notes)
 

@@ -1,8 +1,9 @@
 """Parts of the scripts of device plugins and of DRA drivers: times, faults, and the records to begin with. Pure."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from protocols.errors import NodeplaneError
 from protocols.messages.calls import CallRecord
@@ -16,6 +17,11 @@ SAME_DEATH_S = 1.0
 WEEK_NS = 7 * 24 * 3600 * 10**9
 DEAD, LATE, WELL = "UNAVAILABLE", "DEADLINE_EXCEEDED", "OK"
 
+DEVICES_ROOM, ROOM, CALLS_ROOM = 700 << 10, 100 << 10, 20 << 10
+"""Bytes as JSON for devices, for steps and for answers, for the faults of a method; a script has a mebibyte at most."""
+MOST_STEPS = 10_000
+
+T = TypeVar("T")
 Script = dict[str, Any]
 Fault = dict[str, Any]
 Step = dict[str, Any]
@@ -60,6 +66,30 @@ def seconds_text(seconds: float) -> str:
 def time_of(moment_ns: int, zero_ns: int) -> str:
     """Return the time of a step."""
     return seconds_text(min(WEEK_NS, max(0, moment_ns - zero_ns)) / 1e9)
+
+
+def within(items: list[T], most: int) -> list[T]:
+    """Return the first items that have at most so many bytes as JSON."""
+    for at, item in enumerate(items):
+        most -= len(json.dumps(item))
+        if most < 0:
+            return items[:at]
+    return items
+
+
+def fitted(script: Script) -> tuple[Script, int]:
+    """Return as much of a script as can be played, and how many devices, steps, faults and answers were left out."""
+    calls: dict[str, Any] = script.get("calls", {})
+    answers: dict[str, Any] = script.get("answers", {})
+    shorter: dict[str, Any] = {
+        "devices": within(script["devices"], DEVICES_ROOM),
+        "answers": dict(within(list(answers.items()), ROOM)),
+        "calls": {name: within(each, CALLS_ROOM) if isinstance(each, list) else each for name, each in calls.items()},
+        "steps": within(script.get("steps", []), ROOM)[:MOST_STEPS],
+    }
+    made: Script = {name: shorter.get(name, value) for name, value in script.items()}
+    omitted = sum(len(script[name]) - len(made[name]) for name in ("devices", "answers", "steps") if name in script)
+    return made, omitted + sum(len(each) - len(made["calls"][name]) for name, each in calls.items())
 
 
 def by_time(steps: Iterable[Step]) -> list[Step]:

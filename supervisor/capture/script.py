@@ -21,6 +21,7 @@ from supervisor.capture.parts import (
     Captured,
     NothingToCapture,
     error_of,
+    fitted,
     seconds_text,
     since,
     time_of,
@@ -59,8 +60,9 @@ def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) ->
         calls[LIST_AND_WATCH.name] = [{"delay": builder.first_delay}]
     script |= {"calls": calls} if calls else {}
     script |= {"steps": builder.steps} if builder.steps else {}
-    omitted = sum(sum(record.omitted.values()) for record in ordered)
-    return Captured(script, omitted, OMITTED, "plugin", (SECRETS,))
+    made, cut = fitted(script)
+    omitted = cut + sum(sum(record.omitted.values()) for record in ordered)
+    return Captured(made, omitted, OMITTED, "plugin", (SECRETS,))
 
 
 def _registers(record: CallRecord) -> bool:

@@ -1,17 +1,20 @@
 """The script that `nodeplane capture` makes of a DRA driver's calls; an integration test plays one."""
 
+import json
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from actors.simulator.driver.script import DriverScript
 from actors.simulator.engine.scripts import parse_script
 from protocols.messages.calls import CallRecord
 from supervisor.capture.claims import LASTING, name_pattern
-from supervisor.capture.devices import MOST_BYTES, Published, Version, published, published_over_time
+from supervisor.capture.devices import Published, Version, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
-from supervisor.capture.parts import NothingToCapture
+from supervisor.capture.parts import CALLS_ROOM, DEVICES_ROOM, ROOM, NothingToCapture
 from supervisor.capture.text import script_text
 
 DRIVER = "gpu.example.com"
@@ -268,7 +271,59 @@ def test_devices_are_those_of_the_nodes_newest_slices() -> None:
     script = script_of(registered(), known=found)
     assert (script["attach"], script["sharedCounters"]) == (1, [counters])
     large = [{"name": f"d{at}", "attributes": {"x": {"string": "y" * 50_000}}} for at in range(20)]
-    assert published([slice_of(*large)], "n").omitted == 20 - MOST_BYTES // 50_100
+    assert published([slice_of(*large)], "n").omitted == 20 - DEVICES_ROOM // 50_100
+
+
+TEXTS = st.sampled_from(["", "left", "Healthy", "Unhealthy", "Unknown", "x" * 2000, "a: b", "\x1b[2J\n", "\u202e", "*"])
+REPORTS = st.builds(
+    lambda at, timeout, before, word, message: call(
+        at,
+        "NodeWatchResources",
+        incoming=True,
+        reply={
+            "devices": 1,
+            "changed": [
+                {"device_name": "left", "health": word, "message": message, "timeout": timeout, "before": before}
+            ],
+        },
+    ),
+    st.floats(0, 1e5),
+    st.sampled_from([0, 1, 5.0, 1e9]),
+    TEXTS,
+    TEXTS,
+    TEXTS,
+)
+INFOS = st.builds(
+    lambda at, kind, name, version: registered(at, type=kind, name=name, supported_versions=[version]),
+    st.floats(0, 1e5),
+    TEXTS,
+    TEXTS,
+    TEXTS,
+)
+ENDS = st.builds(ended, st.floats(0, 1e5), st.sampled_from(["OK", "UNAVAILABLE", "DATA_LOSS"]), TEXTS)
+CALLED = st.builds(
+    lambda at, error, name, status: prepared(
+        at, error, names=name, status=status, error=error if status not in ("OK", "") else ""
+    ),
+    st.floats(0, 1e5),
+    TEXTS,
+    st.sampled_from(["a", "b", "\x00", "*"]),
+    st.sampled_from(["OK", "UNAVAILABLE", "INTERNAL", "DEADLINE_EXCEEDED", ""]),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.one_of(REPORTS, INFOS, ENDS, CALLED), max_size=12))
+def test_any_record_gives_a_script_that_is_read(records: list[CallRecord]) -> None:
+    script_of(registered(), *records)
+
+
+def test_script_of_a_long_record_has_a_mebibyte_at_most() -> None:
+    noisy = [heard(at, left=f"Unhealthy: {at} {'x' * 900}") for at in range(3000)]
+    failing = [prepared(at, f"{at} {'y' * 3000}") for at in range(500)]
+    found = captured_driver(DRIVER, [registered(), *noisy, *failing], DEVICES)
+    assert len(found.script["steps"]) + found.omitted > 3000
+    assert len(json.dumps(found.script)) < ROOM + CALLS_ROOM + 1000
 
 
 def test_devices_that_come_and_go_in_slices_do_so_in_steps() -> None:
