@@ -10,9 +10,7 @@ all of these behind: the next start removes dead sockets, takes up the slices an
 
 import argparse
 import asyncio
-import os
 import re
-import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
 
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
-INSTANCE_LENGTH = 8
-"""Characters of a pod's uid in names of sockets, whose paths have at most 107."""
 RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
 """Names of a plugin and a driver that neither flag nor script gives."""
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
@@ -61,6 +57,7 @@ def _add_plugin_parser(subparsers: "argparse._SubParsersAction[argparse.Argument
 
 
 def _run_plugin(args: argparse.Namespace, layout: Layout) -> int:
+    from actors.simulator.engine.instances import instance_name
     from actors.simulator.plugin.process import run_plugin  # gRPC: --help does without it
     from actors.simulator.plugin.server import PluginOptions
 
@@ -71,7 +68,7 @@ def _run_plugin(args: argparse.Namespace, layout: Layout) -> int:
         resource=script.resource,
         directory=layout.device_plugins,
         health_file=args.health_file.absolute() if args.health_file else None,
-        pid=os.getpid(),
+        instance=instance_name(),
     )
     return asyncio.run(run_plugin(options, script, _print))
 
@@ -112,6 +109,7 @@ def _add_driver_parser(subparsers: "argparse._SubParsersAction[argparse.Argument
 def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
     from actors.simulator.driver.options import DriverOptions
     from actors.simulator.driver.process import run_driver  # gRPC: --help does without it
+    from actors.simulator.engine.instances import instance_name
 
     script = driver_script(args)
     if len(script.driver) > MAX_NAME_LENGTH or not _DRIVER_NAME.fullmatch(script.driver):
@@ -133,14 +131,9 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
         attach=script.attach,
         health_file=args.health_file.absolute() if args.health_file else None,
         health_timeout=script.health_timeout,
-        instance=driver_instance(),
+        instance=instance_name(),
     )
     return asyncio.run(run_driver(options, script, _print))
-
-
-def driver_instance() -> str:
-    """Return the begin of the pod's uid, or else a random text. A pid is 1 in each container."""
-    return os.environ.get("POD_UID", "")[:INSTANCE_LENGTH] or secrets.token_hex(INSTANCE_LENGTH // 2)
 
 
 def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:

@@ -14,10 +14,11 @@ from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import Device, DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault
 from actors.simulator.engine.faults import Faults
+from actors.simulator.engine.instances import remove_dead
 from actors.simulator.engine.playback import cut
 from actors.simulator.engine.scripts import Fault, StreamEnd
 from protocols.errors import NodeplaneError
-from protocols.process.sockets import answers, is_socket, private_sockets
+from protocols.process.sockets import private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, Service
@@ -60,7 +61,8 @@ class DriverServer:
     async def start(self) -> None:
         """Listen on the service first: the node connects to it once it finds the registration socket."""
         self._ending = False
-        remove_dead(self._options)
+        remove_dead(self._options.socket.parent, "dra-*")
+        remove_dead(self._options.registrar.parent, f"{self._options.driver}-*-reg.sock")
         await self._listen(self._options.socket, self._service())
         await self._listen(
             self._options.registrar, [Service().unary(GET_INFO, self._info).unary(NOTIFY, self._notify_status)]
@@ -221,14 +223,3 @@ def answer_for(fault: Fault, name: str) -> ClaimAnswer:
     """Return the answer of a fault for a claim of this name."""
     claims = fault.claims if isinstance(fault, ClaimFault) else {}
     return next((answer for pattern, answer in claims.items() if fnmatchcase(name, pattern)), WELL)
-
-
-def remove_dead(options: DriverOptions) -> None:
-    """Remove the sockets of drivers that were killed: the node would go on connecting to them."""
-    for folder, pattern in (
-        (options.registrar.parent, f"{options.driver}-*-reg.sock"),
-        (options.socket.parent, "dra-*"),
-    ):
-        for path in folder.glob(pattern):
-            if is_socket(path) and not answers(path):
-                path.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from actors.simulator.engine.instances import remove_dead
 from actors.simulator.plugin.devices import Devices
 from actors.simulator.plugin.script import DeviceSpec
 from protocols.process.sockets import private_sockets
@@ -29,7 +30,8 @@ class PluginOptions:
     """The device-plugins directory of the node: kubelet.sock is there, and our own socket."""
     health_file: Path | None = None
     """Lines `DEVICE HEALTH`; read again on each change."""
-    pid: int = 0
+    instance: str = "0"
+    """Distinguishes the sockets of plugins that run side by side, as during an update."""
 
     @property
     def name(self) -> str:
@@ -42,8 +44,13 @@ class PluginOptions:
 
     @property
     def endpoint(self) -> str:
-        """Name of our socket. Holds the pid, so an old and a new plugin of one resource can run side by side."""
-        return f"{re.sub(r'[^A-Za-z0-9.]', '-', self.resource)[:40]}-{self.pid}.sock"
+        """Name of our socket."""
+        return f"{self.stem}-{self.instance}.sock"
+
+    @property
+    def stem(self) -> str:
+        """Begin of the names of all instances' sockets."""
+        return re.sub(r"[^A-Za-z0-9.]", "-", self.resource)[:40]
 
     @property
     def socket(self) -> Path:
@@ -69,6 +76,7 @@ class PluginServer:
         """Listen on a new socket: a node that starts removes the sockets of all plugins."""
         await self.stop()
         self._ending = False
+        remove_dead(self._options.directory, f"{self._options.stem}-*.sock")
         self._server = grpc.aio.server(options=LIMITS)
         self._server.add_generic_rpc_handlers((self._service().handler(),))
         with private_sockets():

@@ -57,7 +57,7 @@ def note_parts(world: "World") -> None:
 
 def plugin(world: "World", layout: Layout, resource: str, hardware: Hardware) -> "Main":
     async def main(process: Process) -> int:
-        options = PluginOptions(resource, layout.device_plugins, pid=process.pid)
+        options = PluginOptions(resource, layout.device_plugins, instance=str(process.pid))
         specs = [
             DeviceSpec(id=id, health=health, numa=at % 2) for at, (id, health) in enumerate(hardware.health.items())
         ]

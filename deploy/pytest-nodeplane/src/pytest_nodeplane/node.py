@@ -305,16 +305,16 @@ class Node:
 
     def plugin(self, resource: str, devices: int = 1, **flags: str | int) -> Process:
         """Start the simulated device plugin and wait for its devices; `flags` are those of `nodeplane plugin`."""
-        process = self.run("nodeplane", "plugin", *_flags(resource=resource, devices=devices, **flags))
+        words, uid = _flags(resource=resource, devices=devices, **flags), uuid4().hex[:8]
+        process = self.run("nodeplane", "plugin", *words, environment={"POD_UID": uid})
         if "script" not in flags:
-            self._started(process, f"{resource} is registered", lambda: self._serves(resource, process.pid))
+            self._started(process, f"{resource} is registered", lambda: self._serves(resource, uid))
             self.wait_devices(resource, devices)
         return process
 
     def driver(self, name: str, devices: int = 1, **flags: str | int) -> Process:
         """Start the simulated DRA driver and wait for its slices; `flags` are those of `nodeplane dra-driver`."""
-        words = _flags(driver=name, devices=devices, **flags)
-        uid = uuid4().hex[:8]
+        words, uid = _flags(driver=name, devices=devices, **flags), uuid4().hex[:8]
         process = self.run("nodeplane", "dra-driver", *words, environment={"POD_UID": uid})
         if "script" not in flags:
             self._started(process, f"{name} is registered", lambda: self._prepares(name, uid))
@@ -325,10 +325,10 @@ class Node:
         """Wait for a step of a process, as long as it runs."""
         until(text, holds, over=lambda: programs_sentence([process]))
 
-    def _serves(self, resource: str, pid: int) -> bool:
-        """Return True if the plugin of this process serves; its socket is named after the process."""
+    def _serves(self, resource: str, uid: str) -> bool:
+        """Return True if the plugin that was given this uid of a pod serves; its socket is named after it."""
         views = self._plugins().get(resource, ())
-        return any(view.state == PLUGIN_SERVES and view.socket.endswith(f"-{pid}.sock") for view in views)
+        return any(view.state == PLUGIN_SERVES and view.socket.endswith(f"-{uid}.sock") for view in views)
 
     def _prepares(self, driver: str, uid: str) -> bool:
         """Return True if the driver that was given this uid of a pod is called; its socket is named after it."""
