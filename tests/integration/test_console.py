@@ -297,6 +297,8 @@ async def test_command_runs_in_the_container_of_a_pods_page(plane: Plane, pod: s
             await driven.shows("EXEC in main", *seen)
         await driven.press("escape")
         await driven.shows("LOG of main")
+        await driven.press("s")
+        await driven.shows("a shell needs a terminal")
 
 
 async def test_device_page_shows_calls_as_they_happen(plane: Plane, pod: str) -> None:
@@ -388,6 +390,11 @@ async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
             )
             bottom = "innerHeight - document.querySelector('.xterm-screen').getBoundingClientRect().bottom"
             await until_async("all lines fit the larger page", lambda: _fits(page, bottom), 30)
+            since = len(page.frames)
+            for kind in ("mousePressed", "mouseReleased"):
+                at = {"x": 190, "y": 8, "button": "left", "clickCount": 1}
+                await page.command("Input.dispatchMouseEvent", type=kind, **at)
+            await page.receives("RESTARTS", since)
             assert page.faults == []
         after = plane.settled()["health"]
         assert after["pid"] != before["pid"]
