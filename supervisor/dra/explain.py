@@ -11,6 +11,8 @@ from protocols.dra.types import Attribute, Capacity, Device, DeviceId, Slice
 from protocols.kube.taints import Taint
 
 ATTRIBUTE, CAPACITY, TAINT = "attribute", "capacity", "taint"
+EVERY, SELECTED = "*", "(selector)"
+"""Stand for the node of a device of every node, or of those that a selector names."""
 DRIVER = "driver"
 Said = Attribute | Capacity | Taint | None
 
@@ -57,7 +59,7 @@ def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
     return Explanation(
         str(DeviceId(each.driver, each.pool, device.name)),
         each.name,
-        reach.node or ("*" if reach.everywhere else "(selector)"),
+        reach.node or (EVERY if reach.everywhere else SELECTED),
         tuple(_entries(tracker, each, device, applied)),
         verdicts,
     )

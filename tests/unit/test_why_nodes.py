@@ -20,12 +20,13 @@ from supervisor.base.errors import Usage
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriverRow, DriversView
 from supervisor.why.gather.live import LiveSources
-from supervisor.why.gather.others import gather_claim, gather_plugin
+from supervisor.why.gather.others import gather_claim, gather_device, gather_plugin
 from supervisor.why.gather.pod import gather_pod
 from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.gather.sources import DeviceManager, Sources
 from supervisor.why.model.types import DriverEvidence
 from supervisor.why.others.claims import diagnose_claim
+from supervisor.why.others.devices import diagnose_device
 from supervisor.why.others.drivers import diagnose_driver
 from supervisor.why.pods.diagnose import diagnose_pod
 from tests.support.settings import plane_settings
@@ -35,7 +36,7 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {GP
 
 
 class Objects:
-    """An API with these objects; a user may not list those of `forbidden`."""
+    """An API with these objects; a user may not list those of `forbidden` but for its own node."""
 
     def __init__(self, objects: Mapping[Resource, list[Object]], forbidden: Resource | None = None) -> None:
         self._objects, self._forbidden = objects, forbidden
@@ -46,8 +47,8 @@ class Objects:
                 return each
         raise ApiError(404, {"message": "not found"})
 
-    async def list(self, resource: Resource, namespace: str = "", **_: Any) -> Object:
-        if resource is self._forbidden:
+    async def list(self, resource: Resource, namespace: str = "", field_selector: str = "", **_: Any) -> Object:
+        if resource is self._forbidden and "spec.nodeName=n1" not in field_selector:
             raise ApiError(403, {"message": "forbidden"})
         return {"items": self._objects.get(resource, [])}
 
@@ -163,6 +164,33 @@ async def test_plugin_of_a_node_elsewhere_is_asked_for_there() -> None:
         await gather_plugin(sources(DeviceManager(), nodes=[node("n1", allocatable={}), node("n3")]), GPU)
     with pytest.raises(Usage, match="no plugin or driver is called"):
         await gather_plugin(sources(DeviceManager(), forbidden=NODES), GPU)
+
+
+async def test_user_of_a_node_is_shown_what_its_node_has() -> None:
+    mine = await gather_plugin(sources(manager_with(True), forbidden=RESOURCESLICES, slices=slices("n1")), DRIVER)
+    assert isinstance(mine, DriverEvidence)
+    assert mine.slices == 1
+    claim = {"metadata": {"name": "c", "uid": "u"}, "status": {}}
+    found = await gather_claim(sources(DeviceManager(), forbidden=PODS, claims=[claim]), "default", "c")
+    assert found.users == ()
+
+
+async def test_device_of_a_node_elsewhere_is_not_called_unknown() -> None:
+    spec = {"driver": DRIVER, "nodeName": "n3", "devices": [{"name": "gpu-0"}]}
+    spec["pool"] = {"name": "n3", "generation": 1, "resourceSliceCount": 1}
+    name, published = f"{DRIVER}/n3/gpu-0", [{"metadata": {"name": "s"}, "spec": spec}]
+    result = {"driver": DRIVER, "pool": "n3", "device": "gpu-0"}
+    claim = {
+        "metadata": {"name": "c", "namespace": "default", "uid": "u"},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+    found = await gather_device(sources(DeviceManager(), slices=published, claims=[claim]), name)
+    shown = diagnose_device(found)
+    assert (shown.state, shown.reason) == (
+        "held",
+        "claim default/c holds it; its node n3 runs elsewhere, its health and its driver are known there",
+    )
+    assert shown.evidence == ("published in ResourceSlice s for node n3",)
 
 
 async def test_claim_shows_the_health_of_a_device_of_another_node() -> None:

@@ -11,6 +11,7 @@ from protocols.kube.meta import Object, key_of, uid_of
 from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError, Usage
+from supervisor.dra.explain import EVERY, SELECTED
 from supervisor.dra.sources import RESOURCES, list_objects
 from supervisor.why.gather.device_managers import (
     all_health,
@@ -21,7 +22,7 @@ from supervisor.why.gather.device_managers import (
 )
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import MOST, DeviceManager, Reader, Sources, get, here, names, unknown
+from supervisor.why.gather.sources import DeviceManager, Reader, Sources, first_objects, get, here, names, unknown
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 
@@ -90,9 +91,8 @@ async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
     if "/" in driver:
         return ()  # a resource of a device plugin
     with suppress(NodeplaneError):
-        query, selector = {"limit": str(MOST)}, f"spec.driver={driver}"
-        found = await sources.client.list(RESOURCESLICES, query=query, field_selector=selector)
-        return tuple(str(mapping(each.get("spec")).get("nodeName") or "") for each in found.get("items") or ())
+        found = await first_objects(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
+        return tuple(str(mapping(each.get("spec")).get("nodeName") or "") for each in found)
     return ()
 
 
@@ -123,13 +123,16 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
     if explanation is None and not holders and name not in manager.health:
         raise unknown("device", name, [*known, *(each.device for each in published)], "nodeplane devices")
     slices = sum(each.get("kind") == "ResourceSlice" for each in objects)
+    node = explanation.node if explanation is not None and explanation.node not in (EVERY, SELECTED) else ""
+    elsewhere = "" if node in ("", *here(sources)) else node
     return DeviceEvidence(
         name=name,
         now=sources.now(),
         health=manager.health.get(name),
         explanation=explanation,
         taints=tuple(taint_texts(explanation)) if explanation else (),
-        driver=None if manager.kubelet else driver_evidence(manager, driver, slices, sources.now()),
+        driver=None if manager.kubelet or elsewhere else driver_evidence(manager, driver, slices, sources.now()),
+        elsewhere=elsewhere,
         holders=holders,
     )
 
@@ -150,7 +153,7 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
     if claim is None:
         known = await names(client, RESOURCECLAIMS, namespace)
         raise unknown("claim", f"{namespace}/{name}", known, f"kubectl get resourceclaims -n {namespace}")
-    pods = (await client.list(PODS, namespace, query={"limit": str(MOST)})).get("items") or ()
+    pods = await first_objects(sources, PODS, namespace)
     users = tuple(pod for pod in pods if name in used_claims(pod) and not pod_done(pod))
     waiting = users and not mapping(claim.get("status")).get("allocation")
     return ClaimEvidence(

@@ -123,6 +123,19 @@ class Reader:
             return default
 
 
+async def first_objects(sources: Sources, resource: Resource, namespace: str = "", selector: str = "") -> list[Object]:
+    """Return the first MOST objects; to the user of a node those of this node alone. Raises ApiError, ApiAway."""
+    query = {"limit": str(MOST)}
+    try:
+        found = await sources.client.list(resource, namespace, query=query, field_selector=selector)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        own = ",".join(filter(None, (selector, f"spec.nodeName={sources.node_name}")))
+        found = await sources.client.list(resource, namespace, query=query, field_selector=own)
+    return list(found.get("items") or ())
+
+
 def here(sources: Sources) -> tuple[str, ...]:
     """Return the names of the nodes whose processes can be asked."""
     return (sources.node_name, *sources.other_nodes())

@@ -98,6 +98,8 @@ class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[str, ...] = ()
     """Its taints as patched, each with its source."""
     driver: DriverEvidence | None = None
+    elsewhere: str = ""
+    """Name of its node if that runs elsewhere, where its health and its driver are known."""
     holders: tuple[str, ...] = ()
     """Claims that are allocated a DRA device, each with its pods."""
 
