@@ -33,14 +33,14 @@ calls:
 ODD = "odd.example.com"
 ODD_SCRIPT = """
 driver: odd.example.com
-healthTimeout: 1
+healthTimeout: 3
 versions: [v1.DRAPlugin, v1.DRAResourceHealth]
 devices: [{name: left}, {name: right, away: true}]
 calls: {GetInfo: [{info: {type: CSIPlugin}}]}
 steps:
 - {at: 2.5s, add: [right]}
 - {at: 3s, silent: true}
-- {at: 6s, silent: false}
+- {at: 8s, silent: false}
 """
 KEP = "kep.example.com"
 KEP_SCRIPT = """
@@ -134,14 +134,14 @@ def test_silence_wrong_information_and_devices_that_come_are_captured(plane: Pla
     assert followed_names[-2:] == [{"left"}, {"left", "right"}]
     recorded = ("capture", ODD, "--replay", plane.flags[1])
     script = until("it speaks again", lambda: speaking(plane.nodeplane(*recorded, check=False)), every=1.0)
-    assert (script["healthTimeout"], script["calls"]) == (1, {"GetInfo": [{"info": {"type": "CSIPlugin"}}]})
+    assert (script["healthTimeout"], script["calls"]) == (3, {"GetInfo": [{"info": {"type": "CSIPlugin"}}]})
     assert script["devices"][1] == {"name": "right", "away": True}
     at = {next(key for key in step if key != "at"): step["at"] for step in script["steps"] if len(step) > 1}
     assert near(at["add"], 2.5)
     silent = [step for step in script["steps"] if "silent" in step]
     assert [step["silent"] for step in silent] == [True, False]
-    assert near(silent[0]["at"], 2.9)
-    assert near(silent[1]["at"], 6.0)
+    assert near(silent[0]["at"], 2.6)
+    assert near(silent[1]["at"], 8.0)
     kep = yaml.safe_load(plane.nodeplane("capture", KEP))
     assert kep["versions"] == ["v1.DRAPlugin", "v1alpha1.NodeHealth"]
     assert [(step["health"], step["message"]) for step in kep["steps"]] == [({"left": "Unhealthy"}, "fan")]
