@@ -191,6 +191,9 @@ async def test_device_of_a_node_elsewhere_is_not_called_unknown() -> None:
         "claim default/c holds it; its node n3 runs elsewhere, its health and its driver are known there",
     )
     assert shown.evidence == ("published in ResourceSlice s for node n3",)
+    spec["nodeName"] = "n1"
+    beside = await gather_device(sources(DeviceManager(kubelet=True), slices=published, claims=[claim]), name)
+    assert diagnose_device(beside).reason == "claim default/c holds it"
 
 
 async def test_claim_shows_the_health_of_a_device_of_another_node() -> None:

@@ -33,7 +33,7 @@ def _of_driver(found: DeviceEvidence) -> Finding:
     health = found.health.health if found.health else "Unknown"
     holders = f"claim {joined(found.holders)} holds it" if found.holders else "no claim holds it"
     parts = [holders]
-    if found.health is not None or (found.holders and not found.elsewhere):
+    if found.health is not None or (found.holders and found.driver is not None):
         parts.insert(0, f"it is {health}{_since(found)}")
     if found.elsewhere:
         parts.append(f"its node {found.elsewhere} runs elsewhere, its health and its driver are known there")
