@@ -72,7 +72,9 @@ def test_first_line_of_a_failed_wait_says_why(node: Node) -> None:
     node.apply(pod("a"))
     with pytest.raises(NotReached) as raised:
         node.wait("a").running(timeout=1)
-    shape = "pod a runs: not in 1 s. It is pending: no node can run it: node .*: Insufficient {0}: .*; plugin of {0}: .*"
+    shape = (
+        "pod a runs: not in 1 s. It is pending: no node can run it: node .*: Insufficient {0}: .*; plugin of {0}: .*"
+    )
     assert re.fullmatch(shape.format(GPU), first_line(raised))
     assert "FailedScheduling" in str(raised.value)
     with pytest.raises(NotReached) as raised:
