@@ -14,6 +14,7 @@ Maker = Callable[["World"], Profile]
 PLACES = {
     "store": "tests.simulation.control.profile:StoreProfile",
     "control": "tests.simulation.control.profile:ControlProfile",
+    "restored": "tests.simulation.control.restored:RestoredProfile",
     "node": "tests.simulation.node.profile:NodeProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",

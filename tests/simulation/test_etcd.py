@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.alone import outcome
+
 ROOT = Path(__file__).parents[2]
 EXPECTED = {
     "statuses": "3",
@@ -36,3 +38,9 @@ def test_each_fault_has_the_answer_of_etcd(seed: int) -> None:
     trace = found.pop("trace")
     assert found == EXPECTED
     assert tried(seed)["trace"] == trace
+
+
+def test_restored_profile_loses_revisions_once_and_converges() -> None:
+    found = outcome("restored", 1, 6)
+    assert found.broken == []
+    assert [event.process for event in found.events if event.text.startswith("restored from revision")] == ["etcd"]

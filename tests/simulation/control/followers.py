@@ -1,11 +1,13 @@
-"""Replicas of API servers alone: one resource, followed over the bus, with every change recorded."""
+"""Replicas of API servers alone: resources followed over the bus, with every change of the first recorded."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.actor import Context
+from protocols.bus import Following
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 from tests.simulation.control.history import History, Seen
 from tests.simulation.world.process import running
@@ -15,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class FollowerActor:
-    """An actor that holds a replica of one resource."""
+    """An actor that holds replicas of some resources; what the first delivers is recorded."""
 
-    def __init__(self, context: Context, row: Resource, history: History, world: "World") -> None:
-        self._context, self._row = context, row
+    def __init__(self, context: Context, rows: Sequence[Resource], history: History, world: "World") -> None:
+        self._context, self._row, self._beside = context, rows[0], rows[1:]
         self._process = running(world)
         self._seen = Seen(f"{context.instance} pid {self._process.pid}")
         history.see(self._seen)
@@ -27,14 +29,20 @@ class FollowerActor:
 
     async def start(self) -> None:
         replica = self._replica = Replica(self._row)
-        self._process.notes["replicas"] = [replica]
         replica.listen(self._on_change)
         replica.listen_mark(self._on_mark)
-        stream = stream_of(self._row.group, self._row.plural)
+        self._process.notes["following"] = self._follow(replica)
+        beside = [Replica(row) for row in self._beside]
+        for each in beside:
+            self._follow(each)
+        self._process.notes["replicas"] = [replica, *beside]
+        self._context.ready()
+
+    def _follow(self, replica: Replica) -> Following[ObjectEvent]:
+        stream = stream_of(replica.resource.group, replica.resource.plural)
         following = self._context.bus.follow(owner=OWNER, stream=stream, sink=replica, type=ObjectEvent)
         replica.refetch = following.refetch
-        self._process.notes["following"] = following
-        self._context.ready()
+        return following
 
     def _on_change(self, change: Change) -> None:
         self._seen.changes.append((change.rv, change.key, change.after is None))

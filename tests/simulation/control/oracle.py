@@ -120,11 +120,7 @@ class Oracle:
         for name in self._expected:
             if name not in world.processes:
                 yield Broken("converged", f"{name} does not run")
-        wanted = {
-            key[len(self._prefix) :].decode(): (revision, value)
-            for key, (revision, value) in self._history.latest.items()
-            if value is not None and key.startswith(self._prefix)
-        }
+        wanted = self._latest(self._prefix)
         for name, process in world.processes.items():
             held = items_of(process)
             if held is not None and not self._history.reused:
@@ -132,9 +128,18 @@ class Oracle:
                 theirs = {key: revision for key, (revision, _) in wanted.items() if key.startswith(below)}
                 yield from _difference(name, held, theirs, getattr(process.notes.get("informer"), "failure", ""))
             for replica in process.notes.get("replicas", ()):
-                yield from self._replica(name, replica, wanted)
+                yield from self._replica(name, replica)
 
-    def _replica(self, name: str, replica: Replica, wanted: dict[str, tuple[int, bytes]]) -> Iterator[Broken]:
+    def _latest(self, prefix: bytes) -> dict[str, tuple[int, bytes]]:
+        """Return revision and value of what is stored below a prefix."""
+        return {
+            key[len(prefix) :].decode(): (revision, value)
+            for key, (revision, value) in self._history.latest.items()
+            if value is not None and key.startswith(prefix)
+        }
+
+    def _replica(self, name: str, replica: Replica) -> Iterator[Broken]:
+        wanted = self._latest(replica.resource.storage_prefix.encode())
         held = {each.key: (each.rv, each.raw) for each in replica.objects.below("")}
         yield from _difference(name, held, wanted, f"synced={replica.synced} mark={replica.mark}")
 

@@ -40,6 +40,8 @@ class ControlShape(msgspec.Struct, frozen=True, kw_only=True):
     servers: int
     followers: int = 0
     """Replicas beside those of API servers, with nothing else to do."""
+    beside: tuple[str, ...] = ()
+    """Resources, beside ConfigMaps, of which each follower has a replica."""
     works: bool
     """True with controllers and scheduler."""
     bumps: tuple[int, ...] = (BUMP,)
@@ -109,7 +111,8 @@ class ControlPlane:
 
     def _processes(self) -> dict[str, Main]:
         settings, shape = self.settings, self.shape
-        follower = partial(FollowerActor, row=self.row, history=self.history, world=self.world)
+        rows = [self.row, *map(TABLE.of, shape.beside)]
+        follower = partial(FollowerActor, rows=rows, history=self.history, world=self.world)
         working: dict[str, Factory] = {"controllers": Controllers, "scheduler": Scheduler} if shape.works else {}
         storing: dict[str, Factory] = {} if self.cluster else {"store": StoreActor}
         made: dict[str, Factory] = {**working, **storing, "watchcache": WatchcacheActor}

@@ -35,11 +35,16 @@ class ControlProfile:
     kinds: tuple[str, ...] = (
         "kill", "crash", "pause", "cut", "all", "clock", "oneway", "halfopen", "slowread", "torn", *SUPERVISION_FAULTS,
     )  # fmt: skip
-    means = MEANS
+    means: tuple[float, ...] = MEANS
     servers, followers, writers, http_writers, watchers = 2, 1, 1, 2, 2
     rate = 66.0
     """Of each writer to the store: with those over HTTP, fifty writes a second succeed while all is well."""
     etcd_share = 0.3
+    bumps: tuple[int, ...] = (0, BUMP)
+    beside: tuple[str, ...] = ()
+    """Resources of which followers have replicas, too."""
+    rare = 0.0
+    """Share of the writes to keys that are seldom written twice."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -48,9 +53,10 @@ class ControlProfile:
         shape = ControlShape(
             servers=self.servers,
             followers=self.followers,
+            beside=self.beside,
             works=self._has_workloads,
             etcd_share=self.etcd_share,
-            bumps=(BUMP,) if self._has_workloads else (0, BUMP),
+            bumps=(BUMP,) if self._has_workloads else self.bumps,
         )
         self._plane = ControlPlane(world, world.root, shape)
         self._history, self._settings = self._plane.history, self._plane.settings
@@ -66,7 +72,7 @@ class ControlProfile:
     def _writers(self) -> dict[str, Main]:
         options = etcd_options(self._settings, self._settings.layout)
         several = 0.0 if self.servers else self._world.draw("several_share", 0.3, 0.3, 0.0)
-        pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0))
+        pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0), self.rare)
         self._direct = [Writer(f"writer-{n}", options, self._prefix, self._history, pace) for n in range(self.writers)]
         direct: list[Writer | HttpWriter] = [*self._direct]
         self._leases = LeaseHolder("holder", options, self._history)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import random
 
 KEYS = 8
+RARE, RARE_KEYS = b"/registry/limitranges/default/r%d", 1_000
 READ_SHARE = 0.25
 """Share of attempts that read first, though the key's state after the last answer is known."""
 READ_S = 1.0
@@ -40,6 +41,8 @@ class Pace(NamedTuple):
     """Share of attempts that write several keys in one revision."""
     lull: float
     """Share of attempts after which seconds pass: what is lost last is missed by nobody until the next write."""
+    rare: float = 0.0
+    """Share of attempts at one of many keys of a collection that is quiet otherwise."""
 
     async def pause(self, chance: "random.Random") -> None:
         rest = self.lull and chance.random() < self.lull
@@ -82,6 +85,8 @@ class Writer:
 
     async def _once(self, process: Process, client: EtcdClient, chance: "random.Random") -> None:
         key = self._key(chance.randrange(KEYS))
+        if self._pace.rare and chance.random() < self._pace.rare:
+            key = RARE % chance.randrange(RARE_KEYS)
         deletes = chance.random() < 0.2
         if (not self._knows(key) or chance.random() < READ_SHARE) and not await self._read(process, client, key):
             return

@@ -27,7 +27,7 @@ from tests.simulation.world.late import bind_late
 
 KEYS = frozenset({"MUTANT", "SEED", "SEEDS", "SECONDS", "JOBS", "PROFILE"})
 SEEDS = 200
-SECONDS = {"store": 10.0, "control": 8.0, "node": 15.0}
+SECONDS = {"store": 10.0, "control": 8.0, "restored": 8.0, "node": 15.0}
 """Virtual seconds of faults by profile, unless SECONDS is given: many short runs find more than a few long ones."""
 FIRST_SEED = 1
 LIBRARIES = """

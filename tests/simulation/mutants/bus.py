@@ -57,8 +57,7 @@ BUS = (
         old="        if mark <= 0 or 0 < self.mark < mark:\n",
         new="        if mark <= 0:\n",
         mistake="A follower that is ahead of a restored store gets nothing instead of a snapshot.",
-        profile="control",
-        missed=True,
+        profile="restored",
     ),
     Mutant(
         "ticks-stop",

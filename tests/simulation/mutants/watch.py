@@ -61,9 +61,8 @@ WATCH = (
         old="            if not self._proof.passed:\n                self._check_history(batch)\n",
         new="",
         mistake="A store restored from a backup that has grown past us is taken for the one we followed.",
-        profile="control",
+        profile="restored",
         commit="351349d9",
-        missed=True,
     ),
     Mutant(
         "skipped-unmarked",
