@@ -153,7 +153,6 @@ NODE = (
         mistake="The loss of the newest event of a quiet node shows with the next relist only, minutes later.",
         profile="node",
         commit="d4cc6600",
-        missed=True,
     ),
     Mutant(
         "gap-merged",

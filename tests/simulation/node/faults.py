@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocols.messages.cri import CLEAR, OWNER, RUNTIME_FAULTS, ChaosRuntime
+from protocols.messages.cri import CLEAR, DROP, OWNER, RUNTIME_FAULTS, ChaosRuntime
 from protocols.process.tasks import awaited
 from tests.simulation.model import Fault
 from tests.simulation.node.simulators import register_again, show
@@ -72,6 +72,11 @@ class NodeFaults:
         chosen = RUNTIME_FAULTS[int(fault.value * 997) % len(RUNTIME_FAULTS)]
         self._order(world, ChaosRuntime(fault=chosen, seconds=HOUR_S if fault.value < 0.5 else -HOUR_S))
         world.at(fault.value * LONGEST_S, None, lambda: self._order(world, ChaosRuntime(fault=CLEAR)))
+
+    def lose_events(self) -> None:
+        """Lose all of the runtime's events for LONGEST_S."""
+        self._order(self._world, ChaosRuntime(fault=DROP))
+        self._world.at(LONGEST_S, None, lambda: self._order(self._world, ChaosRuntime(fault=CLEAR)))
 
     def _order(self, world: "World", request: ChaosRuntime) -> None:
         for name in self._cris:

@@ -27,6 +27,8 @@ class Load:
         self._most = int(world.draw("most_pods", 10, 16, 32))
         self._over = world.draw("overcommitted_share", 0.0, 0.05)
         self._deleted = world.draw("deleted_share", 0.1, 0.4)
+        self.quiet = bool(world.draw("quiet", 1, 0, 0))
+        """True where no pod restarts: soon after the last one was made nothing happens any more."""
         self.made = 0
         self.ended = False
 
@@ -72,6 +74,8 @@ class Load:
         exclusive = chance.random() < 0.4 and self._used("cpu") < MOST_CPUS
         limits["cpu"] = "1" if exclusive else "100m"
         pod = hollow_pod(name, limits, chance)
+        if self.quiet:
+            pod["spec"]["restartPolicy"] = "Never"
         pod["spec"]["nodeName"] = "n1"
         pod["status"] = {"phase": "Pending"}
         card = self._free_card() if chance.random() < 0.4 else ""

@@ -18,6 +18,8 @@ EXPECTED_ERRORS = "node endpoint not served", LEADERSHIP_LOST
 """Nobody reaches a node's endpoint here."""
 LATEST_LIST_S = 12.0
 """An agent lists each few seconds; by then one must have succeeded."""
+TOLD_S = 5.0
+"""Seconds in which a status reaches the API when all is well: pods start and end until the very end of a run."""
 
 
 class Oracle:
@@ -36,6 +38,7 @@ class Oracle:
         return [
             *self._node.witness.broken,
             *self._converged_pods(),
+            *self._converged_status(),
             *self._converged_runtime(),
             *self._converged_ledger(),
             *self._converged_health(),
@@ -51,6 +54,24 @@ class Oracle:
                 yield Broken("converged", f"{name} is deleted and still there: {_reason(status)}")
             elif not has_ended(pod) and not _settled(status):
                 yield Broken("converged", f"{name} is {status.get('phase')}: {_reason(status)}")
+
+    def _converged_status(self) -> Iterator[Broken]:
+        """A container that runs in the API runs on its node, and the other way round, soon after it has changed."""
+        witness, now = self._node.witness, self._world.elapsed
+        recent = {id for id, at in witness.changed.items() if at > now - TOLD_S}
+        told = {
+            each["containerID"].rpartition("/")[2]: meta(pod)["name"]
+            for pod in self._pods.values()
+            for each in (pod.get("status") or {}).get("containerStatuses") or ()
+            if "running" in (each.get("state") or {})
+        }
+        running = {id: run.pod for id, run in witness.running.items()}
+        for id in sorted(told.keys() - running.keys() - recent):
+            text = f"{told[id]} runs as {id[:12]}, which {self._node.name} does not run"
+            yield Broken("status is what the node does", text)
+        for id in sorted(running.keys() - told.keys() - recent):
+            text = f"{self._node.name} runs {id[:12]} of {running[id]}, unknown to the API"
+            yield Broken("status is what the node does", text)
 
     def _converged_runtime(self) -> Iterator[Broken]:
         active = {uid for uid, pod in self._pods.items() if not has_ended(pod)}

@@ -44,7 +44,8 @@ class NodeProfile:
         self.targets = self.node.targets
         cards = list(self.node.hardware[self.node.driver].health)
         self.load = Load(world, self.api, {GPU: GPUS, NIC: NICS}, cards)
-        self._monitor = Monitor(self.node, NodeFaults(world, self.sockets, (self.node,)))
+        self._faults = NodeFaults(world, self.sockets, (self.node,))
+        self._monitor = Monitor(self.node, self._faults)
 
     def begin(self) -> None:
         self._notifications.begin()
@@ -55,6 +56,8 @@ class NodeProfile:
 
     def quiesce(self) -> None:
         self.load.ended = True
+        if self.load.quiet:
+            self._faults.lose_events()  # the last ones of a quiet node: none comes after them
         self._supervision.start_failed()
 
     def check(self) -> list[Broken]:

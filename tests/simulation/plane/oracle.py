@@ -16,8 +16,6 @@ from tests.simulation.world.failures import failures
 if TYPE_CHECKING:
     from tests.simulation.plane.profile import PlaneProfile
 
-TOLD_S = 5.0
-"""Seconds in which a status reaches the API when all is well: pods start and end until the very end of a run."""
 SEEN_S = 1.0
 """Seconds in which clients hear of a change when all is well."""
 Stored = dict[str, dict[str, Any]]
@@ -38,7 +36,7 @@ def check(profile: "PlaneProfile") -> list[Broken]:
     found += _same(profile, stored)
     for node in profile.nodes:
         pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
-        found += [*Oracle(node, pods).check(), *_told(node, pods), *_claimed(node, pods, stored["resourceclaims"])]
+        found += [*Oracle(node, pods).check(), *_claimed(node, pods, stored["resourceclaims"])]
     return [*found, *_scheduled(profile.nodes, stored), *_reserved(stored)]
 
 
@@ -84,23 +82,6 @@ def _same(profile: "PlaneProfile", stored: Stored) -> Iterator[Broken]:
         keys = [key for key in differ if history.has_settled(plural, key, SEEN_S)]
         if keys:
             yield Broken("converged", f"user holds {len(held)} of {len(wanted)} {plural}, {keys[:3]} differ")
-
-
-def _told(node: Node, pods: list[Object]) -> Iterator[Broken]:
-    """A container that runs in the API runs on its node, and the other way round, soon after it started or ended."""
-    witness, now = node.witness, node.world.elapsed
-    recent = {id for id, at in witness.changed.items() if at > now - TOLD_S}
-    told = {
-        each["containerID"].rpartition("/")[2]: meta(pod)["name"]
-        for pod in pods
-        for each in (pod.get("status") or {}).get("containerStatuses") or ()
-        if "running" in (each.get("state") or {})
-    }
-    running = {id: run.pod for id, run in witness.running.items()}
-    for id in sorted(told.keys() - running.keys() - recent):
-        yield Broken("status is what the node does", f"{told[id]} runs as {id[:12]}, which {node.name} does not run")
-    for id in sorted(running.keys() - told.keys() - recent):
-        yield Broken("status is what the node does", f"{node.name} runs {id[:12]} of {running[id]}, unknown to the API")
 
 
 def _claimed(node: Node, pods: list[Object], claims: dict[str, Any]) -> Iterator[Broken]:
