@@ -113,10 +113,9 @@ func (f *follower) watch() error {
 			continue // the snapshot arrives
 		}
 		f.became(pods)
+		f.position = revision
 		if lineage, _, resumes := strings.Cut(revision, "-"); resumes && event.Sequence > 0 {
 			f.position = fmt.Sprintf("%s-%d", lineage, event.Sequence)
-		} else {
-			f.position = revision
 		}
 	}
 }

@@ -33,8 +33,6 @@ const (
 	account    = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	group      = "/apis/resource.k8s.io/v1"
 	slicesPath = group + "/resourceslices"
-	maxReply   = 16 << 20
-	callTime   = 10 * time.Second
 )
 
 type (
@@ -300,14 +298,14 @@ func decoded(data string) []byte {
 
 // call sends and reads JSON.
 func (a *api) call(ctx context.Context, method, path string, sent, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	body, err := a.open(ctx, method, path, sent)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	return json.NewDecoder(io.LimitReader(body, maxReply)).Decode(answer)
+	return json.NewDecoder(io.LimitReader(body, 16<<20)).Decode(answer)
 }
 
 // open returns the body of an answer; the caller closes it.
