@@ -141,9 +141,9 @@ class DeviceManager:
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
         """Call PreStartContainer of the plugins that require it. Raises PreStartFailed."""
-        held = self._devices_of(request)
-        for resource in sorted(held.keys() | set(request.resources)):
+        for resource in sorted(self._devices_of(request).keys() | set(request.resources)):
             await self.plugins.wait_registered(resource)
+            held = self._devices_of(request)  # the pod may have been released meanwhile
             known = self._inventory.resources.get(resource)
             if known is None or not known.options.pre_start:
                 continue
