@@ -1,12 +1,13 @@
-"""The mouse on the console: what a click opens, orders and answers, and what the wheel scrolls."""
+"""Mouse and keys on the console: what a click opens, orders and answers, what scrolls, and who gets which key."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.events import MouseScrollDown
+from textual.events import Key, MouseScrollDown
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from protocols.messages.devices import HEALTHY, Device, DeviceHealth, ResourceInventory
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
@@ -180,6 +181,15 @@ async def test_question_and_help_are_answered_by_clicks(pilot: Pilot[None]) -> N
     await until(pilot, lambda: isinstance(app.screen, Help))
     await pilot.click(offset=(1, 1))
     await until(pilot, lambda: not isinstance(app.screen, Help))
+
+
+async def test_keys_that_follow_a_slash_at_once_are_the_filters(pilot: Pilot[None]) -> None:
+    await shows(pilot, "pods")
+    for character in "/pod-1d/":
+        pilot.app.post_message(Key({"/": "slash", "-": "minus"}.get(character, character), character))
+    field = pilot.app.screen.query_one("#filter", Input)
+    await until(pilot, lambda: field.value == "pod-1d/")
+    assert len(pilot.app.screen_stack) == 1, "d deletes nothing"
 
 
 def test_word_at_is_the_one_whose_column_it_is() -> None:

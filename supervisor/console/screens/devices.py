@@ -102,7 +102,7 @@ class DevicesScreen(Frame):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("step", "step_row"):
             return not self.query_one("#filter").display
-        return action != "health" or not self.host.read_only
+        return super().check_action(action, parameters) and (action != "health" or not self.host.read_only)
 
     def open_row(self, row: tiles.Row, column: int) -> None:
         """Open the device whose tile is there."""

@@ -119,7 +119,7 @@ class HouseScreen(Frame):
             self.host.ask_order(self.chosen, action)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "order" or not self.host.read_only
+        return super().check_action(action, parameters) and (action != "order" or not self.host.read_only)
 
     def _choose(self, name: str) -> None:
         """Choose an actor and scroll to its box."""

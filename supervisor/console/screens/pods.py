@@ -52,7 +52,7 @@ class PodsScreen(Frame):
             self.host.ask_delete(pod)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "delete" or not self.host.read_only
+        return super().check_action(action, parameters) and (action != "delete" or not self.host.read_only)
 
     def _found(self, pod: Pod) -> bool:
         return not self.pattern or self.matches(pod.key, pod.status, pod.node)

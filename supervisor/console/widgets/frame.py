@@ -33,7 +33,7 @@ class Frame(Screen[None]):
     """Numbers of orders by the word of the header whose click chooses them."""
     AUTO_FOCUS = ""  # the first widget that could have it is the filter
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("slash", "filter", "filter", key_display="/", priority=True),  # before the next key is handled
         Binding("o", "sort", "order"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("escape", "back", "back", show=False),
@@ -97,10 +97,14 @@ class Frame(Screen[None]):
         self.set_focus(self.main_widget())
         self.refresh_world(force=True)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave a slash to the filter once it is open; there is none before the screen is composed."""
+        return action != "filter" or [field.display for field in self.query("#filter")] == [False]
+
     def action_filter(self) -> None:
         field = self.query_one("#filter", Input)
         field.display = True
-        field.focus()
+        self.set_focus(field)
 
     def action_sort(self) -> None:
         if self.SORTS:
