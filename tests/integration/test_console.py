@@ -283,7 +283,9 @@ async def test_pod_is_deleted_once_its_name_was_confirmed(plane: Plane, pod: str
 
 async def test_command_runs_in_the_container_of_a_pods_page(plane: Plane, pod: str) -> None:
     async with console(plane, (100, 40)) as driven:
-        await driven.press("3", "slash", *pod, "enter", "enter")
+        await driven.press("3", "slash", *pod, "enter")
+        await driven.shows("POD (1)")
+        await driven.press("enter")
         await driven.shows("LOG of main")
         for command, seen in {
             "sh -c 'echo here; echo $((6 * 7)) >&2; exit 3'": ("here", "42", "exit status 3"),
@@ -303,7 +305,9 @@ async def test_command_runs_in_the_container_of_a_pods_page(plane: Plane, pod: s
 
 async def test_device_page_shows_calls_as_they_happen(plane: Plane, pod: str) -> None:
     async with console(plane, (120, 40)) as driven:
-        await driven.press("2", "slash", *"gpu-3", "enter", "enter")
+        await driven.press("2", "slash", *"gpu-3", "enter")
+        await driven.shows("1 of 4 devices")
+        await driven.press("enter")
         await driven.shows("CALLS of example.com/gpu", "Allocate", f"default/{pod} main", "OK")
         limits = {"resources": {"limits": {"example.com/gpu": "1"}}}
         container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"], **limits}
