@@ -89,7 +89,6 @@ NODE = (
         mistake="Devices of a finished pod are free before its status shows them.",
         profile="node",
         commit="79230978",
-        missed=True,
     ),
     Mutant(
         "released-while-running",
@@ -194,7 +193,6 @@ NODE = (
         mistake="The event stream of the runtime is not opened again after it broke.",
         profile="node",
         commit="903aefb2",
-        missed=True,
     ),
     Mutant(
         "door-early",
@@ -213,7 +211,6 @@ NODE = (
         new="        changes: list[Change] = []\n",
         mistake="The front door keeps pods that were released while it did not listen.",
         profile="node",
-        missed=True,
     ),
     Mutant(
         "health-kept",
