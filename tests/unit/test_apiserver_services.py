@@ -229,6 +229,54 @@ def test_second_address_comes_and_goes_with_the_policy() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"loadBalancerSourceRanges": ["nope"]}, "spec.LoadBalancerSourceRanges[0]: Invalid value: "),
+        ({"loadBalancerClass": "a/b/c"}, "spec.loadBalancerClass: Invalid value: "),
+        ({"externalIPs": ["169.254.1.1"]}, "spec.externalIPs[0]: Invalid value: "),
+        ({"externalIPs": ["nope"]}, "spec.externalIPs[0]: Invalid value: "),
+    ],
+)
+def test_load_balancer_with_one_fault_is_invalid(spec: Object, fault: str) -> None:
+    (found,) = faults_of(strategy(), type="LoadBalancer", **spec)
+    assert found.startswith(fault)
+    assert faults_of(strategy(), type="LoadBalancer", loadBalancerSourceRanges=[" 10.0.0.0/8"]) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [("a/b", "a/c"), (None, "a/b"), ("a/b", None)])
+def test_class_of_a_load_balancer_stays_until_its_type_changes(before: str | None, after: str | None) -> None:
+    by = strategy()
+    old = created(by, type="LoadBalancer", **({"loadBalancerClass": before} if before else {}))
+    (fault,) = updated(by, old, loadBalancerClass=after)[1]
+    assert fault.startswith("spec.loadBalancerClass: ")
+    assert fault.endswith("may not change once set")
+    assert updated(by, old, type="ClusterIP")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("ingress", "fault"),
+    [
+        ({"ip": "1.2.3.4", "ipMode": "Proxy"}, ""),
+        ({"ip": "nope"}, "ip: Invalid value: "),
+        ({"hostname": "Bad_Host"}, "hostname: Invalid value: "),
+        ({"hostname": "a.b", "ipMode": "VIP"}, "ipMode: Forbidden: may not be specified when `ip` is not set"),
+        ({"ip": "1.2.3.4", "ipMode": "Other"}, "ipMode: Unsupported value: "),
+    ],
+)
+def test_address_of_a_load_balancer_is_checked(ingress: Object, fault: str) -> None:
+    obj = {"status": {"loadBalancer": {"ingress": [dict(ingress)]}}}
+    strategy().default_status(obj)
+    found = [f"{cause.field}: {cause.message}" for cause in strategy().validate_status(obj, obj)]
+    assert [each.startswith(f"status.loadBalancer.ingress[0].{fault}") for each in found] == [True] * bool(fault)
+
+
+def test_address_of_a_load_balancer_is_virtual_by_default() -> None:
+    obj: Object = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}, {"hostname": "a.b"}]}}}
+    strategy().default_status(obj)
+    assert obj["status"]["loadBalancer"]["ingress"] == [{"ip": "1.2.3.4", "ipMode": "VIP"}, {"hostname": "a.b"}]
+
+
 def test_records_name_their_service_in_upstreams_form() -> None:
     service = created(strategy(), type="NodePort", clusterIP="10.96.0.7", ports=[{"port": 80, "nodePort": 30007}])
     found = reservations(service)

@@ -99,10 +99,11 @@ def ip_causes(path: str, text: str, family: int = 0) -> list[Cause]:
         return [invalid(path, text, NOT_AN_IP)]
     if family and address.version != family:
         return [invalid(path, text, f"must be a valid IPv{family} address")]
-    return [invalid(path, text, fault) for fault in _special(address)]
+    return [invalid(path, text, fault) for fault in special_faults(address)]
 
 
-def _special(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterable[str]:
+def special_faults(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterable[str]:
+    """Yield why an address is none of a machine or service."""
     if address.is_unspecified:
         yield f"may not be unspecified ({address})"
     if address.is_loopback:

@@ -8,6 +8,14 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, in
 from actors.apiserver.api.objects import items
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.services.allocation import Allocation, Network, takes_external_traffic
+from actors.apiserver.resources.services.balancers import (
+    BALANCER,
+    balancer_causes,
+    class_change_causes,
+    default_ingress,
+    external_ip,
+    ingress_causes,
+)
 from actors.apiserver.resources.services.changes import keep_allocated
 from actors.apiserver.resources.services.families import (
     HEADLESS,
@@ -19,8 +27,6 @@ from actors.apiserver.resources.services.families import (
 )
 from actors.apiserver.resources.validation.table import Causes, Struct, between, each, found, one_of, texts
 from actors.apiserver.resources.validation.values import (
-    cidr,
-    ip,
     label,
     labels,
     port,
@@ -33,7 +39,7 @@ from protocols.kube.names import qualified_faults
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 AFFINITY_SECONDS = 10800
-BALANCER = "may only be used when `type` is 'LoadBalancer'"
+HEALTH_PORT = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
 
 SERVICE = Struct(
     type=one_of(*TYPES),
@@ -42,7 +48,7 @@ SERVICE = Struct(
     sessionAffinityConfig=Struct(
         clientIP=Struct(timeoutSeconds=between(1, 86400, "must be greater than 0 and less than 86400"))
     ),
-    externalIPs=each(ip),
+    externalIPs=each(external_ip),
     externalTrafficPolicy=one_of("Cluster", "Local"),
     internalTrafficPolicy=one_of("Cluster", "Local", empty=True),
     ipFamilies=each(one_of("IPv4", "IPv6", empty=True)),
@@ -67,9 +73,9 @@ def service_causes(service: Object) -> list[Cause]:
         causes.append(required("spec.ports"))
     causes += external_causes(spec) if kind == "ExternalName" else address_causes(spec)
     _ports(ports, kind == "ClusterIP", causes)
-    if kind != "LoadBalancer":
-        _only_balancers(spec, causes)
-    return causes
+    if number := kind != BALANCER and spec.get("healthCheckNodePort"):
+        causes.append(invalid("spec.healthCheckNodePort", number, HEALTH_PORT))
+    return causes + balancer_causes(spec)
 
 
 def _ports(ports: list[Object], internal: bool, causes: Causes) -> None:
@@ -95,20 +101,6 @@ def _ports(ports: list[Object], internal: bool, causes: Causes) -> None:
         node_ports.add(node)
 
 
-def _only_balancers(spec: Object, causes: Causes) -> None:
-    for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
-        if spec.get(field) is not None:
-            causes.append(forbidden(f"spec.{field}", BALANCER))
-    if ranges := spec.get("loadBalancerSourceRanges"):
-        field = "spec.LoadBalancerSourceRanges"  # upstream's spelling
-        causes.append(forbidden(field, BALANCER))
-        for index, text in enumerate(ranges):
-            cidr(f"{field}[{index}]", text, causes)
-    if number := spec.get("healthCheckNodePort"):
-        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        causes.append(invalid("spec.healthCheckNodePort", number, text))
-
-
 def default_service(spec: Object) -> None:
     spec["type"] = kind = spec.get("type") or "ClusterIP"
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
@@ -123,7 +115,7 @@ def default_service(spec: Object) -> None:
             value["targetPort"] = value.get("port")
     if kind in TYPES and kind != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
-    if kind == "LoadBalancer":
+    if kind == BALANCER:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if takes_external_traffic(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
@@ -162,7 +154,17 @@ class ServiceStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         before = old.get("spec") or {}
         causes = settle(dict(new["spec"]), before, self.families)
-        return causes or service_causes(new) + change_causes(new["spec"], before)
+        return causes or [
+            *service_causes(new),
+            *change_causes(new["spec"], before),
+            *class_change_causes(new["spec"], before),
+        ]
+
+    def default_status(self, obj: Object) -> None:
+        default_ingress(obj)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return ingress_causes(new)
 
     def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
         before = None if old is None else old.get("spec") or {}
