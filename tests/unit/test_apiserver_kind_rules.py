@@ -110,3 +110,14 @@ def test_status_of_a_node_has_each_address_once() -> None:
     node = made("nodes", status={"addresses": [address, address]})
     causes = TABLE.of("nodes").strategy.validate_status(node, node)
     assert [cause.field for cause in causes] == ["status.addresses[1]"]
+
+
+def test_error_code_of_an_attachment_is_not_negative() -> None:
+    """CSI drivers report gRPC codes."""
+    strategy = TABLE.of("volumeattachments").strategy
+    codes = {
+        code: strategy.validate_status({"status": {"attachError": {"errorCode": code}}}, {}) for code in (-1, 0, 13)
+    }
+    assert [(cause.field, code) for code, causes in codes.items() for cause in causes] == [
+        ("status.attachError.errorCode", -1)
+    ]

@@ -6,11 +6,14 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subres
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, CREATED, NAME, cell
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import Struct, between, found
+from actors.apiserver.resources.validation.values import MAX_INT32
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 
 ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+STATUS = Struct(attachError=Struct(errorCode=between(0, MAX_INT32)))
 
 
 class CapacityStrategy(Strategy):
@@ -47,6 +50,9 @@ class AttachmentStrategy(Strategy):
         if new.get("spec") == old.get("spec"):
             return []
         return [*self.validate_create(new), invalid("spec", new.get("spec"), "field is immutable")]
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return found(STATUS, "status", new.get("status") or {})
 
 
 class AttributesStrategy(Strategy):
