@@ -121,3 +121,14 @@ def test_error_code_of_an_attachment_is_not_negative() -> None:
     assert [(cause.field, code) for code, causes in codes.items() for cause in causes] == [
         ("status.attachError.errorCode", -1)
     ]
+
+
+@pytest.mark.parametrize(("port", "found"), [({}, False), ({"hostPort": 80}, False), ({"hostPort": 81}, True)])
+@pytest.mark.parametrize("plural", ["deployments", "daemonsets"])
+def test_template_on_the_hosts_network_may_leave_out_host_ports(plural: str, port: Object, found: bool) -> None:
+    """Its pods get them by default. Each workload of that kind was rejected."""
+    labels, container = {"a": "b"}, {"name": "c", "image": "i", "ports": [{"containerPort": 80, **port}]}
+    template = {"metadata": {"labels": labels}, "spec": {"hostNetwork": True, "containers": [container]}}
+    obj = made(plural, spec={"selector": {"matchLabels": labels}, "template": template})
+    where = "spec.template.spec.containers[0].ports[0].hostPort"
+    assert faults(plural, obj) == ([f"Invalid {where}"] if found else [])

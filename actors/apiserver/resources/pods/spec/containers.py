@@ -202,15 +202,18 @@ class _Places:
 
 
 def port_conflict_causes(path: str, containers: list[Object], host_network: bool) -> Causes:
-    """Report host ports that several containers take, and, on the host's network, those that are not their own."""
+    """Report host ports that several containers take, and, on the host's network, those that are not their own.
+
+    Those of pods have their defaults by now; those of templates may be left out.
+    """
     causes: Causes = []
     seen = set()
     for index, container in enumerate(containers):
         for place, port in enumerate(container.get("ports") or ()):
             number = port.get("hostPort")
             where = f"{path}[{index}].ports[{place}].hostPort"
-            if host_network and (number or 0) != port.get("containerPort"):
-                causes.append(invalid(where, number or 0, "must match `containerPort` when `hostNetwork` is true"))
+            if host_network and number and number != port.get("containerPort"):
+                causes.append(invalid(where, number, "must match `containerPort` when `hostNetwork` is true"))
             if not number:
                 continue
             taken = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
