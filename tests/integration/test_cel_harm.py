@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.harmful_selectors import DRIVER, SELECTORS
 from tests.support.plane import Plane, until
 from tests.support.plane_client import ask
 
-DRIVER = "dra.example.com"
 ACTORS = ("scheduler", "apiserver-0", "controllers")
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PODS = "/api/v1/namespaces/default/pods"
@@ -25,18 +25,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUICK_S = 5.0
 """Generous, for two busy processors; bench stall has the figures."""
 Object = dict[str, Any]
-
-SELECTORS = {
-    "sum": f'[device.attributes["{DRIVER}"].?zz[0]].sum() == 1',
-    "lookup": f'device.attributes["{DRIVER}"].?zz[0]',
-    "endless": 'device.driver.findAll("", 9223372036854775807) == []',
-    "dear": '!lists.range(9990).all(x, cidr("::/0").masked() == cidr("::/0") && cidr("::/0").masked() == cidr("::/0")'
-    ' && cidr("::/0").masked() == cidr("::/0") && cidr("::/0").masked() == cidr("::/0"))',
-    "contains": '!lists.range(9990).all(x, cidr("0.0.0.0/0").containsCIDR("10.0.0.0/8"))',
-    "address": '!lists.range(9990).all(x, ip("10.0.0.1") == ip("10.0.0.1"))',
-    "url": '!lists.range(9990).all(x, url("https://example.com/").getHost() == "example.com")',
-    "find": '!lists.range(9990).all(x, "aaaa".find("a+") == "aaaa")',
-}
 
 POLICIES = {
     "data": 'dyn({"a": object.?data[0]}) == 1',

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from tests.support.harmful_selectors import SELECTORS
+
 NAMESPACE = "stall"
 GROUP = "stall.example.com"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -279,16 +281,23 @@ def _slice() -> Sent:
 def _claim() -> Sent:
     """Selectors that are compiled one by one."""
     text = " && ".join(f"device.attributes['d.example.com'].a{n} == {n}" for n in range(40))
-    selectors = [{"cel": {"expression": f"{text} && {n} == {n}"}} for n in range(32)]
-    exactly = {"deviceClassName": "c", "selectors": selectors}
-    requests = [{"name": f"r{n}", "exactly": exactly} for n in range(32)]
+    return _selecting("selected", [f"{text} && {n} == {n}" for n in range(32)], 32)
+
+
+def _selecting(name: str, expressions: Sequence[str], requests: int) -> Sent:
+    exactly = {"deviceClassName": "c", "selectors": [{"cel": {"expression": text}} for text in expressions]}
     body = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": "selected"},
-        "spec": {"devices": {"requests": requests}},
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": f"r{n}", "exactly": exactly} for n in range(requests)]}},
     }
     return post(f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims", body)
+
+
+def _harmful(name: str, expression: str) -> Attack:
+    """A claim whose selector harmed whoever checked or evaluated it."""
+    return Attack(f"selector: {name}", lambda: _selecting(f"harmful-{name}", [expression], 1), ANY)
 
 
 def _of_large(accept: str, name: str = "") -> Callable[[], Sent]:
@@ -509,6 +518,8 @@ ATTACKS: tuple[Attack, ...] = (
     ),
     Attack("slice of 128 devices", _slice, ANY),
     Attack("claim of 1,024 selectors", _claim, ANY),
+    *(_harmful(name, text) for name, text in SELECTORS.items()),
+    _harmful("sorted", "[1].sortBy(v%1, 2) == []"),
     Attack("large objects as a table", _of_large(TABLE), ANY, _large_config_maps),
     Attack("large objects as YAML", _of_large("application/yaml"), ANY, _large_config_maps),
     Attack("large object as YAML", _of_large("application/yaml", "large-0"), ANY, _large_config_maps),
