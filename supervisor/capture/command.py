@@ -105,8 +105,8 @@ def _since(args: argparse.Namespace, until_ns: int) -> int:
 
 def _in_recording(args: argparse.Namespace) -> Captured:
     """Raises NothingToCapture, RecordingInvalid, Usage."""
+    from supervisor.base.recordings import opened
     from supervisor.capture.recorded import calls_in, versions_in  # slow to load
-    from supervisor.why.replayed import opened
 
     recording = opened(args.replay)
     node, until_ns = args.node_name or recording.header.node, recording.end_ms * 10**6

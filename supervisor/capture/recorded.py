@@ -7,8 +7,8 @@ from protocols.messages.calls import CallRecord
 from protocols.messages.objects import stream_of
 from protocols.recording import sources
 from protocols.recording.reader import Recording, State, apply_change
+from protocols.recording.values import convert
 from supervisor.capture.devices import Object, Version
-from supervisor.why.gather.replay import convert
 
 SLICES = stream_of(RESOURCESLICES.group, RESOURCESLICES.plural)
 

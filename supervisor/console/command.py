@@ -8,11 +8,11 @@ import sys
 from protocols.process.layout import Layout
 from supervisor.base import values
 from supervisor.base.errors import Usage
+from supervisor.base.recordings import opened
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import running
 from supervisor.console.web.process import PARENT
 from supervisor.forkserver.child import die_with_parent
-from supervisor.why.replayed import opened
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 import msgspec
 
 from protocols.kube.times import format_micro
+from protocols.recording.errors import RecordingInvalid
 from protocols.trace import Row
 from supervisor.base.errors import Usage
+from supervisor.base.recordings import opened
 from supervisor.base.terminal import json_text, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.trace.collect import PodTrace, follow, pod_trace
 from supervisor.trace.compare import compare, table
 from supervisor.trace.draw import CUT, draw, is_cut, line, parts, plain, title
+from supervisor.trace.recorded import trace_in
 
 HELP = "a pod's life: created, scheduled, admitted, started, died; works after the fact, also for deleted pods"
 MAX_FILE = 16 << 20
@@ -46,6 +49,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--diff", nargs=2, metavar=("A", "B"), help="what took longer in B than in A: pods, or files of `-o json`"
     )
+    parser.add_argument("--replay", metavar="FILE", default="", help="of a recording instead (up --record)")
     parser.add_argument("-n", "--namespace", default="default", help="default: default")
     parser.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default: text")
     parser.add_argument("-f", "--follow", action="store_true", help="go on with a line per step as they happen")
@@ -56,13 +60,15 @@ def run(args: argparse.Namespace) -> int:
     """Print the trace of a pod; a process that does not answer is named on standard error."""
     if (args.pod is None) == (args.diff is None):
         raise Usage("name one pod, or two with --diff")
+    if args.follow and args.replay:
+        raise Usage("--replay shows what was recorded: it does not follow")
     if args.diff:
         return _diff(args)
     if args.follow:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_follow(args, _name(args.pod)))
         return 0
-    trace = _live(args, args.pod)
+    trace = _trace(args, args.pod)
     if args.output == "json":
         print_json(JsonTrace(trace.pod, trace.uids, trace.silent, [_json(row) for row in trace.rows]))
     elif args.output == "wide" or not sys.stdout.isatty():
@@ -77,8 +83,14 @@ def _name(pod: str) -> str:
     return pod.removeprefix("pod/").removeprefix("pods/")
 
 
-def _live(args: argparse.Namespace, pod: str) -> PodTrace:
-    return asyncio.run(pod_trace(layout_from(args), args.namespace, _name(pod)))
+def _trace(args: argparse.Namespace, pod: str) -> PodTrace:
+    if not args.replay:
+        return asyncio.run(pod_trace(layout_from(args), args.namespace, _name(pod)))
+    recording = opened(args.replay)
+    try:
+        return asyncio.run(trace_in(recording, recording.end_ms, args.namespace, _name(pod)))
+    except RecordingInvalid as error:
+        raise Usage(f"--replay {args.replay}: {error}") from None
 
 
 def _warn(trace: PodTrace) -> None:
@@ -91,7 +103,7 @@ def _warn(trace: PodTrace) -> None:
 def _diff(args: argparse.Namespace) -> int:
     if args.follow:
         raise Usage("--diff compares what was recorded: it does not follow")
-    traces = [read_trace(Path(each)) if each.endswith(".json") else _live(args, each) for each in args.diff]
+    traces = [read_trace(Path(each)) if each.endswith(".json") else _trace(args, each) for each in args.diff]
     a, b = traces
     found = compare(a.pod, a.rows, b.pod, b.rows)
     if args.output == "json":

@@ -8,13 +8,13 @@ from protocols.process.layout import Layout
 from protocols.recording.errors import RecordingInvalid
 from protocols.recording.reader import Recording
 from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.recordings import opened, time_in
 from supervisor.base.terminal import print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.why.gather.live import connected
 from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis
-from supervisor.why.replayed import opened, time_in
 from supervisor.why.targets import KINDS, Target, target_of
 
 HELP = "the reason, in words, for the state of a pod, device, claim, node or plugin"

@@ -185,7 +185,7 @@ TABLE: dict[str, Entry] = {
     "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
     "supervisor/trace/command.py": Entry(1, "files of users", "16 MiB, declared fields; in the command"),
     "supervisor/testing/api.py": Entry(1, "the API server of a test", "MAX_ANSWER"),
-    "supervisor/why/gather/replay.py": Entry(1, "files of users: recordings", "a frame, declared fields"),
+    "protocols/recording/values.py": Entry(1, "files of users: recordings", "a frame, declared fields"),
 }
 
 

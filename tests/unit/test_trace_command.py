@@ -2,11 +2,16 @@
 
 import asyncio
 import re
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from protocols.messages.trace import Span
+from protocols.recording.frames import Header
+from protocols.recording.writer import RecordingWriter
 from protocols.trace import Collected, Row
+from supervisor.cli.main import main
 from supervisor.trace.collect import AT_ONCE, ask_nodes, mirror_of, newest
 from supervisor.trace.draw import bar, draw, is_cut, label, milliseconds, parts, plain, title
 
@@ -94,3 +99,27 @@ async def test_nodes_are_asked_at_once_up_to_a_bound() -> None:
     found = await ask_nodes(answer(number) for number in range(3 * AT_ONCE))
     assert [each.missed for each in found] == list(range(3 * AT_ONCE))
     assert most == AT_ONCE
+
+
+def recorded(path: Path) -> str:
+    """Record two pods, the second of which takes 2 s longer to be created."""
+    writer = RecordingWriter(path, Header("1.2.3", 1_000, "node-1", {}), 1 << 20)
+    for at, (pod, seconds) in enumerate((("a", 1), ("b", 3)), 2):
+        span = Span(f"uid-{pod}", "create", at * SECOND, seconds * SECOND, {"pod": f"default/{pod}"}, "apiserver-0", at)
+        writer.happened("spans", "", msgspec.to_builtins(span), at * 1_000)
+    writer.flush(9_000, 5)
+    writer.close()
+    return str(path)
+
+
+def test_pods_of_a_recording_are_shown_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = recorded(tmp_path / "r")
+    assert main(["trace", "--replay", file, "pod/a"]) == 0
+    assert "create" in capsys.readouterr().out
+    assert main(["trace", "--replay", file, "--diff", "pod/a", "pod/b"]) == 0
+    assert capsys.readouterr().out.startswith("B took 2.00 s longer: ")
+
+
+@pytest.mark.parametrize("wrong", [["pod/none"], ["-f", "pod/a"]])
+def test_recording_without_the_pod_or_followed_is_a_usage_error(tmp_path: Path, wrong: list[str]) -> None:
+    assert main(["trace", "--replay", recorded(tmp_path / "r"), *wrong]) == 2

@@ -14,10 +14,10 @@ from protocols.recording import sources
 from protocols.recording.delta import FIELDS, SET
 from protocols.recording.frames import Change
 from protocols.recording.reader import Recording, State, apply_change
+from protocols.recording.values import convert
 from supervisor.console.model.history import KEPT_S
 from supervisor.console.model.metrics import Page
 from supervisor.console.model.world import World
-from supervisor.why.gather.replay import convert
 
 KEPT_MS = KEPT_S * 1_000
 MOST = 20_000

@@ -11,6 +11,7 @@ from protocols.recording import sources
 from protocols.recording.frames import Change
 from protocols.recording.reader import Recording, State, apply_change
 from protocols.recording.samples import SERVER
+from protocols.recording.values import convert
 from supervisor.console.feed.api import keep_slice
 from supervisor.console.feed.streams import STREAMS
 from supervisor.console.model.plane import Usage
@@ -18,7 +19,7 @@ from supervisor.console.model.pods import pod_of
 from supervisor.console.model.world import World
 from supervisor.console.replay.history import History, Player, steps
 from supervisor.report.status import merge
-from supervisor.why.gather.replay import convert, supervisors_of
+from supervisor.why.gather.replay import supervisors_of
 
 BEFORE_MS = 60_000
 """The part before the shown time that is played for positions of streams, health and deaths."""

@@ -1,10 +1,8 @@
 """Evidence of a recording, as it was at one time."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
-
-import msgspec
 
 from protocols.dra.gates import Gates, gates_of
 from protocols.kube.errors import ApiError
@@ -13,16 +11,15 @@ from protocols.messages import devices as messages
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import PlaneStatus
-from protocols.messages.trace import Span
 from protocols.recording import sources as names
-from protocols.recording.errors import RecordingInvalid
 from protocols.recording.reader import Recording, State
-from protocols.trace import Collected
+from protocols.recording.values import convert
 from supervisor.base.errors import NotRunning
 from supervisor.client.devices import rows_of
 from supervisor.client.drivers import drivers_view_of
 from supervisor.report.status import merge
-from supervisor.trace.collect import PodTrace, trace_of
+from supervisor.trace.collect import PodTrace
+from supervisor.trace.recorded import trace_in
 from supervisor.why.gather.recorded_api import RecordedApi
 from supervisor.why.gather.sources import LOG_BYTES, LOG_LINES, DeviceManager, Sources
 
@@ -82,8 +79,7 @@ class ReplaySources:
         return merge(found)
 
     async def trace(self, namespace: str, name: str) -> PodTrace:
-        spans = RecordedSpans(self._recording, self._at_ms)
-        return await trace_of([spans], namespace, name, spans.offset_ns)
+        return await trace_in(self._recording, self._at_ms, namespace, name)
 
     async def log(self, pod: Object, container: str, previous: bool) -> str:
         """Return the end of the newest run's log: `previous` selects it for a container that waits for its next one."""
@@ -113,26 +109,6 @@ class ReplaySources:
         return self._state.get(self._prefix + source, {})
 
 
-class RecordedSpans:
-    """Spans of all nodes until a time, asked as a collector is."""
-
-    def __init__(self, recording: Recording, at_ms: int) -> None:
-        self._recording, self._at_ms = recording, at_ms
-        last = recording.entries((names.SPANS,), at_ms)
-        self.offset_ns = next((offset for _, offset in last), 0)
-
-    async def pod(self, uid: str, skip: Collection[str] = ()) -> Collected:
-        return self._found(uid, lambda span: span.pod == uid)
-
-    async def text(self, text: str) -> Collected:
-        return self._found(text, lambda span: text in span.name or text in span.attributes.values())
-
-    def _found(self, text: str, matches: Any) -> Collected:
-        found = self._recording.entries((names.SPANS,), self._at_ms, holds=text.encode(errors="replace"))
-        spans = (convert(entry.value, Span) for entry, _ in found)
-        return Collected([span for span in spans if matches(span)], 0, ())
-
-
 def supervisors_of(state: State, prefix: str, at_ms: int) -> list[PlaneStatus]:
     """Return what the supervisors of a node reported, with uptimes at this time. Raises RecordingInvalid."""
     rows = state.get(prefix + names.ACTORS, {})
@@ -150,11 +126,3 @@ def _aged(row: Any, at_ms: int) -> dict[str, Any]:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def convert(value: Any, kind: type[T]) -> T:
-    """Raises RecordingInvalid."""
-    try:
-        return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise RecordingInvalid(f"the recording has no {kind.__name__} where one is due: {error}") from None
