@@ -20,6 +20,7 @@ def root() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
         Path(path).chmod(0o711)
         (Path(path) / "run").mkdir(mode=0o700)
+        (Path(path) / "kubeconfig").touch(mode=0o600)
         yield Path(path)
 
 
@@ -40,7 +41,17 @@ def another_user(private: Path) -> Iterator[None]:
             private.chmod(0o700)
 
 
-@pytest.mark.parametrize("words", [("status",), ("down",), ("console",), ("devices",), ("tap", "devices", "devices")])
+WORDS = [
+    ("status",),
+    ("down",),
+    ("console",),
+    ("devices",),
+    ("devices", "--why", "a"),
+    ("tap", "devices", "devices"),
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
 def test_command_on_plane_of_other_user_names_owner(
     words: tuple[str, ...], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

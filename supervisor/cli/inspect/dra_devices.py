@@ -1,6 +1,7 @@
 """`nodeplane devices --patched | --published | --shares | --explain DEVICE`: DRA devices of an API or of files."""
 
 import argparse
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from supervisor.base.errors import NotRunning, Usage
 from supervisor.base.terminal import print_json, show
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
+from supervisor.client.connection import check_access
 from supervisor.dra.shares import SharedDevice, shared_devices, shares_table
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
 from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
@@ -61,9 +63,13 @@ def _objects(args: argparse.Namespace) -> list[Object]:
 
 
 def _kubeconfig(args: argparse.Namespace) -> Path:
-    path = Path(args.kubeconfig) if args.kubeconfig else layout_from(args).kubeconfig
-    if not args.kubeconfig and not path.exists():
+    if args.kubeconfig:
+        return Path(args.kubeconfig)
+    path = layout_from(args).kubeconfig
+    if not path.exists():
         raise NotRunning(f"no plane has run below {path.parent}; start it with `nodeplane up`, or give --kubeconfig")
+    if not os.access(path, os.R_OK, effective_ids=True):
+        check_access(layout_from(args))
     return path
 
 
