@@ -109,6 +109,8 @@ class RuntimeObserver:
         now = self._clock()
         if self._min_ns > now + STEP_NS:
             self._min_ns, self._confirmed = now, None
+        if self._confirmed is not None and self._confirmed.timestamp_ns > now + STEP_NS:
+            self._confirmed = None  # of an inspection that was under way then: all later ones would count as older
         return now
 
     async def _ask(self) -> PodStatus:
