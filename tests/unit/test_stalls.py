@@ -115,6 +115,7 @@ async def test_a_held_loop_is_recorded_while_it_is_and_no_longer(
 ) -> None:
     monkeypatch.setattr(stalled_module, "EVERY_S", 0.02)
     monkeypatch.setattr(stalled_module, "LATE_S", 0.1)
+    monkeypatch.setattr(stalled_module, "WORKED_S", 0.1)
     frames: list[FrameType] = []
 
     def find(frame: FrameType) -> Cause | None:
@@ -124,18 +125,21 @@ async def test_a_held_loop_is_recorded_while_it_is_and_no_longer(
     rounds = threading.Event()
     options = LoopMonitorOptions(run=tmp_path, instance="a", find=find, each_round=rounds.set)
 
-    def seen(there: bool) -> bool:
-        deadline = time.monotonic() + 20
+    def seen(there: bool, works: bool = False, seconds: float = 20.0) -> bool:
+        deadline = time.monotonic() + seconds
         while (stalls.read(tmp_path, "a", os.getpid()) is not None) is not there:
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0.005)
+            if not works:
+                time.sleep(0.02)
         return True
 
     monitor = LoopMonitor(options)
     monitor.start()
     await asyncio.sleep(0.05)
-    assert seen(True)  # in the loop, which it holds
+    assert not seen(True, seconds=0.4)  # a loop that gets no processor
+    await asyncio.sleep(0.1)
+    assert seen(True, works=True)  # in the loop, which it holds
     assert await asyncio.to_thread(seen, False)
     monitor.close()
     assert len(frames) == 1

@@ -1,8 +1,8 @@
 """Requests that block the event loop: recorded while they do, and rejected afterwards by every process of the port.
 
-- A thread asks the event loop for a turn once a second. If it gets none for LATE_S, the request that the loop executes
-  is recorded (protocols/process/stalls.py). The thread needs the GIL: while one call of a C function holds it, nothing
-  is recorded.
+- A thread asks the event loop for a turn once a second. If it gets none for LATE_S, in which it works, the request that
+  the loop executes is recorded (protocols/process/stalls.py). The thread needs the GIL: while one call of a C function
+  holds it, nothing is recorded.
 - While a record counts, requests of the same user and shape get 429. A shape is method, resource and subresource; of
   the plane's own users it is the whole path and query, so that one request of theirs stops no other.
 - Every process of the port reads the records once a second and before it listens.
@@ -32,6 +32,8 @@ from protocols.process.stalls import Stall
 EVERY_S = 1.0
 LATE_S = 2.0
 """The loop counts as blocked after this time without a turn: well before the supervisor ends the process."""
+WORKED_S = 0.5
+"""CPU time of the loop meanwhile, below which a busy machine is to blame, not the request."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -61,11 +63,13 @@ class LoopMonitor:
         self._closing = threading.Event()
         self._turned_at = time.monotonic()
         self._asked = self._recorded = False
+        self._asked_cpu_s = 0.0
         self._thread = threading.Thread(target=self._run, name="loop-monitor", daemon=True)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
+        self._clock = time.pthread_getcpuclockid(self._loop_thread)
         self._turned_at = time.monotonic()
         self._thread.start()
 
@@ -88,12 +92,12 @@ class LoopMonitor:
     def _round(self) -> None:
         self._options.each_round()
         if self._asked and time.monotonic() - self._turned_at >= LATE_S:
-            if not self._recorded:
+            if not self._recorded and time.clock_gettime(self._clock) - self._asked_cpu_s >= WORKED_S:
                 self._record()
             return
         self._forget()
         if not self._asked:
-            self._asked = True
+            self._asked, self._asked_cpu_s = True, time.clock_gettime(self._clock)
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._turned)
 
@@ -163,7 +167,7 @@ class StalledRequests:
         left = 0 if stall is None else math.ceil(stall.expires - time.time())
         if left > 0:
             raise TooManyRequests(
-                f"a request like this one stopped an API server process, so it is refused for {left} s: "
+                f"a request like this one blocked an API server process, so it is refused for {left} s: "
                 "change it, or try again then",
                 retry_after=left,
             )
