@@ -72,6 +72,19 @@ def test_crash_loop_shows_the_last_lines_of_the_log() -> None:
     assert "log of main: cannot open /dev/nope" in diagnosed("crash").evidence
 
 
+@pytest.mark.parametrize(
+    ("name", "resource", "state"),
+    [
+        ("rejected-after-wait", "example.com/gpu", "did not come back: it served until the device manager restarted"),
+        ("rejected", "example.com/nic", "serves unhealthy devices"),
+    ],
+)
+def test_rejection_names_the_plugin_in_which_something_is_wrong(name: str, resource: str, state: str) -> None:
+    found = diagnosed(name)
+    assert any(line.startswith(f"plugin of {resource}: {state}") for line in found.evidence)
+    assert any(f"`nodeplane why plugin/{resource}`" in line for line in found.advice)
+
+
 def test_rejection_tells_how_long_the_plugin_was_waited_for() -> None:
     assert "it waited 9.7 s for the plugin of example.com/gpu" in diagnosed("rejected-after-wait").evidence
 

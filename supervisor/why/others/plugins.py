@@ -10,6 +10,8 @@ from supervisor.why.model.text import ago, at, joined, plural
 from supervisor.why.model.types import Finding, PluginEvidence
 
 LIST, REGISTER = "ListAndWatch", "Register"
+SERVES = "serves"
+"""State of a plugin in which nothing is wrong."""
 WORDS = (HEALTHY, UNHEALTHY)
 LAST_CALLS = 3
 NAMED = 5
@@ -75,7 +77,7 @@ def serves(found: PluginEvidence) -> Finding | None:
     if found.capacity == 0:
         return Finding("lists no device", f"{reason}; its list is empty", tuple(_last_calls(found)))
     sick = [f"device {each.device} is {each.health}{_message(each.message)}" for each in found.unhealthy[:NAMED]]
-    state = "serves unhealthy devices" if sick else "serves"
+    state = "serves unhealthy devices" if sick else SERVES
     return Finding(state, reason, (*sick, *_last_calls(found)))
 
 

@@ -7,7 +7,7 @@ from protocols.trace import Row
 from supervisor.calls.text import record_lines
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import Finding, PodEvidence
-from supervisor.why.others.plugins import diagnose_plugin
+from supervisor.why.others.plugins import SERVES, diagnose_plugin, plugin_sentence
 from supervisor.why.pods.view import containers, node_of, requested, status_of
 
 REJECTED = "Pod was rejected: "
@@ -23,11 +23,13 @@ def rejected(found: PodEvidence) -> Finding | None:
     if status.get("phase") != "Failed" or not message.startswith(REJECTED):
         return None
     reason = f"node {node_of(found.pod or {})} rejected it at admission: {status.get('reason')}: "
+    troubled = [each for each in found.plugins if diagnose_plugin(each).state != SERVES]
+    again = "a rejected pod is never tried again: delete it and create it anew, its controller does so by itself"
     return Finding(
         "rejected",
         reason + message.removeprefix(REJECTED),
-        (*_failed_calls(found), *_waited(found), *found.unread),
-        ("a rejected pod is never tried again: delete it and create it anew, its controller does so by itself",),
+        (*_failed_calls(found), *map(plugin_sentence, troubled), *_waited(found), *found.unread),
+        (again, *(_look(each.resource) for each in troubled)),
     )
 
 
