@@ -142,7 +142,6 @@ NODE = (
         mistake="After a step of the clock back every status counts as newer than any change.",
         profile="node",
         commit="a3833eb6",
-        missed=True,
     ),
     Mutant(
         "newest-lost",
@@ -170,7 +169,6 @@ NODE = (
         new="        self._merger.cache.completed(time.time_ns())\n",
         mistake="A relist counts as known up to its end: what happened while it ran is missed.",
         profile="node",
-        missed=True,
     ),
     Mutant(
         "tombstone-ignored",
