@@ -10,7 +10,7 @@ from functools import lru_cache
 Labels = dict[str, str]
 
 SERVER = "apiserver"
-"""How the names of API processes begin."""
+"""Prefix of the names of API processes."""
 SERVER_NAMES = frozenset(
     (
         "apiserver_longrunning_requests",

@@ -32,7 +32,7 @@ class Thread(NamedTuple):
     ran: int
     """Nanoseconds that it ran, of all time."""
     times: int
-    """How often it was given a processor."""
+    """Number of its turns on a processor."""
 
 
 async def check_idle(program: Program, when: str) -> None:

@@ -1,4 +1,4 @@
-"""What screens draw of earlier times: read once when a recording is opened, shown up to each time."""
+"""Recorded metrics, modes and latencies that screens plot: read when a recording is opened, shown up to each time."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

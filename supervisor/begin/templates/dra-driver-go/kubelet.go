@@ -163,7 +163,7 @@ func (d *driver) prepared(ctx context.Context, asked *pb.Claim) ([]*pb.Device, e
 
 func (d *driver) cdiFile(uid string) string { return filepath.Join(d.cdi, driverName+"-"+uid+".json") }
 
-// writeCDI tells the runtime what to change in a container, by a file that is whole whenever it is read.
+// writeCDI writes the CDI file of a claim: a temporary file, renamed.
 func (d *driver) writeCDI(uid string, edits map[string]object) error {
 	var declared []object
 	for name, edit := range edits {

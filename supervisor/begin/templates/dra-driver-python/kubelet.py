@@ -100,7 +100,7 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
         ]
 
     def write_cdi(self, uid: str, edits: dict[str, Object]) -> None:
-        """Tell the runtime what to change in a container, by a file that is whole whenever it is read."""
+        """Write the CDI file of a claim: a temporary file, renamed."""
         devices = [{"name": f"{uid}-{name}", "containerEdits": edit} for name, edit in edits.items()]
         CDI.mkdir(parents=True, exist_ok=True)
         temporary = CDI / f".{self.name}-{uid}.tmp"
