@@ -68,6 +68,8 @@ class Connection:
 class PluginConnections:
     def __init__(self, options: PluginConnectionsOptions) -> None:
         self._options = options
+        self._unwritten: set[str] = set()
+        """New resources that are not known to be on disk."""
         self._connections: dict[str, list[Connection]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._tasks = Tasks()
@@ -142,11 +144,13 @@ class PluginConnections:
 
         A new resource is on disk before it is published: a restart that forgot it would ignore pods' requests for it.
         """
-        known = resource in self._options.inventory.resources
+        if resource not in self._options.inventory.resources:
+            self._unwritten.add(resource)
         generation = self._options.inventory.register(resource)
         self._options.registered(resource)
-        if not known:
+        if resource in self._unwritten:  # also of a plugin that registers again meanwhile
             await self._options.wait_written()
+            self._unwritten.discard(resource)
         return generation
 
     def _replace(self, connection: Connection) -> None:

@@ -67,8 +67,8 @@ NODE = (
     Mutant(
         "resource-forgotten",
         CONNECTIONS,
-        old="        if not known:\n            await self._options.wait_written()\n",
-        new="",
+        old="            await self._options.wait_written()\n            self._unwritten",
+        new="            self._unwritten",
         mistake="A resource that is new to the node is on disk only after its registration was answered.",
         profile="node",
         commit="b2c77506",
