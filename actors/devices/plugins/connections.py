@@ -144,9 +144,10 @@ class PluginConnections:
 
         A new resource is on disk before it is published: a restart that forgot it would ignore pods' requests for it.
         """
-        if resource not in self._options.inventory.resources:
-            self._unwritten.add(resource)
+        known = resource in self._options.inventory.resources
         generation = self._options.inventory.register(resource)
+        if not known:
+            self._unwritten.add(resource)
         self._options.registered(resource)
         if resource in self._unwritten:  # also of a plugin that registers again meanwhile
             await self._options.wait_written()
