@@ -320,18 +320,15 @@ POLICED = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 """A resource that ordinary clients do not write: policies of attacks match it."""
 
 
-def _policed(name: str, expression: str) -> Callable[[], Sequence[Sent]]:
-    """A policy that matches service accounts with its name."""
+def _policed(name: str, kind: str, asks: dict[str, Any]) -> Callable[[], Sequence[Sent]]:
+    """A policy that matches service accounts with its name; `asks` is what it evaluates."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["serviceaccounts"]}
     chosen = {"matchLabels": {"policed": name}}
-    spec = {
-        "matchConstraints": {"resourceRules": [rule], "objectSelector": chosen},
-        "validations": [{"expression": expression}],
-    }
-    bound = {"policyName": name, "validationActions": ["Deny"]}
+    spec = {"matchConstraints": {"resourceRules": [rule], "objectSelector": chosen}, **asks}
+    bound = {"policyName": name, **({"validationActions": ["Deny"]} if kind == "validating" else {})}
     return lambda: [
-        post(f"{ADMISSION}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec}),
-        post(f"{ADMISSION}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound}),
+        post(f"{ADMISSION}/{kind}admissionpolicies", {"metadata": {"name": name}, "spec": spec}),
+        post(f"{ADMISSION}/{kind}admissionpolicybindings", {"metadata": {"name": name}, "spec": bound}),
     ]
 
 
@@ -346,7 +343,15 @@ def _account(policy: str, finalizers: int = 0) -> Sent:
 
 def _evaluated(name: str, expression: str, finalizers: int = 0) -> Attack:
     """A write for which a policy's expression is evaluated."""
-    return Attack(f"policy: {name}", lambda: _account(name, finalizers), ANY, _policed(name, expression))
+    asks = {"validations": [{"expression": expression}]}
+    return Attack(f"policy: {name}", lambda: _account(name, finalizers), ANY, _policed(name, "validating", asks))
+
+
+def _mutated(name: str, expression: str) -> Attack:
+    """A write for which a mutating policy's value is evaluated; it is none that can be applied."""
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    made = _policed(name, "mutating", {"reinvocationPolicy": "Never", "mutations": [mutation]})
+    return Attack(f"mutating policy: {name}", lambda: _account(name), ANY | {500}, made)
 
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -504,6 +509,7 @@ ATTACKS: tuple[Attack, ...] = (
         "dear", '!lists.range(9990).all(x, cidr("::/0").masked() == cidr("::/0") && ip("10.0.0.1") == ip("10.0.0.1"))'
     ),
     _evaluated("optional", 'dyn({"a": object.?secrets[0]}) == 1'),
+    _mutated("optional-value", "object.?secrets[0]"),
     _evaluated(
         "finalizers",
         "object.metadata.?finalizers.orValue([]).all(f, f in object.metadata.finalizers)",
