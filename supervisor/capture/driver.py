@@ -28,6 +28,7 @@ from supervisor.capture.parts import (
     HANG_S,
     LATE,
     SAME_DEATH_S,
+    TIMEOUT_S,
     WELL,
     Captured,
     Fault,
@@ -51,8 +52,6 @@ CLOSED = (WELL, DEAD, "CANCELLED")
 WHOLE = 0.9
 """Share of a deadline after which a call that exceeded it was not answered at all."""
 ATTACH_S = 1
-TIMEOUT_S = 30.0
-"""Timeout of health reports that name none, as in a script without `healthTimeout`."""
 DAY_S = 86_400
 """The longest timeout of a script."""
 LATE_NS = 2 * 10**9

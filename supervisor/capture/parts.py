@@ -14,6 +14,8 @@ HANG_S = 1.0
 """A call in progress for longer is played as a hang."""
 SAME_DEATH_S = 1.0
 """A call and the stream that fail within this time are one death."""
+TIMEOUT_S = 30.0
+"""Timeout of health reports that name none, as kubelet and scripts without `healthTimeout` have it."""
 WEEK_NS = 7 * 24 * 3600 * 10**9
 DEAD, LATE, WELL = "UNAVAILABLE", "DEADLINE_EXCEEDED", "OK"
 

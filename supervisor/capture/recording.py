@@ -14,12 +14,13 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method
 from protocols.wire.plugins import GET_INFO, LIST_AND_WATCH, WATCH_DEVICES_STATUS
 from protocols.wire.rendering import render_call
+from supervisor.capture.parts import TIMEOUT_S
 
 MOST_RECORDS, MOST_BYTES = 10_000, 32 << 20
 HEALTH = {1: "Healthy", 2: "Unhealthy"}
 """By the numbers of DRAResourceHealth; every other one is Unknown."""
-TIMEOUT_S, LONGEST_S = 30, 366 * 86400
-"""Timeout of health reports that name none, and the longest one, as kubelet has them."""
+LONGEST_S = 366 * 86400
+"""The longest timeout of a health report, as kubelet has it."""
 Seen = dict[Any, dict[str, Any]]
 """The devices of a stream's last message; those of a health stream with `until`, when the report expires."""
 

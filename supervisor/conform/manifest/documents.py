@@ -138,9 +138,3 @@ def check_commands(manifest: Manifest, pod: Object) -> None:
                 f"{manifest.title}: container {container.get('name')} has no command, and its image"
                 f" {container.get('image')} is not here: --image FILE imports it, --runtime names a runtime that has it"
             )
-
-
-def is_established(definition: Object) -> bool:
-    """Return True once the API serves what a CustomResourceDefinition defines."""
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from protocols.kube.meta import condition_true
 from protocols.messages import runtime as messages
 from protocols.messages.runtime import ImageInfo, ImportImage
 from protocols.process.layout import Layout
@@ -18,7 +19,6 @@ from supervisor.conform.manifest.documents import (
     ManifestUnusable,
     check_commands,
     containers_of,
-    is_established,
     pod_of,
 )
 from supervisor.testing.api import Api, ApiError
@@ -70,7 +70,7 @@ def apply_others(api: Api, manifest: Manifest) -> None:
 def _wait_established(api: Api, definition: Object) -> None:
     """Wait until the API serves the kind: objects of it may follow. Raises ApiError, ManifestUnusable."""
     deadline = time.monotonic() + ESTABLISHED_S
-    while not is_established(found := api.get(api.path_of(definition))):
+    while not condition_true(found := api.get(api.path_of(definition)), "Established"):
         if time.monotonic() > deadline:
             conditions = (found.get("status") or {}).get("conditions") or ()
             faults = "; ".join(str(each.get("message", "")) for each in conditions if each.get("status") == "False")

@@ -38,8 +38,8 @@ def balancer_causes(spec: Object) -> list[Cause]:
 def class_change_causes(spec: Object, before: Object) -> list[Cause]:
     """Check that the class of a load balancer stays, set or not."""
     now, then = spec.get("loadBalancerClass"), before.get("loadBalancerClass")
-    stays = now == then or BALANCER not in (spec.get("type"), before.get("type"))
-    return [] if stays or spec.get("type") != before.get("type") else [invalid(CLASS, now, ONCE)]
+    is_one = spec.get("type") == before.get("type") == BALANCER
+    return [invalid(CLASS, now, ONCE)] if is_one and now != then else []
 
 
 def default_ingress(obj: Object) -> None:

@@ -1,7 +1,5 @@
 """A driver that was ended and started again goes on with its claims."""
 
-import asyncio
-
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
@@ -21,11 +19,11 @@ async def run(stage: DriverStage) -> None:
     async with driver.claim(driver.offered()[:1]) as claim:
         ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
         await stage.program.terminate(stage.timeout)
-        if lost := ids - await asyncio.to_thread(driver.declared):
+        if lost := await driver.undeclared(ids):
             raise Failed(f"{min(lost)} was removed at the end of the driver, while its claim is prepared")
         await stage.restart_program()
         again = await stage.served(driver.name, started=True)
-        if lost := ids - await asyncio.to_thread(driver.declared):
+        if lost := await driver.undeclared(ids):
             raise Failed(f"{min(lost)} was removed at the start of the driver, while its claim is prepared")
         if ids != (now := {id for device in await again.prepared(claim) for id in device.cdi_device_ids}):
             raise Failed(f"after the restart of the driver the claim has the CDI ids {sorted(now)}, not {sorted(ids)}")

@@ -32,7 +32,7 @@ async def check(driver: DriverPeer) -> None:
         await asyncio.sleep(SEEN_S)
         await driver.objects.reserve(claim.name, pods[1:])
         await asyncio.sleep(WATCHED_S)
-        if lost := known - await asyncio.to_thread(driver.declared):
+        if lost := await driver.undeclared(known):
             raise Failed(f"no file declares {min(lost)} since one of two pods has ended; the other still uses it")
         if (again := contents(await driver.prepared(claim))) != contents(devices):
             raise Failed(f"since one of two pods has ended the answer is {again}, before {contents(devices)}")
