@@ -237,8 +237,11 @@ class ApiClient:
             ) as answer:
                 if answer.status != 200:
                     raise _failure(answer, await _body(answer, FAILURE_LIMIT))
-                async for line in lines_of(answer.content.iter_any()):
-                    yield event_of(line)
+                try:
+                    async for line in lines_of(answer.content.iter_any()):
+                        yield event_of(line)
+                finally:
+                    _abort(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiAway(f"watch of {resource.plural} broke: {_text(error)}") from None
 
@@ -322,6 +325,12 @@ async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
             raise ApiAway(f"{answer.method} {answer.url.path}: the answer has more than {limit} bytes")
         parts.append(part)
     return b"".join(parts)
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """End the connection of a watch that is left: its TLS would wait until the server has answered to that."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
 
 
 def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:

@@ -1,8 +1,11 @@
 """`nodeplane capture DRIVER` on a plane: a driver that fails, its script written from its calls, and played again."""
 
 import asyncio
+import gc
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,7 +133,12 @@ def test_silence_wrong_information_and_devices_that_come_are_captured(plane: Pla
     for name, text in ((ODD, ODD_SCRIPT), (KEP, KEP_SCRIPT)):
         (tmp_path / f"{name}.yaml").write_text(text)
         plane.start("dra-driver", "--script", str(tmp_path / f"{name}.yaml"), log=f"{name}.log")
-    followed_names = asyncio.run(names_until_two(plane.root / "kubeconfig"))
+    server = plane.status()["apiserver-0"]["pid"]
+    try:
+        followed_names = asyncio.run(names_until_two(plane.root / "kubeconfig", server))
+    finally:
+        os.kill(server, signal.SIGCONT)
+    gc.collect()  # a connection that was left open fails the test
     assert followed_names[-2:] == [{"left"}, {"left", "right"}]
     recorded = ("capture", ODD, "--replay", plane.flags[1])
     script = until("it speaks again", lambda: speaking(plane.nodeplane(*recorded, check=False)), every=1.0)
@@ -147,10 +155,11 @@ def test_silence_wrong_information_and_devices_that_come_are_captured(plane: Pla
     assert [(step["health"], step["message"]) for step in kep["steps"]] == [({"left": "Unhealthy"}, "fan")]
 
 
-async def names_until_two(kubeconfig: Path) -> list[set[str]]:
-    """Follow the slices until two devices are published; return the devices of each version."""
+async def names_until_two(kubeconfig: Path, server: int) -> list[set[str]]:
+    """Follow the slices until two devices are published, and leave a server that does not answer to that."""
     async with followed(kubeconfig, ODD) as versions:
         await until_async("two devices", lambda: len((names(versions) or [set()])[-1]) == 2)
+        os.kill(server, signal.SIGSTOP)
         return names(versions)
 
 
