@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.plane import BIN, Plane, until
 
-RESOURCE = "example.com/gpu"
+RESOURCE, LISTED = "example.com/gpu", "capacity 4, allocatable 4"
 pytestmark = pytest.mark.usefixtures("terminal_signals")
 
 
@@ -42,11 +42,15 @@ class Follower:
         return self._process.wait(20)
 
 
+def lists(plane: Plane) -> int:
+    return plane.nodeplane("calls", RESOURCE, check=False).count(LISTED)
+
+
 def test_calls_of_an_unknown_name_are_waited_for_or_an_error_that_names_the_others(plane: Plane) -> None:
     follower = Follower(plane, RESOURCE)
     until("it waits", lambda: f"waiting for {RESOURCE}: no resource or driver" in follower.err)
     plane.plugin(RESOURCE)
-    until("its first list", lambda: "capacity 4, allocatable 4" in follower.out)
+    until("its first list", lambda: LISTED in follower.out)
     command = [str(BIN / "nodeplane"), "calls", "example.com/gpuu"]
     done = subprocess.run(command, env=plane.environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "")
@@ -59,13 +63,15 @@ def test_follower_goes_on_when_the_device_manager_is_killed(plane: Plane) -> Non
     until("the record", lambda: follower.out.count("  Register  OK") == 1)
     plane.kill("devices")
     until("the next registration", lambda: follower.out.count("  Register  OK") == 2)
+    until("the next list", lambda: follower.out.count(LISTED) == 2)
     assert follower.err == "# the device manager restarted: earlier records are lost\n"
     assert follower.interrupt() == 0
 
 
 def test_capture_writes_a_script_that_only_its_user_reads(plane: Plane) -> None:
+    before = lists(plane)
     plane.plugin(RESOURCE)
-    until("its first list", lambda: "capacity 4, allocatable 4" in plane.nodeplane("calls", RESOURCE))
+    until("its own first list", lambda: lists(plane) > before)
     path = Path(plane.root, "bug.yaml")
     plane.nodeplane("capture", RESOURCE, "--since", "0", "-o", str(path))
     assert path.stat().st_mode & 0o777 == 0o600
