@@ -31,7 +31,6 @@ from actors.scheduler.model.pod_terms import Labels, has_pod_rules
 from actors.scheduler.model.queue import ROOM, Queue
 from actors.scheduler.model.views import (
     has_valid_shape,
-    is_finished,
     needs_scheduling,
     node_name_of,
     node_view,
@@ -46,6 +45,7 @@ from protocols.actor import Context, run_actor
 from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
 from protocols.kube.meta import key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.pods import is_finished
 from protocols.kube.resources import NAMESPACES, NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector

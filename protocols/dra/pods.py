@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.dra.types import DeviceId
-from protocols.kube.meta import Object, join_key, meta, name_of, namespace_of, uid_of
+from protocols.kube.meta import Object, controller_of, join_key, meta, name_of, namespace_of, uid_of
+from protocols.kube.pods import is_finished, node_of
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Finalizer of claims that are or were allocated."""
@@ -12,7 +13,6 @@ CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: which entry of the pod it is for."""
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that stands for a pod's extended resources."""
-ENDED = ("Succeeded", "Failed")
 
 Entry = Mapping[str, Any]
 
@@ -66,17 +66,16 @@ def from_template(entry: Entry) -> bool:
 
 def pod_done(pod: Object) -> bool:
     """It uses its claims no more: it ended, or was deleted before any node had it."""
-    if (pod.get("status") or {}).get("phase") in ENDED:
+    if is_finished(pod):
         return True
-    return bool(meta(pod).get("deletionTimestamp")) and not (pod.get("spec") or {}).get("nodeName")
+    return bool(meta(pod).get("deletionTimestamp")) and not node_of(pod)
 
 
 def owner_pod(claim: Object) -> tuple[str, str] | None:
     """Name and uid of the pod a claim was made for."""
-    for owner in meta(claim).get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1":
-            return str(owner.get("name")), str(owner.get("uid"))
-    return None
+    owner = controller_of(claim) or {}
+    is_one = owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1"
+    return (str(owner.get("name")), str(owner.get("uid"))) if is_one else None
 
 
 def owned_by(claim: Object, pod: Object) -> bool:

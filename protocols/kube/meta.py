@@ -64,6 +64,12 @@ def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
     return meta(obj).get("annotations") or {}
 
 
+def controller_of(obj: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the reference to the owner that controls the object."""
+    owners = meta(obj).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
 def event_time(event: Mapping[str, Any]) -> str:
     """When an Event happened last, in the form of the API; "" if nothing says so."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp") or "")

@@ -2,6 +2,7 @@
 
 import datetime
 import time
+from functools import lru_cache
 
 from protocols.kube.errors import TimeInvalid
 
@@ -20,7 +21,12 @@ def now_micro() -> str:
 
 def format_time(seconds: float) -> str:
     """Whole seconds, cut off, as upstream does."""
-    return datetime.datetime.fromtimestamp(int(seconds // 1), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _of_second(int(seconds // 1))
+
+
+@lru_cache(maxsize=16)
+def _of_second(second: int) -> str:
+    return datetime.datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro(seconds: float) -> str:

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from protocols.kube.meta import Object
+from protocols.kube.pods import is_finished
+from protocols.kube.resource_names import REQUESTS, is_extended, is_native
 from protocols.quota.amounts import ONE, Amounts, greatest, parsed, total
 from protocols.scheduling.requests import of_containers
 
@@ -15,20 +17,11 @@ COMPUTE = (
     "limits.cpu", "limits.memory", "limits.ephemeral-storage",
 )  # fmt: skip
 NAMES = frozenset((COUNT, "pods", *COMPUTE))
-HUGE, REQUESTS = "hugepages-", "requests."
+HUGE = "hugepages-"
 MUST_SPECIFY = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 """Resources that every container must specify under a quota of them."""
 WHOLE = ("cpu", "memory")
 """Resources that spec.resources sets for the pod as a whole, besides huge pages."""
-TERMINAL = ("Succeeded", "Failed")
-
-
-def is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def is_extended(name: str) -> bool:
-    return not is_native(name) and not name.startswith(REQUESTS)
 
 
 def covers(name: str) -> bool:
@@ -110,7 +103,7 @@ def compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
 
 def has_ended(pod: Object, now: float) -> bool:
     """Return True for a pod in a terminal phase, or still there a grace period after its deletion was due."""
-    if (pod.get("status") or {}).get("phase") in TERMINAL:
+    if is_finished(pod):
         return True
     metadata = pod.get("metadata") or {}
     due, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from protocols.dra.diagnosis.types import Rejection
-from protocols.dra.pods import ENDED, allocation_of
+from protocols.dra.pods import allocation_of
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition_true, key_of, labels_of, name_of, uid_of
+from protocols.kube.pods import is_finished
 from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
 from protocols.kube.selectors import selects
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
@@ -88,7 +89,7 @@ def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:
     found: defaultdict[str, NodeUse] = defaultdict(NodeUse)
     for pod in pods:
         try:
-            if uid_of(pod) != uid_of(own) and (node := _node_of(pod, own)):
+            if uid_of(pod) != uid_of(own) and (node := _node_with_room(pod, own)):
                 spec = pod.get("spec") or {}
                 found[node].add(pod_requests(with_resize(pod, spec)), pod_ports(spec))
         except SHAPE_ERRORS:
@@ -96,10 +97,10 @@ def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:
     return found
 
 
-def _node_of(pod: Object, own: Object) -> str:
+def _node_with_room(pod: Object, own: Object) -> str:
     """Return the node whose room the pod has, or that is kept for it after a preemption."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    if status.get("phase") in ENDED:
+    if is_finished(pod):
         return ""
     ahead = int(spec.get("priority") or 0) >= int((own.get("spec") or {}).get("priority") or 0)
     return str(spec.get("nodeName") or (status.get("nominatedNodeName") if ahead else "") or "")

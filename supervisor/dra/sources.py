@@ -26,6 +26,7 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.kube.times import format_time
 from protocols.kube.yaml_text import read_yaml
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.process.files import read_bounded
@@ -93,7 +94,7 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return format_time(moment.timestamp())
     return value
 
 

@@ -36,7 +36,7 @@ def made(path: Path, address: str) -> bytes:
     return done.stdout
 
 
-def node_of(path: Path, address: str) -> NodeConfig:
+def node_config_of(path: Path, address: str) -> NodeConfig:
     """Read the kubeconfig and sign a serving pair for the address and the node's name. Raises NodeConfigInvalid."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
@@ -92,7 +92,7 @@ def _content(path: Path, entry: dict[str, Any], field: str) -> bytes:
 
 def main() -> int:
     try:
-        print(node_config.write(node_of(Path(sys.argv[1]), sys.argv[2])), end="")
+        print(node_config.write(node_config_of(Path(sys.argv[1]), sys.argv[2])), end="")
     except (OSError, SupervisorError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -4,14 +4,14 @@ import pytest
 
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.resource_names import check_registration
-from protocols.wire.plugin_names import is_extended_resource
+from protocols.kube.resource_names import is_extended
 
 
 @pytest.mark.parametrize(
     "name", ["example.com/gpu", "a.b/c", "nvidia.com/mig-1g.5gb", "x/Y_z", f"example.com/{'x' * 63}"]
 )
 def test_extended_resources(name: str) -> None:
-    assert is_extended_resource(name)
+    assert is_extended(name)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_extended_resources(name: str) -> None:
      "a..b/c", "-a/b", f"example.com/{'x' * 64}", f"{'a' * 245}/x", "example.com/x y", "example.com/x\n", "exa mple/x"],
 )  # fmt: skip
 def test_others(name: str) -> None:
-    assert not is_extended_resource(name)
+    assert not is_extended(name)
 
 
 @pytest.mark.parametrize("endpoint", ["", ".", "..", "a/b", "../x", "/abs", "kubelet.sock", "a\0b"])

@@ -3,9 +3,6 @@
 Any field that a client wrote may be missing or of the wrong type; the accessors tolerate that.
 """
 
-import time
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from protocols.kube.meta import Object
@@ -32,16 +29,6 @@ def items(obj: Any, *path: str) -> list[Object]:
     """Return the objects of the list at `path`; an empty list if there is anything else."""
     value = at(obj, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def now() -> str:
-    """Return the current time as a Kubernetes timestamp."""
-    return _timestamp(int(time.time()))
-
-
-@lru_cache(maxsize=2)
-def _timestamp(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 MIRROR = "kubernetes.io/config.mirror"

@@ -7,7 +7,7 @@ import msgspec
 from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
-from actors.apiserver.authorization.node_rules import READ, NodeRules, node_of
+from actors.apiserver.authorization.node_rules import READ, NodeRules, node_name
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import Decision, PolicyRule
 from protocols.kube.meta import Object
@@ -113,7 +113,7 @@ class Authorizer:
             return Decision(True, "open to everybody")
         if user.name == ANONYMOUS.name:
             return Decision(False)
-        node = node_of(user)
+        node = node_name(user)
         if node and wanted.resource and self._nodes.allows(node, wanted):
             return Decision(True, "node authorizer")
         if self._plane_allows(user, wanted):
@@ -125,7 +125,7 @@ class Authorizer:
         """Return True for requests that must be allowed before any RBAC object exists."""
         if wanted.resource:
             return any(rule.allows(wanted) for rule in USERS.get(user.name, ()))
-        known = user.name in USERS or bool(node_of(user))
+        known = user.name in USERS or bool(node_name(user))
         return known and wanted.verb == "get" and AUTHENTICATED in user.groups and below(wanted.path, DISCOVERY_PATHS)
 
     def rules(self, user: User, namespace: str) -> list[PolicyRule]:

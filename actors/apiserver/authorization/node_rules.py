@@ -25,7 +25,7 @@ def is_node(user: User) -> bool:
     return user.name.startswith(NODE_PREFIX) and NODES in user.groups
 
 
-def node_of(user: User) -> str:
+def node_name(user: User) -> str:
     """Return the name of the node that a user is; empty for other users."""
     return user.name.removeprefix(NODE_PREFIX) if is_node(user) else ""
 

@@ -9,12 +9,13 @@ import re
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, unsupported
-from actors.apiserver.api.objects import at, items, now, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, short_duration
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
+from protocols.kube.times import now
 
 GROUP = "certificates.k8s.io"
 SHORTEST_S = 600

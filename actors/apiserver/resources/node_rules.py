@@ -4,9 +4,10 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.validation.table import Causes, Struct, one_of
-from actors.apiserver.resources.validation.values import address, cidr, is_extended, label_key, label_value
+from actors.apiserver.resources.validation.values import address, cidr, label_key, label_value
 from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.resource_names import is_extended
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Taint of a new node: upstream's admission plugin TaintNodesByCondition."""

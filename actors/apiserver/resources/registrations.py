@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid
-from actors.apiserver.api.objects import at, items, now
+from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from protocols.kube.meta import Object
+from protocols.kube.times import now
 
 GROUP = "apiregistration.k8s.io"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"

@@ -7,21 +7,22 @@ grant the same disruption, and records the pod for the disruption controller.
 from collections.abc import Iterator
 
 from actors.apiserver.api.errors import ApiError, Forbidden, TooManyRequests, WorkTimeout
-from actors.apiserver.api.objects import at, items, now, text
+from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.owners import own_status
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kube.pods import is_finished, phase_of
 from protocols.kube.selectors import label_selector_from_object
+from protocols.kube.times import now
 
 ATTEMPTS = 20
 MOST_DISRUPTED = 2000
 """Approved evictions that the disruption controller has not seen yet."""
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 ALLOWED = "DisruptionAllowed"
-ENDED = ("Succeeded", "Failed")
 
 
 class Budgets:
@@ -69,12 +70,12 @@ def _selects(budget: Object, pod: Object) -> bool:
 
 def ignores_budgets(pod: Object) -> bool:
     """Return True for a pod that runs nothing, or is being deleted."""
-    return text(pod, "status", "phase") in (*ENDED, "Pending") or bool(at(pod, "metadata", "deletionTimestamp"))
+    return is_finished(pod) or phase_of(pod) == "Pending" or bool(at(pod, "metadata", "deletionTimestamp"))
 
 
 def may_become_ready(pod: Object) -> bool:
     """Return True if a budget may count the pod before its deletion, which must then fail."""
-    return text(pod, "status", "phase") not in ENDED and not at(pod, "metadata", "deletionTimestamp")
+    return not is_finished(pod) and not at(pod, "metadata", "deletionTimestamp")
 
 
 def spares_unready(budget: Object, pod: Object) -> bool:

@@ -1,7 +1,7 @@
 """Delete objects: at once, or after their grace period and their finalizers."""
 
+import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from actors.apiserver.api.request.target import Target, forbidden
 from actors.apiserver.api.resource import Resource
 from actors.apiserver.writes.metadata import finished, is_namespace
 from protocols.kube.meta import Object
+from protocols.kube.times import format_time, parse_time
 
 PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
@@ -172,7 +173,7 @@ def _has_content(obj: Object) -> bool:
 
 def _mark(obj: Object, grace: int) -> None:
     metadata = obj["metadata"]
-    metadata["deletionTimestamp"] = _stamp(datetime.now(UTC) + timedelta(seconds=grace))
+    metadata["deletionTimestamp"] = format_time(time.time() + grace)
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation"):
         metadata["generation"] += 1
@@ -207,10 +208,6 @@ def _shorten(obj: Object, grace: int) -> None:
     before = metadata.get("deletionGracePeriodSeconds")
     if not before or grace >= before:
         return
-    requested = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=before)
-    metadata["deletionTimestamp"] = _stamp(requested + timedelta(seconds=grace))
+    due = parse_time(metadata["deletionTimestamp"])
+    metadata["deletionTimestamp"] = format_time(due - before + grace)
     metadata["deletionGracePeriodSeconds"] = grace
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

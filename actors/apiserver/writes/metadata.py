@@ -7,7 +7,6 @@ import msgspec
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import now
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Resource
 from protocols.kube.meta import Object, new_uid
@@ -20,6 +19,7 @@ from protocols.kube.names import (
     path_segment_fault,
     qualified_faults,
 )
+from protocols.kube.times import now
 
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values of the annotations."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, now
+from actors.apiserver.api.objects import MIRROR, at, is_mirror, items
 from actors.apiserver.api.request.target import Target, conflict
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.writes.fields import complete
@@ -19,6 +19,7 @@ from actors.apiserver.writes.metadata import (
 )
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 from protocols.kube.meta import Object
+from protocols.kube.times import now
 
 PARTLY = ("", "status")
 """Subresources whose writes are tracked before the strategy: what it sets has no owner."""

@@ -21,10 +21,6 @@ REMEMBERED = 500
 BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-def node_of(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
-
-
 class EvictionMetrics:
     """Metrics of one controller; `name` is their prefix, `cause` completes "because"."""
 

@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.controllers.common.informers import trim_to_metadata
-from actors.controllers.common.pod_eviction import node_of
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.pods import FINISHED, node_of
 from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import failed
 
 WAIT_S, AGAIN_S = 60.0, 10.0
-FINISHED = ("Failed", "Succeeded")
 
 
 class MissingNodes:

@@ -16,6 +16,7 @@ import msgspec
 
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, condition_true, labels_of, meta, name_of, terminating
+from protocols.kube.pods import is_finished
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 from protocols.kube.times import format_time, time_or
 
@@ -24,7 +25,6 @@ TIMEOUT_S = 120.0
 """An evicted pod that is not being deleted after this time counts again."""
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 BY_KUBELET = "TerminationByKubelet"
-ENDED = ("Succeeded", "Failed")
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 
 
@@ -42,11 +42,6 @@ def selector_of(budget: Object) -> LabelSelector | None:
 def selects(budget: Object, pod: Object) -> bool:
     selector = selector_of(budget)
     return selector is not None and selector.matches(labels_of(pod))
-
-
-def controller_of(pod: Object) -> Object | None:
-    owners = meta(pod).get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def needs_scale(budget: Object) -> bool:
@@ -106,7 +101,7 @@ def stale_in(pod: Object, now: float) -> float | None:
     status = pod.get("status") or {}
     found = (each for each in status.get("conditions") or () if each.get("type") == TARGET)
     held = next((each for each in found if each.get("status") == "True"), None)
-    if held is None or terminating(pod) or status.get("phase") in ENDED or held.get("reason") == BY_KUBELET:
+    if held is None or terminating(pod) or is_finished(pod) or held.get("reason") == BY_KUBELET:
         return None
     return max(0.0, time_or(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from actors.controllers.policies.disruption import ScaleUnknown, controller_of
+from actors.controllers.policies.disruption import ScaleUnknown
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, name_of, namespace_of, uid_of
+from protocols.kube.meta import Object, controller_of, name_of, namespace_of, uid_of
 from protocols.kube.resources import DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS, Resource
 from protocols.kubeclient.client import ApiClient
 

@@ -23,12 +23,12 @@ from protocols.kube.meta import (
     terminating,
     uid_of,
 )
+from protocols.kube.pods import is_finished
 
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 MAX_ENDPOINTS = 100
 """Endpoints of one slice."""
 MAX_NAME = 240
-ENDED = ("Succeeded", "Failed")
 FAMILIES = {4: "IPv4", 6: "IPv6"}
 
 
@@ -70,7 +70,7 @@ def differs(known: Object, wanted: Object) -> bool:
 
 
 def _counts(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in ENDED
+    return not is_finished(pod)
 
 
 def _address(pod: Object, family: str) -> str:

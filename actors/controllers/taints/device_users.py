@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from protocols.dra.pods import (
-    ENDED,
     claim_entries,
     claim_names,
     consumers,
@@ -16,6 +15,7 @@ from protocols.dra.pods import (
 )
 from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object, key_of, namespace_of
+from protocols.kube.pods import is_finished, node_of
 
 
 class DeviceUsers:
@@ -78,5 +78,4 @@ class DeviceUsers:
 
 def runs(pod: Object) -> bool:
     """Return True for a pod that has a node and has not finished."""
-    phase = (pod.get("status") or {}).get("phase")
-    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in ENDED
+    return bool(node_of(pod)) and not is_finished(pod)

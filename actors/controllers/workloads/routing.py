@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from actors.controllers.workloads.common.controller import Tools, WorkloadController, adoptable_anew
 from actors.controllers.workloads.common.index import OwnerIndex
-from actors.controllers.workloads.common.pods import Owner, controller_of
+from actors.controllers.workloads.common.pods import Owner, owner_of
 from actors.controllers.workloads.daemons.controller import DaemonSetController
 from actors.controllers.workloads.jobs.controller import JobController
 from actors.controllers.workloads.replicas.deployment_controller import DeploymentController
@@ -61,7 +61,7 @@ class Router:
     def replay_pods(self, kind: str) -> None:
         """Pass all pods of owners of a kind, and those without one, to a controller made after they were listed."""
         for pod in self.pods.items.values():
-            owner = controller_of(pod)
+            owner = owner_of(pod)
             if owner is None or owner.kind == kind:
                 self._pod_changed(None, pod)
 
@@ -71,7 +71,7 @@ class Router:
             controller.node_changed(old, new)
 
     def _pod_changed(self, old: Object | None, pod: Object) -> None:
-        owner, before = controller_of(pod), controller_of(old) if old is not None else None
+        owner, before = owner_of(pod), owner_of(old) if old is not None else None
         if before is not None and before != owner:
             self._of(before, lambda controller: controller.enqueue_owner(before, pod))
         if owner is not None:
@@ -82,7 +82,7 @@ class Router:
                     controller.orphan_changed(pod)
 
     def _pod_gone(self, pod: Object) -> None:
-        owner = controller_of(pod)
+        owner = owner_of(pod)
         if owner is None:
             return
         self._of(owner, lambda controller: controller.pod_gone(owner, pod))
@@ -107,6 +107,6 @@ class Router:
         return found if isinstance(found, DeploymentController) else None
 
     def _revision_changed(self, old: Object | None, new: Object) -> None:
-        owner, controller = controller_of(new), self.controllers.get(DAEMONSETS.kind)
+        owner, controller = owner_of(new), self.controllers.get(DAEMONSETS.kind)
         if owner is not None and owner.kind == DAEMONSETS.kind and controller is not None:
             controller.enqueue_owner(owner, new)

@@ -13,6 +13,7 @@ from actors.podworker.model.types import INIT, ContainerSpec, PodSpec, Waiting
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.resource_names import is_extended
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")
@@ -254,9 +255,3 @@ def extended_resources(container: ContainerSpec) -> dict[str, int]:
     """Return the extended resources that the container limits to a positive whole number."""
     limits = (container.raw.get("resources") or {}).get("limits") or {}
     return {name: count for name, value in limits.items() if is_extended(name) and (count := milli(value) // 1000) > 0}
-
-
-def is_extended(resource: str) -> bool:
-    domain, slash, _ = resource.partition("/")
-    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
-    return bool(slash) and not native

@@ -8,6 +8,7 @@ import msgspec
 
 from actors.podworker.model.errors import PodInvalid
 from protocols.kube.meta import Object
+from protocols.kube.pods import is_finished
 
 SECOND = 1_000_000_000
 """Nanoseconds."""
@@ -17,7 +18,6 @@ ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 """Actions of restartPolicyRules."""
 DEFAULT_GRACE = 30
-TERMINAL = ("Succeeded", "Failed")
 SOURCE = "kubernetes.io/config.source"
 """Annotation: where a pod comes from."""
 
@@ -177,7 +177,7 @@ def _read(pod: Object) -> PodSpec:
         ephemeral=tuple(_container(c, EPHEMERAL) for c in spec.get("ephemeralContainers") or ()),
         deleting=bool(metadata.get("deletionTimestamp")),
         grace=_grace(metadata, spec),
-        terminal=(pod.get("status") or {}).get("phase") in TERMINAL,
+        terminal=is_finished(pod),
         raw=pod,
     )
 

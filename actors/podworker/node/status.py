@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.podworker.model.resources import is_extended
 from actors.podworker.node.machine import Machine
 from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
+from protocols.kube.resource_names import is_extended
 from protocols.kube.times import parse_time
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory

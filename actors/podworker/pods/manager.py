@@ -10,13 +10,14 @@ import msgspec
 from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.types import TERMINAL, PodSpec, is_static, object_uid, read_pod
+from actors.podworker.model.types import PodSpec, is_static, object_uid, read_pod
 from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
 from protocols.kube.meta import Object, key_of, meta
+from protocols.kube.pods import is_finished
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus
 from protocols.messages.pleg import PodStatus
@@ -138,7 +139,7 @@ class PodManager:
 
     def active(self) -> tuple[str, ...]:
         """Return the uids of pods that may hold devices."""
-        ended = {uid for uid, pod in self._pods.items() if (pod.get("status") or {}).get("phase") in TERMINAL}
+        ended = {uid for uid, pod in self._pods.items() if is_finished(pod)}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
 
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:

@@ -14,6 +14,7 @@ from actors.scheduler.model.image_locality import node_images, pod_images
 from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
+from protocols.kube.pods import is_finished
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
@@ -204,10 +205,6 @@ def needs_scheduling(pod: Mapping[str, Any], scheduler: str) -> bool:
         and not spec.get("schedulingGates")
         and not is_finished(pod)
     )
-
-
-def is_finished(pod: Mapping[str, Any]) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def same_requirements(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

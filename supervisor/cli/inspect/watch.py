@@ -78,7 +78,7 @@ def printer(what: str, output: str) -> Callable[[Any], None]:
 
 def pod_lines(event: PodEvent) -> Iterable[str]:
     """Yield lines with time, action, pod, container and what it holds: devices, CPUs, memory, claims."""
-    head = f"{_now()}  {event.action.name:<7}  {event.pod.namespace}/{event.pod.name}"
+    head = f"{_clock()}  {event.action.name:<7}  {event.pod.namespace}/{event.pod.name}"
     parts = [f"{item.name}  {part}" for item in event.pod.containers for part in _parts(item)]
     parts += [f"(pod)  {part}" for part in _exclusive(event.pod.cpus, event.pod.memory)]
     if event.action is Action.DELETED:
@@ -87,7 +87,7 @@ def pod_lines(event: PodEvent) -> Iterable[str]:
 
 
 def allocatable_lines(event: AllocatableEvent) -> Iterable[str]:
-    head = f"{_now()}  {event.action.name:<7}"
+    head = f"{_clock()}  {event.action.name:<7}"
     for part in (*_grouped(event.devices), *_exclusive(event.cpus, event.memory)):
         yield f"{head}  {part}"
 
@@ -141,6 +141,6 @@ def _timestamp() -> str:
     return datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
-def _now() -> str:
+def _clock() -> str:
     now = time.time()
     return time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from protocols.kube.pods import is_finished
 from protocols.process.tasks import Tasks, restarted
 from supervisor.base.errors import Usage
 from supervisor.conform.async_api import Object
@@ -91,8 +92,7 @@ class PodProgram(Program):
 
     @property
     def runs(self) -> bool:
-        phase = (self._pod.get("status") or {}).get("phase")
-        return bool(self._pod) and phase not in ("Failed", "Succeeded") and ended(self._pod) is None
+        return bool(self._pod) and not is_finished(self._pod) and ended(self._pod) is None
 
     @property
     def end(self) -> str:

@@ -4,6 +4,7 @@ import msgspec
 
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, uid_of
+from protocols.kube.pods import node_of
 from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.kube.times import time_or
 from protocols.trace import Row
@@ -14,7 +15,7 @@ from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader
 from supervisor.why.model.fields import number
 from supervisor.why.model.types import Event, PluginEvidence, PodEvidence
 from supervisor.why.pods.ending import evicting_device
-from supervisor.why.pods.view import containers, node_of, requested
+from supervisor.why.pods.view import containers, requested
 
 MAX_EVENTS = 50
 LOGS = 3

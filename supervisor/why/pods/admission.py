@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition_true, name_of
+from protocols.kube.pods import is_finished, node_of
 from protocols.trace import Row
 from supervisor.calls.text import record_lines
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.others.plugins import SERVES, diagnose_plugin, plugin_sentence
-from supervisor.why.pods.view import containers, node_of, requested, status_of
+from supervisor.why.pods.view import containers, requested, status_of
 
 REJECTED = "Pod was rejected: "
 """Begin of the status message of a pod that a node rejected."""
 WAIT, FURTHER = "wait for plugin", ("admit", "sync", "sandbox")
 """Names of steps; those that a pod takes once it is admitted, or rejected."""
-ENDED = ("Succeeded", "Failed")
 
 
 def rejected(found: PodEvidence) -> Finding | None:
@@ -36,7 +36,7 @@ def rejected(found: PodEvidence) -> Finding | None:
 def node_lost(found: PodEvidence) -> Finding | None:
     """The node of the pod does not report."""
     pod = found.pod or {}
-    if found.node is None or condition_true(found.node, "Ready") or status_of(pod).get("phase") in ENDED:
+    if found.node is None or condition_true(found.node, "Ready") or is_finished(pod):
         return None
     name = name_of(found.node)
     reason = f"its node {name} is not Ready, so nothing is known of the pod since"
@@ -84,7 +84,7 @@ def _unadmitted(found: PodEvidence) -> bool:
     mine, status = containers(pod), status_of(pod)
     if found.blind and status.get("startTime"):  # written by a node with its first status, after admission
         return False
-    if not node_of(pod) or status.get("phase") in ENDED or any(each.running for each in mine):
+    if not node_of(pod) or is_finished(pod) or any(each.running for each in mine):
         return False
     if any(row.name in FURTHER for row in found.steps):
         return False

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition
+from protocols.kube.pods import node_of
 from supervisor.dra.why import Answer
 from supervisor.dra.why_text import answer_parts, reason_of
 from supervisor.why.model.fields import rows
 from supervisor.why.model.text import joined
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.others.plugins import plugin_sentence
-from supervisor.why.pods.view import node_of, spec_of, status_of
+from supervisor.why.pods.view import spec_of, status_of
 
 GATED, PENDING = "scheduling gated", "pending"
 

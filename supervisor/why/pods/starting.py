@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from protocols.kube.pods import node_of
 from protocols.trace import Row
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import Event, Finding, PodEvidence
-from supervisor.why.pods.view import Container, containers, node_of, status_of
+from supervisor.why.pods.view import Container, containers, status_of
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")

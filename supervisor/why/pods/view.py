@@ -101,10 +101,6 @@ def status_of(pod: Object) -> Object:
     return mapping(pod.get("status"))
 
 
-def node_of(pod: Object) -> str:
-    return str(spec_of(pod).get("nodeName") or "")
-
-
 def deleted_at(pod: Object) -> float:
     """Return when the deletion was requested; the API stores the end of the grace period."""
     ends = time_or(meta(pod).get("deletionTimestamp"))

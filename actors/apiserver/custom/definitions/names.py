@@ -8,7 +8,6 @@ request one name, the one with the higher revision is never accepted on a view i
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -17,6 +16,7 @@ from actors.apiserver.custom.definitions.definition import CLEANUP, Names, read_
 from actors.apiserver.custom.definitions.rules import APPROVAL, approval, is_protected
 from protocols.kube.custom import condition
 from protocols.kube.meta import Object
+from protocols.kube.times import now
 
 APPROVALS = {
     "approved": "ApprovedAnnotation",
@@ -145,5 +145,5 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> Object:
 def _same_or_new(before: Object | None, after: Object) -> Object:
     """Return the new condition; lastTransitionTime is preserved while the status is the same."""
     if before is None or before.get("status") != after["status"]:
-        return {"lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), **after}
+        return {"lastTransitionTime": now(), **after}
     return {**after, "lastTransitionTime": before.get("lastTransitionTime")}

@@ -6,12 +6,12 @@ from typing import Any
 from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, TooManyRequests
-from actors.apiserver.api.objects import at, items, now, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.authorization.node_rules import node_of
+from actors.apiserver.authorization.node_rules import node_name
 from actors.apiserver.http.authentication.signing import BadToken
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
@@ -19,6 +19,7 @@ from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kube.meta import Object
+from protocols.kube.times import now
 
 GROUP_BYTES = 16
 """Cost of deciding for one group, in bytes of a body."""
@@ -99,7 +100,7 @@ class Reviews:
             raise BadRequest("no namespace on request")
         self._check_known()
         rules = await workers().run(lambda: self._rules(request.user, namespace))
-        node = bool(node_of(request.user))
+        node = bool(node_name(request.user))
         return {
             "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
             "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],

@@ -2,19 +2,18 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 
 import msgspec
 
 from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
-from actors.apiserver.api.objects import at, items, now, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Attributes, details, not_found
 from actors.apiserver.api.resource import Table
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.authorization.node_rules import is_node, node_of
+from actors.apiserver.authorization.node_rules import is_node, node_name
 from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant
@@ -24,6 +23,7 @@ from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.policies.index import CREATE
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kube.meta import Object
+from protocols.kube.times import format_time, now
 from protocols.trace import record
 
 SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
@@ -125,8 +125,7 @@ class Tokens:
         token, ends = await self._issue(await self._grant(request, asked, uid))
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)
-        stamp = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        body["status"] = {"token": token, "expirationTimestamp": stamp}
+        body["status"] = {"token": token, "expirationTimestamp": format_time(ends)}
         return Reply(dump(body, request.form), 201, request.form.media_type, warnings=warnings)
 
     async def _issue(self, grant: Grant) -> tuple[str, float]:
@@ -159,7 +158,7 @@ class Tokens:
             raise not_found(self._table.of("pods"), asked.name)
         if asked.uid != text(pod, "metadata", "uid"):
             _refuse(request, _replaced(asked))
-        if text(pod, "spec", "nodeName") != node_of(request.user):
+        if text(pod, "spec", "nodeName") != node_name(request.user):
             _refuse(request, "node requested token bound to a pod scheduled on a different node")
         if len(audiences) > 1:
             _refuse(request, "node may only request 0 or 1 audiences")

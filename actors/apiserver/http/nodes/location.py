@@ -10,10 +10,10 @@ from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import integer
 from protocols.kube.meta import CONTAINER_LISTS, Object
+from protocols.kube.pods import is_finished, phase_of
 
 REACHABLE = ("InternalDNS", "InternalIP")
 """Address types, best first."""
-ENDED = ("Succeeded", "Failed")
 LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 """Minimum of each parameter."""
 STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
@@ -50,9 +50,8 @@ def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -
     name = text(pod, "metadata", "name")
     if not text(pod, "spec", "nodeName"):
         raise BadRequest(f"pod {name} does not have a host assigned")
-    phase = text(pod, "status", "phase")
-    if kind != "portForward" and phase in ENDED:
-        raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+    if kind != "portForward" and is_finished(pod):
+        raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase_of(pod)}")
     passed = [(STREAMS[key], "1") for key in STREAMS if query.get(key, "").lower() in ("true", "1")]
     passed += [("command", part) for part in query.getall("command", [])]
     passed += [("port", part) for part in query.getall("ports", [])]

@@ -34,7 +34,7 @@ from actors.apiserver.resources.dra.values import (
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.table import found
 from protocols.kube.meta import Object
-from protocols.kube.names import QUALIFIED, SUBDOMAIN
+from protocols.kube.resource_names import is_extended
 
 EXTENDED = "must be a valid extended resource name"
 
@@ -56,15 +56,6 @@ def _class_causes(spec: Object, before: Object) -> list[Cause]:
     if name is not None and not is_extended(name):
         causes.append(invalid("spec.extendedResourceName", name, EXTENDED))
     return causes
-
-
-def is_extended(name: str) -> bool:
-    """Return True for a valid extended resource name: not of Kubernetes, and usable in a quota."""
-    domain, slash, own = name.rpartition("/")
-    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    fits = len(f"requests.{domain}") <= 253 and SUBDOMAIN.fullmatch(f"requests.{domain}") is not None
-    return fits and 0 < len(own) <= 63 and QUALIFIED.fullmatch(own) is not None
 
 
 FIELDS = {"attributes": "DRAAdminControlledDeviceAttributes", "capacity": "DRAAdminControlledDeviceAttributes",

@@ -4,12 +4,12 @@ import itertools
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from actors.apiserver.api.objects import now
 from actors.apiserver.resources.dra.names import each, label_key_causes, label_value_causes, rows, table
 from protocols.cel.libraries.quantities import parse_version
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.times import now
 
 KINDS = ("int", "bool", "string", "version")
 VALUE_LENGTH = 64

@@ -3,8 +3,7 @@
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.resources.cells import NONE, age_of
 from protocols.kube.meta import Object
-
-TERMINAL = ("Succeeded", "Failed")
+from protocols.kube.pods import is_finished
 
 
 def sidecars(pod: Object) -> set[str]:
@@ -25,7 +24,7 @@ def status(pod: Object) -> str:
     if text(pod, "metadata", "deletionTimestamp"):
         if text(pod, "status", "reason") == "NodeLost":
             return "Unknown"
-        if text(pod, "status", "phase") not in TERMINAL:
+        if not is_finished(pod):
             return "Terminating"
     return word
 

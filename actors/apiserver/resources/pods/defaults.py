@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from actors.apiserver.api.objects import at, is_mirror, items, now, text
+from actors.apiserver.api.objects import at, is_mirror, items, text
 from actors.apiserver.resources.pods.whole import default_whole, has_whole
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.times import now
 
 GRACE_SECONDS = 30
 QOS_RESOURCES = ("cpu", "memory")

@@ -29,8 +29,8 @@ from actors.apiserver.resources.pods.subresources import (
     resize_causes,
 )
 from protocols.kube.meta import Object
+from protocols.kube.pods import is_finished, node_of
 
-TERMINAL = ("Succeeded", "Failed")
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
 """Spec changes that have their own subresource."""
 
@@ -86,7 +86,7 @@ class PodStrategy(Strategy):
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """Return the grace period; 0 for a pod that has no node or has finished."""
-        if not text(obj, "spec", "nodeName") or text(obj, "status", "phase") in TERMINAL:
+        if not node_of(obj) or is_finished(obj):
             return 0
         if asked is not None:
             return 1 if asked < 0 else asked

@@ -13,6 +13,7 @@ from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
+from protocols.kube.resource_names import is_native
 
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 TYPES = (CONTAINER, POD, CLAIM)
@@ -137,8 +138,7 @@ def _ratio_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[C
 
 def _equal_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[Cause]:
     """Require one amount of what cannot be overcommitted: huge pages and extended resources."""
-    native = "/" not in name or "kubernetes.io/" in name
-    if (native and not name.startswith(HUGE)) or not held.keys() >= {"default", "defaultRequest"}:
+    if (is_native(name) and not name.startswith(HUGE)) or not held.keys() >= {"default", "defaultRequest"}:
         return
     limit, request = held["default"], held["defaultRequest"]
     if limit != request:

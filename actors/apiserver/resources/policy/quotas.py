@@ -11,10 +11,10 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subres
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.policy.names import COMPUTE, COUNTS, is_quota_name, standard_faults
-from actors.apiserver.resources.validation.values import is_extended
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.resource_names import is_extended
 from protocols.quota.scopes import BEST_EFFORT, EXISTS_ONLY, SCOPES, VOLUME_ATTRIBUTES_CLASS
 
 NEGATIVE = "must be greater than or equal to 0"

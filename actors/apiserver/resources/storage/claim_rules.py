@@ -9,6 +9,7 @@ from actors.apiserver.resources.validation.claims import claim_spec
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.resource_names import is_native
 
 FIXED = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
@@ -89,8 +90,7 @@ def claim_status_causes(claim: Object) -> list[Cause]:
 def _name_causes(path: str, name: str) -> list[Cause]:
     if faults := qualified_faults(name):
         return [invalid(path, name, fault) for fault in faults]
-    native = "/" not in name or "kubernetes.io/" in name
-    return [unsupported(path, name, ("storage",))] if native and name != "storage" else []
+    return [unsupported(path, name, ("storage",))] if is_native(name) and name != "storage" else []
 
 
 def _amount_causes(path: str, amount: Any) -> list[Cause]:

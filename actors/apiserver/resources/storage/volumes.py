@@ -1,7 +1,7 @@
 """Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.objects import at, items, now, text
+from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
@@ -23,6 +23,7 @@ from actors.apiserver.resources.storage.volume_rules import (
     volume_change_causes,
 )
 from protocols.kube.meta import Object
+from protocols.kube.times import now
 
 STORAGE = "storage.k8s.io"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}

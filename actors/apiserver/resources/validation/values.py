@@ -113,12 +113,6 @@ def labels(path: str, value: Object, causes: Causes) -> None:
         label_value(path, text, causes)
 
 
-def is_extended(name: str) -> bool:
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    return not qualified_faults(f"requests.{name}")
-
-
 def positive(path: str, value: Any, causes: Causes) -> None:
     if value <= 0:
         causes.append(invalid(path, value, "must be greater than 0"))

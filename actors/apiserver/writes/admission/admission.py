@@ -16,7 +16,7 @@ from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
-from actors.apiserver.authorization.node_rules import Lookup, is_node, node_of
+from actors.apiserver.authorization.node_rules import Lookup, is_node, node_name
 from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
 from actors.apiserver.writes.admission.certificates import GROUP as CERTIFICATES
 from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
@@ -187,7 +187,7 @@ class Admission(msgspec.Struct, frozen=True):
 
     def _check(self, user: User, target: Target, wanted: Attributes, operation: str, new: Object, old: Object) -> None:
         if is_node(user):
-            write = NodeWrite(node_of(user), operation, wanted, new, old, self.nodes)
+            write = NodeWrite(node_name(user), operation, wanted, new, old, self.nodes)
             self._reject(wanted, node_fault(write))
         if new:
             grant = replace(wanted, name=target.name)

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from actors.controllers.workloads.common.pods import controller_of
+from actors.controllers.workloads.common.pods import owner_of
 from actors.controllers.workloads.common.templates import owner_reference
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, meta, terminating, uid_of
@@ -40,7 +40,7 @@ def claim(owner: Object, candidates: Iterable[T], as_object: Callable[[T], Objec
     selector, uid = selector_of(owner), uid_of(owner)
     for candidate in candidates:
         obj = as_object(candidate)
-        controller, matches = controller_of(obj), selector is not None and selector.matches(labels_of(obj))
+        controller, matches = owner_of(obj), selector is not None and selector.matches(labels_of(obj))
         if controller is not None and controller.uid == uid:
             (found.owned if matches or terminating(owner) else found.release).append(candidate)
         elif controller is None and matches and not terminating(owner) and not terminating(obj):

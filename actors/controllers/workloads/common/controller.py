@@ -15,9 +15,10 @@ from actors.controllers.workloads.common.claims import adoption, claim, release,
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OwnWrites
 from actors.controllers.workloads.common.pod_control import OVERDUE_S, PodControl
-from actors.controllers.workloads.common.pods import Owner, PodView, controller_of, pod_view
+from actors.controllers.workloads.common.pods import Owner, PodView, owner_of, pod_view
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.pods import is_finished
 from protocols.kube.resources import BY_KIND, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -201,7 +202,7 @@ class WorkloadController:
 
 def adoptable_anew(old: Object | None, new: Object) -> bool:
     """Return True if an object without a controller may be adopted by another workload than before."""
-    return old is None or labels_of(old) != labels_of(new) or controller_of(old) is not None
+    return old is None or labels_of(old) != labels_of(new) or owner_of(old) is not None
 
 
 def guard(obj: Object) -> Object:
@@ -211,7 +212,7 @@ def guard(obj: Object) -> Object:
 
 
 def _is_active(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    return not is_finished(pod)
 
 
 def _differs(name: str, known: Object, value: Any) -> bool:

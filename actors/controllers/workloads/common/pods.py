@@ -5,7 +5,18 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.meta import Object, annotations_of, condition, labels_of, meta, name_of, namespace_of, uid_of
+from protocols.kube.meta import (
+    Object,
+    annotations_of,
+    condition,
+    controller_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from protocols.kube.pods import FINISHED, is_finished, node_of
 from protocols.kube.times import time_or
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -16,7 +27,6 @@ JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 HASH = "pod-template-hash"
 REVISION_HASH = "controller-revision-hash"
 GENERATION = "pod-template-generation"
-FINISHED = ("Succeeded", "Failed")
 NOTES = (DELETION_COST, COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED)
 METADATA = (
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels",
@@ -89,7 +99,7 @@ def pod_view(pod: Object) -> PodView:
         uid=uid_of(pod),
         namespace=namespace_of(pod),
         labels=labels_of(pod),
-        owner=controller_of(pod),
+        owner=owner_of(pod),
         node=node_of(pod),
         target=target_of(pod),
         phase=str(status.get("phase") or "Pending"),
@@ -110,15 +120,10 @@ def pod_view(pod: Object) -> PodView:
     )
 
 
-def controller_of(obj: Object) -> Owner | None:
-    for owner in meta(obj).get("ownerReferences") or ():
-        if owner.get("controller"):
-            return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid")))
-    return None
-
-
-def node_of(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+def owner_of(obj: Object) -> Owner | None:
+    """Return the workload that controls the object."""
+    owner = controller_of(obj)
+    return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid"))) if owner else None
 
 
 def target_of(pod: Object) -> str:
@@ -154,7 +159,7 @@ def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[Exit]:
 
 
 def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[str, Any]) -> float:
-    if (pod.get("status") or {}).get("phase") not in FINISHED:
+    if not is_finished(pod):
         return 0.0
     ends = [time_or(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) for each in containers]
     metadata = meta(pod)

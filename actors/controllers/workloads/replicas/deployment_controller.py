@@ -6,7 +6,7 @@ from actors.controllers.workloads.common.conditions import put
 from actors.controllers.workloads.common.controller import Tools, WorkloadController, adoptable_anew
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OVERDUE_S, OwnWrites
-from actors.controllers.workloads.common.pods import Owner, controller_of, pod_view
+from actors.controllers.workloads.common.pods import Owner, owner_of, pod_view
 from actors.controllers.workloads.common.templates import same_template, template_of
 from actors.controllers.workloads.replicas.deployments import Change, Plan, find_new, plan
 from actors.controllers.workloads.replicas.progress import create_failed
@@ -33,15 +33,15 @@ class DeploymentController(WorkloadController):
         self._writes.forget(uid_of(obj))
 
     def replica_set_changed(self, old: Object | None, new: Object) -> None:
-        owners = {controller_of(each) for each in (old, new) if each is not None}
+        owners = {owner_of(each) for each in (old, new) if each is not None}
         for owner in owners - {None}:
             if owner is not None and owner.kind == self.kind:
                 self.enqueue_owner(owner, new)
-        if controller_of(new) is None and adoptable_anew(old, new):
+        if owner_of(new) is None and adoptable_anew(old, new):
             self.orphan_changed(new)
 
     def replica_set_gone(self, obj: Object) -> None:
-        owner = controller_of(obj)
+        owner = owner_of(obj)
         if owner is not None and owner.kind == self.kind:
             self.enqueue_owner(owner, obj)
 
@@ -107,7 +107,7 @@ class DeploymentController(WorkloadController):
 
     async def _collided(self, obj: Object, known: Object) -> None:
         """Choose another name by counting the collision, unless the ReplicaSet is the one that was to be created."""
-        owner = controller_of(known)
+        owner = owner_of(known)
         if owner is not None and owner.uid == uid_of(obj) and same_template(template_of(known), template_of(obj)):
             return
         count = int((obj.get("status") or {}).get("collisionCount") or 0)

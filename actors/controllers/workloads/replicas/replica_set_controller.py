@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from actors.controllers.workloads.common.controller import Tools, WorkloadController
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
-from actors.controllers.workloads.common.pods import PodView, controller_of, pod_view
+from actors.controllers.workloads.common.pods import PodView, owner_of, pod_view
 from actors.controllers.workloads.common.templates import pod_from, template_of
 from actors.controllers.workloads.replicas.replica_sets import Fault, plan, status, wait
 from protocols.kube.errors import ApiAway, ApiError
@@ -49,7 +49,7 @@ class ReplicaSetController(WorkloadController):
 
     def _related(self, obj: Object, pods: Sequence[PodView]) -> list[PodView]:
         """Return the pods of all ReplicaSets of the same Deployment."""
-        owner = controller_of(obj)
+        owner = owner_of(obj)
         if owner is None:
             return list(pods)
         return [pod_view(pod) for each in self._sets.owned(owner.uid) for pod in self._pods.owned(uid_of(each))]

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.restarts.policy import may_restart
 from protocols.kube.meta import Object
+from protocols.kube.pods import FINISHED
 
 RESTARTING_ALL = "AllContainersRestarting"
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
-TERMINAL = (SUCCEEDED, FAILED)
 OWN = (
     "PodReadyToStartContainers",
     "Initialized",
@@ -143,7 +143,7 @@ def _timed(condition: Object, before: Object | None, now: str) -> Object:
 
 
 def _restarting_all(restarting: bool, phase: str) -> Object:
-    if restarting and phase not in TERMINAL:
+    if restarting and phase not in FINISHED:
         text = "container exited with restart policy rule"
         return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", text)
     return _condition(RESTARTING_ALL, False, PHASE_REASON.get(phase, ""))

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.model.types import INIT, TERMINAL, PodSpec
+from actors.podworker.model.types import INIT, PodSpec
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
+from protocols.kube.pods import FINISHED
 from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
@@ -109,7 +110,7 @@ def initializing(spec: PodSpec, status: Object) -> tuple[str, ...]:
 
     Only a completed one is ready.
     """
-    if status.get("phase") in TERMINAL:
+    if status.get("phase") in FINISHED:
         return ()
     plain = {container.name for container in spec.inits if container.kind == INIT}
     shown = status.get("initContainerStatuses") or ()

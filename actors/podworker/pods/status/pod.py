@@ -16,7 +16,6 @@ from actors.podworker.pods.status.conditions import (
     PENDING,
     PREEMPTED,
     RESTARTING_ALL,
-    TERMINAL,
     compute_conditions,
     compute_phase,
     observed_generation,
@@ -24,6 +23,7 @@ from actors.podworker.pods.status.conditions import (
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kube.meta import Object
+from protocols.kube.pods import FINISHED
 from protocols.kube.times import format_ns
 from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -74,7 +74,7 @@ def compute_status(inputs: StatusInputs) -> Object:
     phase = _phase(inputs, before, statuses)
     now = format_ns(inputs.now_ns)
     sandbox = runtime_status.current_sandbox(inputs.runtime)
-    more = {} if phase in TERMINAL else inputs.sizes.conditions
+    more = {} if phase in FINISHED else inputs.sizes.conditions
     if inputs.ended_early == PREEMPTED:
         more = {**more, **DISRUPTED}
     restarting_all = _restarting_all(inputs) if inputs.spec.restarts_in_place else None
@@ -111,7 +111,7 @@ def _runs_removed(inputs: StatusInputs) -> bool:
 
 def _never_admitted(inputs: StatusInputs, before: Object) -> bool:
     """Return True for rejected pods, which have a reason and no containers, also after a restart of this process."""
-    was_rejected = before.get("phase") in TERMINAL and not before.get("containerStatuses")
+    was_rejected = before.get("phase") in FINISHED and not before.get("containerStatuses")
     return not inputs.runtime.containers and (inputs.rejected is not None or was_rejected)
 
 
@@ -165,7 +165,7 @@ def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
     """Return the retention; a pod that has ended retains what is known until health reports it."""
     if not inputs.health_enabled:
         return Retention.NOTHING
-    if compute_phase(inputs.spec, statuses) not in TERMINAL or inputs.retention is Retention.KNOWN:
+    if compute_phase(inputs.spec, statuses) not in FINISHED or inputs.retention is Retention.KNOWN:
         return inputs.retention
     return Retention.KNOWN if inputs.resources is None else Retention.UNREPORTED
 
@@ -234,7 +234,7 @@ def _add_resources(
 def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) -> str:
     """Return the phase. Terminal ones never revert, and wait until nothing runs or holds devices."""
     old: str = before.get("phase") or ""
-    if old in TERMINAL:
+    if old in FINISHED:
         return old
     if inputs.rejected:
         return "Failed"
@@ -243,7 +243,7 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
     phase = compute_phase(inputs.spec, statuses, inputs.final)
     if inputs.ended_early and inputs.final:
         phase = FAILED
-    if phase in TERMINAL and (inputs.devices_held or runtime_status.live(inputs.runtime)):
+    if phase in FINISHED and (inputs.devices_held or runtime_status.live(inputs.runtime)):
         return old or PENDING
     return phase
 
@@ -251,7 +251,7 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
 def is_over(spec: PodSpec, status: Object) -> bool:
     """Return True if every container in the status has ended for good, whatever its phase."""
     entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in TERMINAL
+    return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in FINISHED
 
 
 def _addresses(inputs: StatusInputs, before: Object) -> Object:
@@ -274,6 +274,6 @@ def _reason(inputs: StatusInputs, before: Object, phase: str) -> Object:
         return {"reason": inputs.rejected.reason, "message": inputs.rejected.message}
     if inputs.ended_early and phase == FAILED:
         return {"reason": inputs.ended_early.reason, "message": inputs.ended_early.message}
-    if phase in TERMINAL and before.get("phase") == phase:
+    if phase in FINISHED and before.get("phase") == phase:
         return {key: before[key] for key in ("reason", "message") if before.get(key)}
     return {}

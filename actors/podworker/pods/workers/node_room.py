@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.resources import NAMES, NodeCapacity, allocated_spec, is_extended, qos_class
+from actors.podworker.model.resources import NAMES, NodeCapacity, allocated_spec, qos_class
 from actors.podworker.model.resources import Amounts as Sizes
 from actors.podworker.model.types import PodSpec, Waiting, is_static
 from actors.podworker.pods.workers.critical_pods import Occupant, is_critical, still_needed, victims
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.quantity import NANO
+from protocols.kube.resource_names import is_extended
 from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
 from protocols.scheduling.host_ports import NO_PORTS, pod_ports
 from protocols.scheduling.node_fit import NodeUse, Shortage, shortages

@@ -6,11 +6,12 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.resources.validation.table import Causes, found, one_of
-from actors.apiserver.resources.validation.values import is_extended, label
+from actors.apiserver.resources.validation.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.resource_names import is_extended, is_native
 
 CONTAINER = ("cpu", "memory", "ephemeral-storage")
 OTHERS = (
@@ -36,7 +37,7 @@ def name_faults(name: str) -> tuple[str, ...]:
         return tuple(faults)
     if "/" not in name:
         return (CONTAINERS_STANDARD,) if name in OTHERS else (STANDARD, CONTAINERS_STANDARD)
-    return () if "kubernetes.io/" in name or is_extended(name) else (EXTENDED,)
+    return () if is_native(name) or is_extended(name) else (EXTENDED,)
 
 
 def resource_causes(path: str, container: Object) -> list[Cause]:
@@ -103,7 +104,7 @@ def _pairs(path: str, requests: Object, limits: Object, causes: Causes) -> None:
         limit = limits.get(name)
         if limit == value:
             continue
-        exact = name.startswith(HUGE) or ("/" in name and "kubernetes.io/" not in name)
+        exact = name.startswith(HUGE) or not is_native(name)
         if limit is None:
             if exact:
                 causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))

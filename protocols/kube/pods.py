@@ -1,0 +1,22 @@
+"""Facts of pods that several processes ask for, read from plain JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+FINISHED = ("Succeeded", "Failed")
+"""Phases of a pod that runs no more, and never will."""
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """Return the node that the pod is bound to; "" for none."""
+    spec = pod.get("spec")
+    return str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    status = pod.get("status")
+    return str(status.get("phase") or "") if isinstance(status, dict) else ""
+
+
+def is_finished(pod: Mapping[str, Any]) -> bool:
+    return phase_of(pod) in FINISHED

@@ -1,0 +1,19 @@
+"""Which resources of a container belong to Kubernetes and which are extended. Source: upstream's core helpers."""
+
+from functools import lru_cache
+
+from protocols.kube.names import qualified_faults
+
+REQUESTS = "requests."
+"""Prefix of a resource in a quota, and so of no extended resource."""
+
+
+def is_native(name: str) -> bool:
+    """Return True for a resource of Kubernetes: without a domain, or with `kubernetes.io/` anywhere in its name."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+@lru_cache(maxsize=1024)
+def is_extended(name: str) -> bool:
+    """Return True for DOMAIN/NAME of somebody else that is also a valid name in a quota, as `requests.DOMAIN/NAME`."""
+    return not is_native(name) and not name.startswith(REQUESTS) and not qualified_faults(REQUESTS + name)
