@@ -168,10 +168,9 @@ class _Session:
             await asyncio.sleep(RETRY_S)
 
     def _expired(self) -> None:
-        seen, self._seen = self._seen, None
-        self._position = ""
-        if seen is not None:
-            self._history.relists.append((self._process.world.elapsed, seen.who, seen.last))
+        if self._seen is not None:
+            self._history.relist(self._seen.who, int(self._position))
+        self._seen, self._position = None, ""
 
     async def _list(self) -> None:
         answer = await self._client.list(CONFIGMAPS, self._namespace)

@@ -64,6 +64,21 @@ class Seen(msgspec.Struct):
         return key.startswith(self.below)
 
 
+class Relist(msgspec.Struct, frozen=True):
+    """A watcher was answered that its position is too old."""
+
+    at: float
+    who: str
+    position: int
+    compacted: int
+    """The compacted revision of the store at that time."""
+
+    @property
+    def explained(self) -> bool:
+        """True where nobody could read the changes after the position any more."""
+        return self.position < self.compacted
+
+
 class History:
     """All of one run. Kept outside of every process, so that no fault loses any of it."""
 
@@ -81,8 +96,9 @@ class History:
         """What was to be written in one revision, also where no answer came; None for a deletion."""
         self.operations: dict[bytes, list[Operation]] = defaultdict(list)
         self.seen: list[Seen] = []
-        self.relists: list[tuple[float, str, int]] = []
-        """Time, watcher and its position when it was told to list again."""
+        self.compacted = 0
+        """The revision up to which the store has dropped its history."""
+        self.relists: list[Relist] = []
         self.skips: list[tuple[int, int]] = []
         """Revisions after the first, up to the second, of which somebody got the last states only: the history between
         was compacted. Deletions among them have the second as their revision."""
@@ -131,6 +147,7 @@ class History:
         """Forget what a backup of that revision does not have; other histories begin now."""
         world = self._world
         self.restored_at, self.reused = world.elapsed, self.reused or not bump
+        self.compacted = revision + bump if bump else min(self.compacted, revision)
         world.excuses.append((world.elapsed, world.elapsed + SETTLE_S))
         self.committed = {each: value for each, value in self.committed.items() if each[0] <= revision}
         self.latest = {key: (at, value) for (at, key), value in sorted(self.committed.items())}
@@ -147,6 +164,9 @@ class History:
             _, value = self.latest.get(key, (0, None))
             self.operations[key] = [Operation("cas", world.now, world.now, value=_written(value))]
         world.happened("etcd", f"restored from revision {revision}, raised by {bump}")
+
+    def relist(self, who: str, position: int) -> None:
+        self.relists.append(Relist(self._world.elapsed, who, position, self.compacted))
 
     def record(self, key: bytes, began: float, operation: Operation) -> None:
         """Record a call; `began` is the world's time when its client read what it acts on."""
@@ -278,6 +298,7 @@ class History:
 
     def on_disk(self, content: Commit) -> None:
         """Take a commit that no kill can undo."""
+        self.compacted = content.compacted
         for change in content.changes:
             kv = change.kv
             value = None if change.deleted else bytes(kv.value)

@@ -72,10 +72,9 @@ class Oracle:
         if self._world.real_limits:
             for after, until in self._skips[:MOST]:
                 yield Broken("no relist", f"a replica at {after} needs the whole state at {until}")
-            for at, who, last in self._history.relists:
-                if at <= self._history.restored_at + SETTLE_S:
-                    continue
-                yield Broken("no relist", f"{who} had to list again after {last}", at)
+            for each in self._history.relists:
+                if each.at > self._history.restored_at + SETTLE_S and not each.explained:
+                    yield Broken("no relist", f"{each.who} had to list again after {each.position}", each.at)
 
     @property
     def _skips(self) -> list[tuple[int, int]]:
