@@ -27,12 +27,15 @@ class Calm:
 
     def __init__(self, world: "World", owner: str) -> None:
         self._world, self._owner = world, owner
-        self._heard = self._calm_since = world.now
+        self._heard = world.now
+        self._ran = 0, 0
+        """The owner's process and its turns when it was observed last."""
         self._awake: dict[str, tuple[int, float]] = {}
         self._syncs: dict[str, int] = {}
         self._pids: set[int] = set()
         self.broken: list[Broken] = []
         world.at(OBSERVE_S, None, self._observe)
+        world.on_end.append(lambda process, code, number: self._hear(process))
 
     def _runs(self, process: Process | None) -> bool:
         return process is not None and process.paused_until <= self._world.now
@@ -40,12 +43,19 @@ class Calm:
     def _observe(self) -> None:
         world = self._world
         world.at(OBSERVE_S, None, self._observe)
-        if self._runs(world.processes.get(self._owner)):
-            self._heard = world.now
+        self._hear(world.processes.get(self._owner))
         for name, process in world.processes.items():
             following = process.notes.get("following")
             if following is not None:
                 self._follower(name, process, following)
+
+    def _hear(self, process: Process | None) -> None:
+        """Note that followers hear the owner: it runs, or had turns since it was observed last."""
+        if process is None or process.name != self._owner:
+            return
+        before, self._ran = self._ran, (process.pid, process.turns)
+        if self._runs(process) or before != self._ran:
+            self._heard = self._world.now
 
     def _follower(self, name: str, process: Process, following: Following[Any]) -> None:
         world = self._world
