@@ -103,7 +103,9 @@ def test_clean_zero_is_removed_unless_it_means_something() -> None:
 @pytest.mark.parametrize("row", [row for row in TABLE.built_in if "create" in row.verbs], ids=lambda row: row.path)
 def test_zeros_of_every_kind_are_known(row: Resource) -> None:
     assert row.shape is not None
-    assert "metadata" in row.shape.present, "add the kind to schemas/zeros.py: zeros that mean something would be lost"
+    assert "metadata" in row.shape.present, (
+        "mark its fields in protocols/kinds/facts: zeros that mean something would be lost"
+    )
 
 
 def test_clean_configuration_keeps_its_words() -> None:

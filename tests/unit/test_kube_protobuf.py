@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.kinds.fields import packages
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
 from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
-from protocols.kube.protobuf.table import KINDS, LEAVES, message_of, messages
+from protocols.kube.protobuf.table import LEAVES, kinds_of, message_of, messages
 from protocols.kube.protobuf.types import Field, Message, Shape
 from protocols.wire.protobuf import delimited
 
@@ -19,20 +20,31 @@ TIMES = st.datetimes().map(lambda t: t.isoformat(timespec="seconds") + "Z").filt
 MICRO = st.datetimes().map(lambda t: t.isoformat(timespec="microseconds") + "Z").filter(lambda t: t[:4] != "0001")
 JSON = st.dictionaries(TEXT, st.one_of(INT32, TEXT, st.booleans(), st.lists(INT32, max_size=2)), max_size=2)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "string": TEXT,
+    "str": TEXT,
     "int32": INT32,
     "int64": INT64,
     "bool": st.booleans(),
     "double": st.one_of(INT32, st.floats(allow_nan=False, allow_infinity=False).filter(lambda n: not n.is_integer())),
     "bytes": st.binary(max_size=6).map(lambda raw: base64.b64encode(raw).decode()),
-    "Time": TIMES,
-    "MicroTime": MICRO,
-    "Quantity": st.sampled_from(["0", "1", "100m", "2Gi"]),
-    "IntOrString": st.one_of(INT32, TEXT),
-    "Strings": st.lists(TEXT, max_size=2),
-    "Raw": JSON,
+    "time": TIMES,
+    "microtime": MICRO,
+    "quantity": st.sampled_from(["0", "1", "100m", "2Gi"]),
+    "int-or-string": st.one_of(INT32, TEXT),
+    "strings": st.lists(TEXT, max_size=2),
+    "any": JSON,
 }
-TOPS = [(version, kind) for version, (_, kinds) in KINDS.items() for kind in kinds.split()]
+PLAIN_GROUPS = ("apps", "autoscaling", "batch", "policy")
+DOMAINS = {"rbac": "rbac.authorization.k8s.io", "flowcontrol": "flowcontrol.apiserver.k8s.io"}
+
+
+def version_of(package: str) -> str:
+    group, _, version = package.partition(".")
+    if group == "core":
+        return version
+    return f"{group if group in PLAIN_GROUPS else DOMAINS.get(group, f'{group}.k8s.io')}/{version}"
+
+
+TOPS = [(version_of(package), kind) for package in packages() for kind in sorted(kinds_of(package))]
 POD = ("v1", "Pod")
 
 
@@ -111,7 +123,7 @@ def test_object_meta() -> None:
     wire = bytes.fromhex(
         "0a01 61 12 00 3800 42 08 08 80c6b5a106 1000 5000 5a06 0a01 6b 1201 76 7202 6678".replace(" ", "")
     )
-    assert decode_message(messages()["meta.ObjectMeta"], wire) == {
+    assert decode_message(messages()["meta.v1.ObjectMeta"], wire) == {
         "name": "a",
         "creationTimestamp": "2023-04-05T12:01:04Z",
         "deletionGracePeriodSeconds": 0,
@@ -121,14 +133,14 @@ def test_object_meta() -> None:
 
 
 LEAF_VECTORS = [
-    ("Time", "1970-01-01T00:00:01Z", "0801 1000"),
-    ("Time", "1969-12-31T23:59:59Z", "08ffffffffffffffffff01 1000"),
-    ("MicroTime", "1970-01-01T00:00:01.000002Z", "0801 10d00f"),
-    ("Quantity", "1Gi", "0a03 314769"),
-    ("IntOrString", 80, "0800 1050 1a00"),
-    ("IntOrString", "http", "0801 1000 1a04 68747470"),
-    ("Strings", ["a", ""], "0a01 61 0a00"),
-    ("Raw", {"a": 1}, "0a07 7b2261223a317d"),
+    ("time", "1970-01-01T00:00:01Z", "0801 1000"),
+    ("time", "1969-12-31T23:59:59Z", "08ffffffffffffffffff01 1000"),
+    ("microtime", "1970-01-01T00:00:01.000002Z", "0801 10d00f"),
+    ("quantity", "1Gi", "0a03 314769"),
+    ("int-or-string", 80, "0800 1050 1a00"),
+    ("int-or-string", "http", "0801 1000 1a04 68747470"),
+    ("strings", ["a", ""], "0a01 61 0a00"),
+    ("any", {"a": 1}, "0a07 7b2261223a317d"),
 ]
 
 
@@ -140,11 +152,11 @@ def test_values_byte_for_byte(name: str, value: Any, wire: str) -> None:
 
 
 def test_unset_values() -> None:
-    assert LEAVES["Time"].read(b"") is None
-    assert LEAVES["MicroTime"].read(b"") is None
-    assert LEAVES["Raw"].read(b"") is None
-    assert LEAVES["Quantity"].read(b"") == "0"
-    assert LEAVES["IntOrString"].read(b"") == 0
+    assert LEAVES["time"].read(b"") is None
+    assert LEAVES["microtime"].read(b"") is None
+    assert LEAVES["any"].read(b"") is None
+    assert LEAVES["quantity"].read(b"") == "0"
+    assert LEAVES["int-or-string"].read(b"") == 0
 
 
 def test_the_envelope() -> None:
@@ -158,7 +170,7 @@ def test_the_envelope() -> None:
 def test_a_pointer_to_zero_is_a_value_and_an_empty_string_is_none() -> None:
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "orphanDependents": False}
     assert decode_object(encode_object(options)) == options
-    spec = messages()["core.PodSpec"]
+    spec = messages()["core.v1.PodSpec"]
     wire = encode_message(spec, {"hostNetwork": False, "nodeName": "", "automountServiceAccountToken": False})
     assert decode_message(spec, wire) == {"automountServiceAccountToken": False}
 
@@ -177,7 +189,7 @@ def test_fields_of_an_embedded_struct_stand_in_the_parent() -> None:
 
 
 def test_packed_numbers_and_merged_messages_and_unknown_groups() -> None:
-    security = messages()["core.PodSecurityContext"]
+    security = messages()["core.v1.PodSecurityContext"]
     assert decode_message(security, bytes.fromhex("2203010203")) == {"supplementalGroups": [1, 2, 3]}
     twice = encode_message(message_of(*POD), {"metadata": {"name": "a"}}) + bytes.fromhex("0a031a016e")
     assert decode_message(message_of(*POD), twice) == {"metadata": {"name": "a", "namespace": "n"}}
@@ -217,7 +229,7 @@ def test_kinds_without_numbers_are_distinguished() -> None:
 
 def test_no_message_but_a_schema_contains_itself() -> None:
     def visit(message: Message, above: tuple[str, ...]) -> int:
-        if message.name == "apiextensions.JSONSchemaProps":
+        if message.name == "apiextensions.v1.JSONSchemaProps":
             return 1
         assert message.name not in above, above
         nested = [field.message for field in message.fields.values() if field.message is not None]
@@ -268,7 +280,7 @@ def test_a_definition_comes_back_whole() -> None:
 
 
 def test_numbers_of_a_schema_are_doubles() -> None:
-    props = messages()["apiextensions.JSONSchemaProps"]
+    props = messages()["apiextensions.v1.JSONSchemaProps"]
     assert encode_message(props, {"maximum": 1}) == bytes.fromhex("49 000000000000f03f")
     assert decode_message(props, bytes.fromhex("49 000000000000f03f")) == {"maximum": 1}
     for broken in ("49 000000000000f07f", "49 00", "48 01"):
@@ -281,7 +293,7 @@ def test_a_schema_within_itself_without_end_is_invalid() -> None:
     for _ in range(DEPTH_LIMIT):
         body = delimited(28, body)
     with pytest.raises(ProtobufInvalid, match="nested"):
-        decode_message(messages()["apiextensions.JSONSchemaProps"], body)
+        decode_message(messages()["apiextensions.v1.JSONSchemaProps"], body)
 
 
 def test_every_message_has_each_name_and_number_once() -> None:

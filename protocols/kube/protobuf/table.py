@@ -1,169 +1,91 @@
-"""The messages by name. Those of a package are built from schemas/ when the first of it is asked for."""
+"""The messages by name. Those of a package are made of the facts of protocols/kinds when the first is asked for."""
 
 import functools
-from collections.abc import Iterator
+import re
 
-from protocols.kube.protobuf.schemas import (
-    cluster,
-    core_containers,
-    core_objects,
-    core_pod,
-    core_quotas,
-    core_volumes,
-    extensions,
-    others,
-    policies,
-    resource,
-    workloads,
-)
-from protocols.kube.protobuf.schemas import core_objects as meta
+from protocols.kinds.fields import Field as Fact
+from protocols.kinds.fields import package_of, packages, resolve, types_of
 from protocols.kube.protobuf.types import SCALARS, Field, KindUnknown, Message, Shape
 from protocols.kube.protobuf.unions import UNIONS
 from protocols.kube.protobuf.values import VALUES
 
 LEAVES = {**SCALARS, **VALUES}
-POD = (core_pod.POD, core_pod.POD_STATUS, core_containers.CONTAINERS, core_volumes.VOLUMES)
-CORE = (core_objects.OBJECTS, *POD, cluster.CORE_CLUSTER, core_quotas.CORE_QUOTAS)
-TEXTS = {
-    "meta": meta.META,
-    "core": "".join(CORE),
-    "coordination": others.COORDINATION,
-    "policy": others.POLICY + policies.DISRUPTION,
-    "events": others.EVENTS,
-    "rbac": others.RBAC,
-    "authentication": others.AUTHENTICATION,
-    "authorization": others.AUTHORIZATION,
-    "resource": resource.RESOURCE,
-    "resource-v1beta1": resource.RESOURCE_BETA1,
-    "discovery": cluster.DISCOVERY,
-    "scheduling": cluster.SCHEDULING,
-    "node": cluster.NODE,
-    "storage": cluster.STORAGE + core_quotas.ATTACHMENTS,
-    "apps": workloads.APPS,
-    "batch": workloads.BATCH,
-    "autoscaling": workloads.AUTOSCALING,
-    "autoscaling-v2": workloads.AUTOSCALING_V2,
-    "networking": policies.NETWORKING,
-    "flowcontrol": policies.FLOWCONTROL,
-    "certificates": policies.CERTIFICATES,
-    "apiextensions": extensions.APIEXTENSIONS,
-    "admissionregistration": extensions.ADMISSION,
-}
-DRA = "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice"
-KINDS = {
-    "v1": (
-        "core",
-        "Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume "
-        "PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
-    ),
-    "meta.k8s.io/v1": ("meta", "PartialObjectMetadata"),
-    "meta.k8s.io/v1beta1": ("meta", "PartialObjectMetadata"),
-    "discovery.k8s.io/v1": ("discovery", "EndpointSlice"),
-    "scheduling.k8s.io/v1": ("scheduling", "PriorityClass"),
-    "node.k8s.io/v1": ("node", "RuntimeClass"),
-    "storage.k8s.io/v1": (
-        "storage",
-        "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass",
-    ),
-    "coordination.k8s.io/v1": ("coordination", "Lease"),
-    "policy/v1": ("policy", "Eviction PodDisruptionBudget"),
-    "events.k8s.io/v1": ("events", "Event"),
-    "rbac.authorization.k8s.io/v1": ("rbac", "ClusterRole ClusterRoleBinding Role RoleBinding"),
-    "authentication.k8s.io/v1": ("authentication", "SelfSubjectReview TokenRequest TokenReview"),
-    "authorization.k8s.io/v1": (
-        "authorization",
-        "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
-    ),
-    "resource.k8s.io/v1": ("resource", DRA),
-    "resource.k8s.io/v1beta2": ("resource", f"{DRA} DeviceTaintRule"),
-    "resource.k8s.io/v1beta1": ("resource-v1beta1", DRA),
-    "resource.k8s.io/v1alpha3": ("resource", "DeviceTaintRule"),
-    "apps/v1": ("apps", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
-    "batch/v1": ("batch", "CronJob Job"),
-    "autoscaling/v1": ("autoscaling", "HorizontalPodAutoscaler Scale"),
-    "autoscaling/v2": ("autoscaling-v2", "HorizontalPodAutoscaler"),
-    "networking.k8s.io/v1": ("networking", "IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR"),
-    "flowcontrol.apiserver.k8s.io/v1": ("flowcontrol", "FlowSchema PriorityLevelConfiguration"),
-    "certificates.k8s.io/v1": ("certificates", "CertificateSigningRequest"),
-    "apiextensions.k8s.io/v1": ("apiextensions", "CustomResourceDefinition"),
-    "admissionregistration.k8s.io/v1": (
-        "admissionregistration",
-        "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy "
-        "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
-    ),
-}
-"""The package of each version, and what can stand at the top of a body. Each has a list of the same form."""
+META = "meta.v1"
 EVERYWHERE = ("DeleteOptions", "Status")
 """Kinds of meta/v1 that are part of every version."""
+VERSION_OF_ALL = ("meta.k8s.io/v1", "meta.k8s.io/v1beta1")
 
 
 def message_of(api_version: str, kind: str) -> Message:
     """Raises KindUnknown."""
-    found = _kinds().get((api_version, kind))
-    if found is not None:
-        return _top(*found)
+    package, name = _package_of(api_version), kind.removesuffix("List")
+    if is_known(api_version, kind):
+        return _top(package, name, name != kind)
     if kind in EVERYWHERE:
-        return _package("meta")[kind]
+        return _package(META)[kind]
     raise KindUnknown(api_version, kind)
 
 
 def is_known(api_version: str, kind: str) -> bool:
-    return (api_version, kind) in _kinds()
+    return kind.removesuffix("List") in kinds_of(_package_of(api_version))
+
+
+@functools.cache
+def kinds_of(package: str) -> frozenset[str]:
+    """Return the kinds of a package that have a form in protobuf."""
+    known = types_of(package).values() if package in packages() else ()
+    return frozenset(each.name for each in known if each.is_kind and any(field.number for field in each.fields))
 
 
 def messages() -> dict[str, Message]:
     """Every message, by `package.Name`."""
-    return {f"{package}.{name}": found for package in TEXTS for name, found in _package(package).items()}
+    return {each.name: each for package in packages() for each in _package(package).values()}
+
+
+def _package_of(api_version: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    return META if api_version in VERSION_OF_ALL else package_of(group, version)
 
 
 @functools.cache
 def _package(package: str) -> dict[str, Message]:
     """The messages of a package by name; those of other packages that they hold are built too."""
-    lines = list(_lines(TEXTS[package]))
-    found = {name: Message(f"{package}.{name}", union=UNIONS.get(name)) for name, _ in lines}
-    for name, fields in lines:
-        for field in fields:
-            parsed = _field(field, found)
-            found[name].fields[parsed.number] = parsed
+    known = types_of(package)
+    found = {name: Message(f"{package}.{name}", union=UNIONS.get(name)) for name in known}
+    for name, each in known.items():
+        found[name].fields.update(
+            (field.number, _field(package, field, found)) for field in each.fields if field.number
+        )
     return found
 
 
-@functools.cache
-def _kinds() -> dict[tuple[str, str], tuple[str, str, bool]]:
-    """Package, name and whether it is the list, by version and kind."""
-    found = {}
-    for api_version, (package, kinds) in KINDS.items():
-        for kind in kinds.split():
-            found[api_version, kind] = package, kind, False
-            found[api_version, f"{kind}List"] = package, kind, True
-    return found
-
-
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _top(package: str, name: str, listing: bool) -> Message:
     message = _package(package)[name]
     return _list_of(message) if listing else message
 
 
 def _list_of(message: Message) -> Message:
-    metadata = Field(1, "metadata", Shape.ONE, message=_package("meta")["ListMeta"])
+    metadata = Field(1, "metadata", Shape.ONE, message=_package(META)["ListMeta"])
     items = Field(2, "items", Shape.LIST, message=message)
     return Message(f"{message.name}List", {1: metadata, 2: items})
 
 
-def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """(message, its fields); a line that begins with a space continues the one before."""
-    for line in text.strip().replace("\n ", " ").split("\n"):
-        name, _, fields = line.partition(":")
-        yield name, fields.split()
-
-
-def _field(text: str, found: dict[str, Message]) -> Field:
-    number, name, kind = text.split(":")
-    shape = {"[]": Shape.LIST, "{}": Shape.MAP}.get(kind[:2], Shape.INLINE if kind.endswith("&") else Shape.ONE)
-    keep, kind = kind.endswith("!"), kind.strip("[]{}!&")
+def _field(package: str, fact: Fact, found: dict[str, Message]) -> Field:
+    shape, kind = _shape(fact)
     leaf = LEAVES.get(kind)
     if leaf is not None:
-        return Field(int(number), name, shape, leaf=leaf, keep_zero=keep or not leaf.scalar)
-    package, _, local = kind.rpartition(".")
-    return Field(int(number), name, shape, message=(_package(package) if package else found)[local])
+        keep = not leaf.scalar or (shape is Shape.ONE and (fact.is_present or fact.keeps_zero))
+        return Field(fact.number, fact.name, shape, leaf=leaf, keep_zero=keep)
+    other, name = resolve(package, kind)
+    message = (found if other == package else _package(other))[name]
+    return Field(fact.number, fact.name, shape, message=message)
+
+
+def _shape(fact: Fact) -> tuple[Shape, str]:
+    """Return the shape of a field, and the type of it or of its elements."""
+    if fact.wire[0] == "[":
+        return Shape.LIST, fact.wire[1:].partition("]")[0]
+    if fact.wire[0] == "{":
+        return Shape.MAP, fact.wire[1:].rpartition("}")[0]
+    return Shape.INLINE if fact.is_inline else Shape.ONE, re.split(r"[/~^]", fact.wire, maxsplit=1)[0]

@@ -157,7 +157,7 @@ def _write_double(value: Any) -> bytes:
 
 WHOLE = 2.0**53
 SCALARS = {
-    "string": Leaf(DELIMITED, read_string, write_string),
+    "str": Leaf(DELIMITED, read_string, write_string),
     "int32": Leaf(VARINT, signed(32), checked(32)),
     "int64": Leaf(VARINT, signed(64), checked(64)),
     "bool": Leaf(VARINT, bool, _write_bool),

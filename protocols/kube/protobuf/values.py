@@ -162,11 +162,13 @@ def _write_strings(value: Any) -> bytes:
     return b"".join([delimited(1, write_string(item)) for item in value])
 
 
+RAW = Leaf(DELIMITED, _read_raw, _write_raw, scalar=False)
 VALUES = {
-    "Time": Leaf(DELIMITED, _read_time, _write_time, scalar=False),
-    "MicroTime": Leaf(DELIMITED, _read_micro_time, _write_micro_time, scalar=False),
-    "Quantity": Leaf(DELIMITED, _read_quantity, _write_quantity, scalar=False),
-    "IntOrString": Leaf(DELIMITED, _read_int_or_string, _write_int_or_string, scalar=False),
-    "Strings": Leaf(DELIMITED, _read_strings, _write_strings, scalar=False),
-    "Raw": Leaf(DELIMITED, _read_raw, _write_raw, scalar=False),
+    "time": Leaf(DELIMITED, _read_time, _write_time, scalar=False),
+    "microtime": Leaf(DELIMITED, _read_micro_time, _write_micro_time, scalar=False),
+    "quantity": Leaf(DELIMITED, _read_quantity, _write_quantity, scalar=False),
+    "int-or-string": Leaf(DELIMITED, _read_int_or_string, _write_int_or_string, scalar=False),
+    "strings": Leaf(DELIMITED, _read_strings, _write_strings, scalar=False),
+    "any": RAW,
+    "json": RAW,
 }

@@ -1,18 +1,7 @@
-"""Schemas of kinds by group and version, parsed from their tables at the first use.
-
-Notation of the tables: `Name: field:type field!:type ...`, continued on indented lines. `Name*` is owned as a whole,
-`Name+` is a kind with apiVersion and kind, `field!` is required. Types:
-
-- a scalar, `Name`, or `package.Name`; `str/X` has the value X if it is absent; `Name~` is not owned as a whole here,
-  `Name^retain` is patched with retained keys, `Name^replace` as a whole,
-- `{T}` a map, `{T}*` a map that is owned as a whole,
-- `[T]` a list that is replaced as a whole, `[T]=a,b` a list with the keys a and b, `[T]=set` a set.
-
-A strategic merge patch merges sets, and keyed lists by their first key; `^none`, `^retain`, `^merge,key` override that.
-"""
+"""Shapes of kinds by group and version, made of the facts of protocols/kinds at the first use."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from actors.apiserver.api.schemas.shape import (
@@ -30,6 +19,7 @@ from actors.apiserver.api.schemas.shape import (
     TEXT,
     Shape,
 )
+from protocols.kinds.fields import Field, Type, inlined, package_of, packages, resolve, types_of
 
 ZERO: dict[str, Callable[[], Any]] = {TEXT: str, BOOL: bool, INT32: int, INT64: int, INT_OR_STRING: int}
 PLAIN = {form: Shape(form) for form in (*SCALARS, ANY, JSON)}
@@ -37,43 +27,30 @@ FindStruct = Callable[[str], Shape]
 """Return the struct of a name in the type of a field."""
 
 
-def lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield (header, fields) of each type."""
-    for line in text.strip().replace("\n    ", " ").splitlines():
-        header, *fields = line.split()
-        yield header.removesuffix(":"), fields
-
-
-def empty_struct(package: str, header: str) -> Shape:
-    made = Shape(STRUCT, name=f"{package}.{header.rstrip('*+')}", atomic=header.endswith("*"))
-    made.gvk = header.endswith("+")
+def empty_struct(each: Type) -> Shape:
+    made = Shape(STRUCT, name=full_name(each.package, each.name), atomic=each.is_atomic)
+    made.gvk = each.is_kind
     return made
 
 
-def fill(struct: Shape, fields: Iterable[str], lookup: FindStruct) -> None:
-    required = []
+def fill(struct: Shape, fields: Sequence[Field], lookup: FindStruct) -> None:
     if struct.gvk:
         struct.fields.update(apiVersion=PLAIN[TEXT], kind=PLAIN[TEXT])
-    for field in fields:
-        name, _, kind = field.partition(":")
-        if name.endswith("!"):
-            name = name[:-1]
-            required.append(name)
-        struct.fields[name] = shape_of(kind, lookup)
-    struct.required = tuple(required)
+    struct.fields.update((field.name, shape_of(field.type, lookup)) for field in sorted(fields, key=lambda f: f.name))
+    struct.required = tuple(sorted(field.name for field in fields if field.is_required))
 
 
-def mark_zeros(struct: Shape, fields: Iterable[str]) -> None:
-    """Set which fields are always present and which keep a zero, from the words of the table of zeros."""
-    kept = []
-    for field in fields:
-        if field[0] == "?":
-            kept.append(field[1:])
-            continue
-        name = field.removesuffix("-")
-        kind = struct.fields[name]
-        struct.present[name] = _null if field != name else kind.blank if kind.form == STRUCT else _zero(kind.form)
-    struct.kept, struct.always = frozenset(kept), tuple(struct.present.items())
+def mark_zeros(struct: Shape, fields: Sequence[Field]) -> None:
+    """Set which fields are always present and which keep a zero. All structs are filled."""
+    struct.present = {field.name: _maker(struct, field) for field in fields if field.is_present}
+    struct.kept, struct.always = frozenset(f.name for f in fields if f.keeps_zero), tuple(struct.present.items())
+
+
+def _maker(struct: Shape, field: Field) -> Callable[[], Any]:
+    kind = struct.fields[field.name]
+    if field.is_null:
+        return _null
+    return kind.blank if kind.form == STRUCT else _zero(kind.form)
 
 
 def _zero(form: str) -> Callable[[], Any]:
@@ -123,40 +100,31 @@ def _patch(text: str, made: Shape) -> tuple[str, str]:
 
 API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-GROUP_SUFFIX = ".k8s.io"
-OTHER_GROUPS = (
-    "authentication", "authorization", "coordination", "discovery", "events", "networking", "node", "policy", "rbac",
-    "scheduling", "storage",
-)  # fmt: skip
+
+
+def full_name(package: str, name: str) -> str:
+    """Return the name of an OpenAPI component."""
+    return f"{META if package == 'meta.v1' else API + package}.{name}"
 
 
 class Registry:
-    """Shapes of all structs, parsed from `texts`: tables by package, the part of a full name before the type.
+    """Shapes of all structs, by their full names."""
 
-    `zeros` holds a table of zero values for each package that has some.
-    """
-
-    def __init__(self, texts: Mapping[str, Iterable[str]], zeros: Mapping[str, str]) -> None:
-        self.structs: dict[str, Shape] = {}
-        self._aliases = {_alias(package): package for package in texts}
-        bodies: list[tuple[str, Shape, list[str]]] = []
-        for package, parts in texts.items():
-            for header, fields in (pair for part in parts for pair in lines(part)):
-                struct = empty_struct(package, header)
-                self.structs[struct.name] = struct
-                bodies.append((package, struct, fields))
-        for package, struct, fields in bodies:
-            fill(struct, fields, functools.partial(self._lookup, package))
-        for package, text in zeros.items():
-            for header, fields in lines(text):
-                mark_zeros(self.structs[f"{package}.{header}"], fields)
+    def __init__(self) -> None:
+        known = [each for package in packages() for each in types_of(package).values()]
+        self.structs = {full_name(each.package, each.name): empty_struct(each) for each in known}
+        bodies = [(self.structs[full_name(each.package, each.name)], each, tuple(inlined(each))) for each in known]
+        for struct, each, fields in bodies:
+            fill(struct, fields, functools.partial(self._lookup, each.package))
+        for struct, _, fields in bodies:
+            mark_zeros(struct, fields)
         for struct in self.structs.values():
             struct.nothing = struct.blank()
 
     def kind(self, group: str, version: str, kind: str) -> Shape | None:
         """Return the shape of a kind; None if it is unknown."""
-        name = group.removesuffix(GROUP_SUFFIX).partition(".")[0] or "core"
-        return self.structs.get(f"{API}{name}.{version}.{kind}")
+        found = self.structs.get(full_name(package_of(group, version), kind))
+        return found if found is not None and found.gvk else None
 
     def _lookup(self, package: str, name: str) -> Shape:
         if name.endswith("~"):
@@ -170,42 +138,12 @@ class Registry:
             made = self._lookup(package, name.removesuffix("^retain")).granular()
             made.patch = ("retainKeys", "")
             return made
-        alias, dot, short = name.partition(".")
-        return self.structs[f"{self._aliases[alias]}.{short}" if dot else f"{package}.{name}"]
-
-
-def _alias(package: str) -> str:
-    """Return `core` of io.k8s.api.core.v1. Other packages never refer to a second version of a group."""
-    parts = package.split(".")
-    return parts[-2] if parts[-1] == "v1" else package
+        return self.structs[full_name(*resolve(package, name))]
 
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
-    from actors.apiserver.api.schemas import admission, core, others, policy, resource, stored_only, workloads, zeros
-
-    core_texts = (
-        core.CORE_OBJECTS, core.CORE_POD, core.CORE_CONTAINERS, core.CORE_VOLUMES, others.CORE_STORAGE,
-        workloads.CORE_WORKLOADS, policy.CORE_POLICY)  # fmt: skip
-    texts: dict[str, tuple[str, ...]] = {META: (others.META,), f"{API}core.v1": core_texts}
-    texts[f"{API}resource.v1"] = (resource.RESOURCE,)
-    texts[f"{API}resource.v1beta2"] = (resource.RESOURCE_BETA2,)
-    texts[f"{API}resource.v1beta1"] = (resource.RESOURCE_BETA1,)
-    texts[f"{API}resource.v1alpha3"] = (resource.RESOURCE_ALPHA,)
-    texts[f"{API}apiextensions.v1"] = (others.EXTENSIONS,)
-    texts[f"{API}autoscaling.v1"] = (others.AUTOSCALING,)
-    texts[f"{API}autoscaling.v2"] = (stored_only.AUTOSCALING_V2,)
-    texts[f"{API}apiregistration.v1"] = (stored_only.APIREGISTRATION,)
-    for name in OTHER_GROUPS:
-        texts[f"{API}{name}.v1"] = (getattr(others, name.upper()),)
-    texts[f"{API}networking.v1"] += (stored_only.ADDRESSES,)
-    texts[f"{API}apps.v1"] = (workloads.APPS,)
-    texts[f"{API}batch.v1"] = (workloads.BATCH,)
-    texts[f"{API}storage.v1"] = (others.STORAGE, workloads.STORAGE_ATTACHMENTS, stored_only.VOLUME_CLASSES)
-    texts[f"{API}metrics.v1beta1"] = (others.METRICS,)
-    texts[f"{API}admissionregistration.v1"] = (admission.ADMISSION,)
-    texts[f"{API}certificates.v1"] = (admission.CERTIFICATES,)
-    return Registry(texts, {**zeros.ZEROS, **admission.ZEROS, **stored_only.ZEROS})
+    return Registry()
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,0 +1,113 @@
+"""The fields of every type, read from facts/: one file a group and version, one type a line.
+
+Notation: `Name: NUMBER:FIELDmarks:TYPE ...`, continued on indented lines. `Name+` is a kind, with apiVersion and kind;
+`Name*` is owned as a whole. A first line `< resource.v1` takes over that file's types which this one does not have.
+NUMBER is the field's in protobuf; a field without one does not travel there. Marks:
+
+- `!`: the field is required,
+- `@`: Go writes it always: an absent one has the zero value of its type, which is null for lists, maps and times,
+- `-`: Go writes it always: an absent one is null,
+- `?`: optional, and keeps a zero that was sent. Of all other fields, a zero is as good as absent,
+- `&`: the fields of its type stand in the object itself; in protobuf they are a message of this number.
+
+Types:
+
+- a scalar, `Name`, or `group.Name` of v1; `str/X` has the value X if it is absent; `Name~` is not owned as a whole
+  here, `Name^retain` is patched with retained keys, `Name^replace` as a whole,
+- `{T}` a map, `{T}*` a map that is owned as a whole,
+- `[T]` a list that is replaced as a whole, `[T]=a,b` a list with the keys a and b, `[T]=set` a set,
+- `T|W`: T in JSON, W in protobuf.
+
+A strategic merge patch merges sets, and keyed lists by their first key; `^none`, `^retain`, `^merge,key` override that.
+Source of the facts: the OpenAPI document, the .proto files and the Go types of Kubernetes 1.36.
+"""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+FACTS = Path(__file__).with_name("facts")
+
+
+class Field(msgspec.Struct, frozen=True):
+    number: int
+    """In protobuf; 0 for none."""
+    name: str
+    type: str
+    wire: str
+    """The type in protobuf."""
+    is_required: bool = False
+    is_present: bool = False
+    """Always written, with a zero value if absent."""
+    is_null: bool = False
+    """That zero value is null."""
+    keeps_zero: bool = False
+    is_inline: bool = False
+
+
+class Type(msgspec.Struct, frozen=True):
+    package: str
+    """Group without domain and version: `core.v1`."""
+    name: str
+    fields: tuple[Field, ...]
+    is_kind: bool = False
+    is_atomic: bool = False
+
+
+@functools.cache
+def packages() -> tuple[str, ...]:
+    return tuple(sorted(path.name.removesuffix(".txt") for path in FACTS.glob("*.txt")))
+
+
+@functools.cache
+def types_of(package: str) -> dict[str, Type]:
+    """Return the types of a package, by name."""
+    text = (FACTS / f"{package}.txt").read_text("utf-8")
+    first, _, rest = text.partition("\n")
+    found: dict[str, Type] = {}
+    if first.startswith("<"):
+        others = types_of(first.removeprefix("<").strip())
+        found.update({name: msgspec.structs.replace(each, package=package) for name, each in others.items()})
+        text = rest
+    found.update((each.name, each) for each in _types(package, text))
+    return found
+
+
+def package_of(group: str, version: str) -> str:
+    """Return the package of an API version."""
+    return f"{group.removesuffix('.k8s.io').partition('.')[0] or 'core'}.{version}"
+
+
+def resolve(package: str, name: str) -> tuple[str, str]:
+    """Return package and name of a type that a field of `package` names."""
+    group, _, local = name.rpartition(".")
+    return (f"{group}.v1" if group else package), local
+
+
+def inlined(each: Type) -> Iterator[Field]:
+    """Return the fields of its JSON form."""
+    for field in each.fields:
+        if field.is_inline:
+            package, name = resolve(each.package, field.type)
+            yield from inlined(types_of(package)[name])
+        else:
+            yield field
+
+
+def _types(package: str, text: str) -> Iterator[Type]:
+    for line in text.strip().replace("\n    ", " ").splitlines():
+        header, *fields = line.split()
+        name = header.rstrip("*+:")
+        yield Type(package, name, tuple(map(_field, fields)), is_kind="+" in header, is_atomic="*" in header)
+
+
+def _field(text: str) -> Field:
+    number, marked, kind = text.split(":", 2)
+    name = marked.rstrip("!@?&-")
+    marks, (kind, _, wire) = marked[len(name) :], kind.partition("|")
+    return Field(
+        int(number or 0), name, kind, wire or kind, is_required="!" in marks, is_present="@" in marks or "-" in marks,
+        is_null="-" in marks, keeps_zero="?" in marks, is_inline="&" in marks,
+    )  # fmt: skip
