@@ -15,6 +15,7 @@ from actors.store.model.types import Change, Commit, LoadedState
 from actors.watchcache.cache.store_state import StoreState
 from protocols.bus.follower import Follower
 from protocols.bus.frames import Chunk, EventFrame
+from protocols.messages.objects import STORED, ObjectEvent
 from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
 from tests.simulation.world.world import START
@@ -108,6 +109,8 @@ class History:
         """Time and text: a replica at a mark, and the store's state of that revision."""
         self.unfit: list[tuple[float, str]] = []
         """Time and text: answers to syncs that do not begin where the follower is."""
+        self.older: list[tuple[float, str]] = []
+        """Time and text: snapshots that are older than their objects."""
         self.misreported: list[str] = []
         """Events of an informer that do not fit to those before."""
         self.unknown = 0
@@ -229,10 +232,25 @@ class History:
                 self.replaced.append(f"{replica.resource.store} at {replica.mark}: {why}")
             start_over(replica, snapshot, mark, why)
 
+        self._record_snapshots()
         patch(StoreState, "replace", replaced)
         patch(Replica, "_catch_up", caught_up)
         patch(Snapshot, "difference", skipped)
         patch(Replica, "_start_over", started_over)
+
+    def _record_snapshots(self) -> None:
+        """Record snapshots with objects that are newer than they are: a list of them would be expired at once."""
+        on_snapshot = Replica.on_snapshot
+
+        def taken(replica: Replica, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
+            newest = max((each.rv for _, each in items if each.type == STORED), default=0)
+            if newest > mark:
+                self.older.append(
+                    (self._world.elapsed, f"{replica.resource.store} at {mark} has an object of {newest}")
+                )
+            on_snapshot(replica, items, mark)
+
+        patch(Replica, "on_snapshot", taken)
 
     def record_answers(self) -> None:
         """Record where an owner's answer does not fit to the question: the follower then needs a snapshot."""

@@ -50,6 +50,8 @@ class Oracle:
         yield from self._history.contradictions()
         for at, text in self._history.diverged[:MOST]:
             yield Broken("a replica is the store at its mark", text, at)
+        for at, text in self._history.older[:MOST]:
+            yield Broken("a list is not older than its objects", text, at)
 
     def _whole(self) -> Iterator[Broken]:
         """Of a transaction all is on disk, in one revision, or nothing."""

@@ -70,9 +70,8 @@ WATCH = (
         old="            cache.position = max(cache.position, revision)\n",
         new="",
         mistake="A watch cache that skipped compacted history shows its list under an older revision.",
-        profile="control",
+        profile="restored",
         commit="4f5879b8",
-        missed=True,
     ),
     Mutant(
         "replica-gap",
