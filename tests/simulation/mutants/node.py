@@ -94,19 +94,24 @@ NODE = (
         "released-while-running",
         TERMINATION,
         old="""\
-        if runtime_status.live(status):
-            self._reporter.report(self._state, status)
             self._stop_some(status)
             return False
+        if await self._stop_sandboxes(status):
 """,
         new="""\
-        if runtime_status.live(status):
-            self._reporter.report(self._state, status)
             self._stop_some(status)
+        elif await self._stop_sandboxes(status):
 """,
         mistake="Devices are free while the containers that use them are still ending.",
         profile="node",
-        missed=True,
+    ),
+    Mutant(
+        "grace-ignored",
+        TERMINATION,
+        old="            self._stop_some(status)\n            return False\n",
+        new="            self._stop_some(status)\n",
+        mistake="The sandbox is stopped, and with it each container is killed, before their grace period is over.",
+        profile="node",
     ),
     Mutant(
         "directories-last",

@@ -63,19 +63,19 @@ class Witness:
         started, end, add = Lifecycle.started, Lifecycle._end, Pods.add_sandbox
 
         def on_started(self: Lifecycle, container: Container, at: int) -> None:
-            if witness._in("runtime"):
+            if witness.sees("runtime"):
                 witness._started(container)
             started(self, container, at)
 
         def on_end(self: Lifecycle, container: Container, life: Life) -> None:
-            if witness._in("runtime"):
+            if witness.sees("runtime"):
                 witness.running.pop(container.id, None)
                 witness.changed[container.id] = world.elapsed
             end(self, container, life)
 
         def on_sandbox(self: Pods, sandbox: Sandbox) -> None:
             add(self, sandbox)
-            if witness._in("runtime"):
+            if witness.sees("runtime"):
                 witness._sandbox(self, sandbox)
 
         patch(Lifecycle, "started", on_started)
@@ -84,7 +84,7 @@ class Witness:
         prepare = Claims.prepare
 
         async def on_prepare(self: Claims, namespace: str, name: str, uid: str) -> list[Prepared]:
-            if witness._in("driver") and uid not in witness.claims():
+            if witness.sees("driver") and uid not in witness.claims():
                 witness.break_promise("a claim is on disk before its driver is called", f"{namespace}/{name}")
             return await prepare(self, namespace, name, uid)
 
@@ -93,12 +93,12 @@ class Witness:
 
         async def on_register(self: PluginConnections, version: str, resource: str, file_name: str) -> None:
             await register(self, version, resource, file_name)
-            if witness._in("devices"):
+            if witness.sees("devices"):
                 witness._registered(resource)
 
         patch(PluginConnections, "register", on_register)
 
-    def _in(self, name: str) -> bool:
+    def sees(self, name: str) -> bool:
         """Return True while that process of this node runs: the hooks are in those of all nodes."""
         return running(self._world).name == self._prefix + name
 
