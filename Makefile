@@ -63,7 +63,7 @@ bench: compiled
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy && \
-		$(PY) -m protocols.wire.generate --check && $(PY) -m supervisor.cli.reference --check && \
+		$(PY) -m protocols.wire.generate --check && $(PY) -m protocols.kinds.generate --check && $(PY) -m supervisor.cli.reference --check && \
 		$(PY) -m tests.conformance.page --check && \
 		$(PY) -m deploy.monitoring.generate --check && \
 		$(PY) -m pytest -q tests/unit/test_imports.py

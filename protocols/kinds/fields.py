@@ -65,14 +65,20 @@ def packages() -> tuple[str, ...]:
 def types_of(package: str) -> dict[str, Type]:
     """Return the types of a package, by name."""
     text = (FACTS / f"{package}.txt").read_text("utf-8")
-    first, _, rest = text.partition("\n")
-    found: dict[str, Type] = {}
-    if first.startswith("<"):
-        others = types_of(first.removeprefix("<").strip())
-        found.update({name: msgspec.structs.replace(each, package=package) for name, each in others.items()})
-        text = rest
-    found.update((each.name, each) for each in _types(package, text))
-    return found
+    base = base_of(text)
+    others = types_of(base).items() if base else ()
+    found = {name: msgspec.structs.replace(each, package=package) for name, each in others}
+    return found | {each.name: each for each in read_types(package, own_text(text))}
+
+
+def base_of(text: str) -> str:
+    """Return the package whose types a file takes over; "" for none."""
+    first = text.partition("\n")[0]
+    return first.removeprefix("<").strip() if first.startswith("<") else ""
+
+
+def own_text(text: str) -> str:
+    return text.partition("\n")[2] if base_of(text) else text
 
 
 def package_of(group: str, version: str) -> str:
@@ -96,7 +102,7 @@ def inlined(each: Type) -> Iterator[Field]:
             yield field
 
 
-def _types(package: str, text: str) -> Iterator[Type]:
+def read_types(package: str, text: str) -> Iterator[Type]:
     for line in text.strip().replace("\n    ", " ").splitlines():
         header, *fields = line.split()
         name = header.rstrip("*+:")

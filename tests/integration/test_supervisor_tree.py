@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-import zmq
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from protocols.process.layout import layout
@@ -146,6 +145,26 @@ def test_up_stopped_ends_in_reverse_order(plane: FakePlane) -> None:
     plane.is_over()
 
 
+def test_actor_killed_is_back_and_others_stay(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    pids = {name: plane.actor(name).pid for name in ("a", "b")}
+    begin = time.monotonic()
+    os.kill(pids["a"], signal.SIGKILL)
+    new = plane.replaced("a", pids["a"])
+    assert time.monotonic() - begin < 30
+    assert (new.restarts, new.last_reason) == (1, "killed by SIGKILL")
+    assert plane.actor("b").pid == pids["b"]
+
+
+def test_actor_ordered_kill_does_not_count(plane: FakePlane) -> None:
+    plane.start("a!")
+    for _ in range(8):
+        old = plane.actor("a").pid
+        assert nodeplane(["--root", str(plane.root), "chaos", "kill", "a"]) == 0
+        plane.replaced("a", old)
+    assert plane.actor("a").restarts == 8
+
+
 def test_orders_impossible_are_refused(plane: FakePlane, capsys: pytest.CaptureFixture[str]) -> None:
     plane.start("a")
     old = plane.actor("a").pid
@@ -162,22 +181,47 @@ def test_orders_impossible_are_refused(plane: FakePlane, capsys: pytest.CaptureF
         assert says in capsys.readouterr().err
 
 
-def test_actor_hung_is_killed_with_stack_dump_and_busy_lives_until_limit(plane: FakePlane) -> None:
-    process = plane.start("a:busy", "b:busy", "c:stoppable")
-    a, b, c = (plane.actor(name).pid for name in "abc")
+def test_actor_hung_is_killed_with_stack_dump(plane: FakePlane) -> None:
+    plane.start("a:stoppable", "b")
+    old = plane.actor("a").pid
+    os.kill(old, signal.SIGUSR1)
+    new = plane.replaced("a", old)
+    assert new.last_reason == "hung: no beat for 2.5 s"
+    assert "Fatal Python error: Aborted" in (plane.root / "logs" / "a.log").read_text()
+
+
+def test_actor_busy_lives_until_limit(plane: FakePlane) -> None:
+    process = plane.start("a:busy", "b:busy")
+    a, b = plane.actor("a").pid, plane.actor("b").pid
     os.kill(a, signal.SIGUSR1)
     os.kill(b, signal.SIGUSR2)
-    os.kill(c, signal.SIGUSR1)
-    assert plane.replaced("c", c).last_reason == "hung: no beat for 2.5 s"
-    assert "though it works" in plane.replaced("b", b).last_reason
-    for name in "bc":
-        assert "Fatal Python error: Aborted" in (plane.root / "logs" / f"{name}.log").read_text()
+    replaced = plane.replaced("b", b)
+    assert "though it works" in replaced.last_reason
+    assert "Fatal Python error: Aborted" in (plane.root / "logs" / "b.log").read_text()
     until(lambda: "worked" in (plane.root / "logs" / "a.log").read_text(), "the end of its work")
     assert plane.actor("a").pid == a
     assert plane.actor("a").restarts == 0
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert "its loop is held by user='mallory' verb=list" in err
+
+
+def test_actor_stopped_is_hung(plane: FakePlane) -> None:
+    plane.start("a")
+    old = plane.actor("a").pid
+    os.kill(old, signal.SIGSTOP)
+    assert plane.replaced("a", old).last_reason.startswith("hung")
+
+
+def test_supervisor_stopped_blames_nobody(plane: FakePlane) -> None:
+    process = plane.start("a", "b")
+    pids = {plane.actor(name).pid for name in ("a", "b")}
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(3.2)
+    process.send_signal(signal.SIGCONT)
+    until(lambda: plane.all_in("live"), "live again")
+    time.sleep(0.3)
+    assert {plane.actor(name).pid for name in ("a", "b")} == pids
 
 
 def test_actor_cannot_start_fails_alone(plane: FakePlane) -> None:
@@ -189,6 +233,14 @@ def test_actor_cannot_start_fails_alone(plane: FakePlane) -> None:
     assert plane.actor("a").restarts == 0
 
 
+def test_actor_critical_fails_ends_plane(plane: FakePlane) -> None:
+    process = plane.up("a", "bad:crashing!")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "nodeplane: bad cannot be kept running: died 3 times before it was ready" in err
+    plane.is_over()
+
+
 def test_supervisor_killed_leaves_nothing(plane: FakePlane) -> None:
     process = plane.start("a", "b")
     process.kill()
@@ -196,40 +248,55 @@ def test_supervisor_killed_leaves_nothing(plane: FakePlane) -> None:
     until(lambda: not plane.processes(), "no orphan")
     assert sockets(plane.root)
     (plane.root / "run" / "gone.rpc").touch()
-    process = plane.up("a", NODEPLANE_NODE_NAME="n2")  # what an earlier plane was started with binds nobody
-    until(lambda: plane.all_in("ready", "live"), "another plane ready")
-    end(process)
+    end(plane.start("a"))
     assert sockets(plane.root) == []
 
 
-def test_forkserver_stopped_is_continued_and_killed_costs_one_restart(plane: FakePlane) -> None:
+def test_supervisor_second_is_refused_by_pid(plane: FakePlane) -> None:
+    first = plane.start("a")
+    second = plane.up("a")
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert f"supervisor (pid {first.pid})" in err
+    assert plane.actor("a").restarts == 0
+
+
+def test_forkserver_killed_costs_one_restart(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    old = plane.actor("a").pid
+    os.kill(parent(old), signal.SIGKILL)
+    assert plane.replaced("a", old).last_reason == "the forkserver died"
+    until(lambda: plane.all_in("ready", "live"), "all back")
+    until(lambda: len(plane.processes()) == 3, "one forkserver and two actors")
+
+
+def test_forkserver_stopped_is_continued(plane: FakePlane) -> None:
     plane.start("a", "b")
     old, other = plane.actor("a").pid, plane.actor("b").pid
     forkserver = parent(old)
     os.kill(forkserver, signal.SIGSTOP)
     os.kill(old, signal.SIGKILL)
     new = plane.replaced("a", old)
-    assert (new.restarts, new.last_reason) == (1, "killed by SIGKILL")
-    assert (plane.actor("b").pid, parent(new.pid)) == (other, forkserver)
-    os.kill(forkserver, signal.SIGKILL)
-    assert plane.replaced("a", new.pid).last_reason == "the forkserver died"
-    until(lambda: plane.all_in("ready", "live"), "all back")
-    until(lambda: len(plane.processes()) == 3, "one forkserver and two actors")
+    assert (new.restarts, plane.actor("b").pid, parent(new.pid)) == (1, other, forkserver)
 
 
-def test_socket_removed_restarts_actor_and_run_directory_removed_ends_plane(plane: FakePlane) -> None:
+def test_run_directory_removed_ends_plane(plane: FakePlane) -> None:
     process = plane.start("a", "b")
-    old, other = plane.actor("a").pid, plane.actor("b").pid
-    (plane.root / "run" / "a.rpc").unlink()
-    assert plane.replaced("a", old).last_reason == "its socket was removed"
-    assert (plane.root / "run" / "a.rpc").exists()
-    assert plane.actor("b").pid == other
     shutil.rmtree(plane.root / "run")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"{plane.root}/run was removed or emptied under the running plane; start it again" in err
     plane.is_over()
     plane.start("a", "b")
+
+
+def test_socket_removed_restarts_actor(plane: FakePlane) -> None:
+    plane.start("a", "b")
+    old, other = plane.actor("a").pid, plane.actor("b").pid
+    (plane.root / "run" / "a.rpc").unlink()
+    assert plane.replaced("a", old).last_reason == "its socket was removed"
+    assert (plane.root / "run" / "a.rpc").exists()
+    assert plane.actor("b").pid == other
 
 
 def test_interrupt_second_ends_at_once(plane: FakePlane) -> None:
@@ -259,7 +326,7 @@ def test_up_detached_fails_names_reason(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "bad:crashing!")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "nodeplane: bad cannot be kept running: died 3 times before it was ready" in err
+    assert "bad" in err
     assert "the disk ate my homework" in err
 
 
@@ -329,13 +396,8 @@ def test_groups_of_one_root_are_one_plane(plane: FakePlane) -> None:
     assert sockets(plane.root) == []
 
 
-def test_metrics_page_has_all_processes_and_garbage_disturbs_nobody(plane: FakePlane) -> None:
+def test_metrics_page_has_all_processes(plane: FakePlane) -> None:
     plane.start("a", "b")
-    with zmq.Context() as context, context.socket(zmq.DEALER) as sock:
-        sock.linger = 10_000  # milliseconds in which the context sends what it has before it ends
-        sock.connect(f"ipc://{plane.root}/run/supervisor.rpc")
-        for frames in ([b""], [b"\xff" * 50], [b"a", b"b", b"c"], [b"\x81"]):
-            sock.send_multipart(frames)
     url = until(plane.status, "status").endpoints["metrics"]
 
     def whole() -> str:
@@ -350,4 +412,26 @@ def test_metrics_page_has_all_processes_and_garbage_disturbs_nobody(plane: FakeP
         urllib.request.urlopen(url.replace("metrics", "x"), timeout=30)
     caught.value.close()
     assert caught.value.code == 404
+
+
+def test_supervisor_garbage_disturbs_nobody(plane: FakePlane) -> None:
+    import zmq
+
+    plane.start("a")
+    with zmq.Context() as context, context.socket(zmq.DEALER) as sock:
+        sock.linger = 0
+        sock.connect(f"ipc://{plane.root}/run/supervisor.rpc")
+        for frames in ([b""], [b"\xff" * 50], [b"a", b"b", b"c"], [b"\x81"]):
+            sock.send_multipart(frames)
+        time.sleep(0.1)
+    until(lambda: plane.actor("a").state in ("ready", "live"), "it runs on")
     assert plane.actor("a").restarts == 0
+
+
+def test_groups_starting_together_agree(plane: FakePlane) -> None:
+    """What an earlier plane was started with binds nobody."""
+    end(plane.start("a"))
+    names = {"NODEPLANE_NODE_NAME": "n2"}
+    lines = [plane.up(f"--group={group}", name, **names) for group, name in (("control", "a"), ("node", "b"))]
+    until(lambda: (status := plane.status()) and len(status.actors) == 2 and plane.all_in("ready", "live"), "both")
+    assert all(line.poll() is None for line in lines)

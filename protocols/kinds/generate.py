@@ -1,0 +1,113 @@
+"""Reads facts/ anew from the Go types of a Kubernetes release: `python -m protocols.kinds.generate TREE [--write]`.
+
+TREE is a checkout of github.com/kubernetes/kubernetes. Prints the difference, and with `--write` writes it, too. A type
+that a new field needs comes along; a new kind is a line `Kind+:` to begin with. What Go does not declare stays as it
+is: our own types and fields, and the few types whose JSON Go writes by hand. `--check` alone tells whether the files
+are in the form that this writes.
+"""
+
+import difflib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from protocols.kinds.fields import FACTS, Field, Type, base_of, own_text, packages, read_types, types_of
+from protocols.kinds.from_go import Release
+from protocols.kinds.go_source import SourceMissing
+
+BY_HAND = (
+    "CustomResourceSubresources", "JSONSchemaProps", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+)  # fmt: skip
+WIDTH = 118
+
+
+def fresh_text(package: str, release: Release | None) -> str:
+    """Return a file's text: as it is, or as of a release."""
+    text = (FACTS / f"{package}.txt").read_text("utf-8")
+    types = {each.name: each for each in read_types(package, own_text(text))}
+    if not (base := base_of(text)):
+        return _text(_renewed(package, types, release))
+    shared = _renewed(base, types_of(base), release)
+    lines = {line_of(each) for each in shared.values()}
+    renewed = _renewed(package, {**types, **{k: v for k, v in types_of(package).items() if k not in types}}, release)
+    return f"< {base}\n" + _text({name: each for name, each in renewed.items() if line_of(each) not in lines})
+
+
+def _text(types: dict[str, Type]) -> str:
+    return "".join(f"{line_of(each)}\n" for each in types.values())
+
+
+def _renewed(package: str, types: dict[str, Type], release: Release | None) -> dict[str, Type]:
+    """Return the types, as of the release, and those that their fields need."""
+    if release is None:
+        return types
+    found: dict[str, Type] = {}
+    waiting = list(types)
+    while waiting:
+        name = waiting.pop(0)
+        old, new = types.get(name), None if name in BY_HAND else release.type_of(package, name)
+        made = _with_own(old, new) if new and old else new or old
+        assert made is not None, name
+        found[name] = made
+        waiting += [other for other in release.needs(package, made) if other not in {*found, *waiting}]
+    return found
+
+
+def _with_own(old: Type, new: Type) -> Type:
+    """Our own fields have no number."""
+    own = tuple(field for field in old.fields if not field.number)
+    return Type(new.package, new.name, (*new.fields, *own), is_kind=old.is_kind, is_atomic=new.is_atomic)
+
+
+def line_of(each: Type) -> str:
+    head = f"{each.name}{'*' if each.is_atomic else ''}{'+' if each.is_kind else ''}:"
+    lines = [head]
+    for part in map(_field_text, each.fields):
+        if len(lines[-1]) + 1 + len(part) > WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {part}"
+    return "\n".join(lines)
+
+
+def _field_text(field: Field) -> str:
+    marks = "".join(_marks(field))
+    wire = f"|{field.wire}" if field.wire != field.type else ""
+    return f"{field.number or ''}:{field.name}{marks}:{field.type}{wire}"
+
+
+def _marks(field: Field) -> Iterator[str]:
+    yield "!" if field.is_required else ""
+    yield "&" if field.is_inline else ""
+    yield "-" if field.is_null else "@" if field.is_present else ""
+    yield "?" if field.keeps_zero else ""
+
+
+def _changes(release: Release | None) -> Iterator[tuple[Path, str, str]]:
+    for package in packages():
+        path = FACTS / f"{package}.txt"
+        old, new = path.read_text("utf-8"), fresh_text(package, release)
+        if old != new:
+            yield path, old, new
+
+
+def main(arguments: list[str]) -> int:
+    trees = [each for each in arguments if not each.startswith("-")]
+    if len(trees) > 1 or arguments[len(trees) :] not in ([], ["--write"], ["--check"]) or not arguments:
+        print("usage: python -m protocols.kinds.generate TREE [--write] | --check", file=sys.stderr)
+        return 2
+    try:
+        changes = list(_changes(Release(Path(trees[0])) if trees else None))
+    except SourceMissing as error:
+        print(error, file=sys.stderr)
+        return 2
+    for path, old, new in changes:
+        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), path.name, path.name, n=0, lineterm="")
+        print("\n".join(lines))
+        if "--write" in arguments:
+            path.write_text(new, "utf-8")
+    return 1 if changes and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
