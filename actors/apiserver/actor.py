@@ -12,7 +12,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.request.workers import prepare_process
-from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules
@@ -134,7 +134,7 @@ TABLE: Table = Table(
 """Every built-in resource of the API server."""
 
 
-def served(disabled: tuple[str, ...]) -> tuple[Resource, ...]:
+def served(disabled: tuple[str, ...]) -> tuple[Served, ...]:
     """Return the built-in resources without those of disabled versions."""
     return tuple(row for row in TABLE.built_in if f"{row.group}/{row.version}" not in disabled)
 

@@ -34,7 +34,7 @@ from protocols.actor import Context, run_actor
 from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
 from protocols.dra.tracker.feed import SliceTracker
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     ALL,
     CERTIFICATESIGNINGREQUESTS,
     CONFIGMAPS,

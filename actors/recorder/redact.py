@@ -6,8 +6,7 @@ Only resources of RECORDED are followed at all, so no Secret, ConfigMap, token, 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.kube.meta import CONTAINER_LISTS, LAST_APPLIED, Object, meta
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     DEVICECLASSES,
     DEVICETAINTRULES,
     NODES,
@@ -16,6 +15,7 @@ from protocols.kube.resources import (
     RESOURCESLICEPATCHES,
     RESOURCESLICES,
 )
+from protocols.kube.meta import CONTAINER_LISTS, LAST_APPLIED, Object, meta
 from protocols.messages.calls import HIDDEN
 
 RECORDED = (PODS, NODES, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)

@@ -8,9 +8,9 @@ import msgspec
 
 from actors.recorder.redact import RECORDED, redacted
 from protocols.bus import Bus, Event, Op, Replica
+from protocols.kinds.table import EVENTS
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import key_of
-from protocols.kube.resources import EVENTS
 from protocols.messages import devices, objects, pleg
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from protocols.messages.objects import DELETED, STORED, ObjectEvent, stream_of

@@ -44,9 +44,9 @@ from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
 from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
+from protocols.kinds.table import NAMESPACES, NODES, PODS
 from protocols.kube.meta import key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import is_finished
-from protocols.kube.resources import NAMESPACES, NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions

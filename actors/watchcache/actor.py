@@ -15,7 +15,7 @@ from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.errors import NodeplaneError
 from protocols.etcd import EtcdOptions, store_options
-from protocols.kube.resources import ALL
+from protocols.kinds.table import ALL
 from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty
 
@@ -41,7 +41,7 @@ class WatchcacheActor:
         store = settings.stores[at]
         options = WatchcacheOptions(
             etcd=etcd,
-            resources=tuple(row for row in ALL if settings.store_of(row.qualified) == at),
+            resources=tuple(row for row in ALL if settings.store_of(row.full_name) == at),
             efficient_resumption=settings.gate("EfficientWatchResumption"),
             compaction_interval=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.kube.resources import Resource
+from protocols.kinds.table import Resource
 
 
 def declared(definition: Mapping[str, Any]) -> Resource | None:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable, EventInvalid
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
-from protocols.kube.resources import Resource
 from protocols.process.rates import backoff_delay
 from protocols.process.tls import Renewed, client_context
 

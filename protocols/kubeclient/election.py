@@ -18,8 +18,8 @@ import msgspec
 
 from protocols.actor.context import Context
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import LEASES, NAMESPACES
 from protocols.kube.meta import Object
-from protocols.kube.resources import LEASES, NAMESPACES
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
 from protocols.process.files import write_atomic

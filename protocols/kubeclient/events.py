@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds.table import EVENTS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, object_reference
-from protocols.kube.resources import EVENTS
 from protocols.kube.times import format_time
 from protocols.kubeclient.client import ApiClient
 

@@ -5,8 +5,8 @@ from typing import ClassVar, NamedTuple
 from urllib.parse import urlencode
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient, error_of
 from protocols.streams.channels import ERROR, STDERR, STDOUT
 from protocols.streams.spdy_channels import OFFERED, Command

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, EventInvalid
 from protocols.kube.meta import Object, key_of, version_of
-from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.reflector import InitialEvents, Next, Reflector
 from protocols.process.tasks import awaited, cancel
@@ -168,7 +168,7 @@ class Informer:
         if absent or error.code == 403:
             outcome = "resource is not served, going on without it" if absent else "list forbidden, will retry"
             report = log.debug if repeated else log.warning
-            report("%s resource=%s error=%s", outcome, self._resource.qualified, error)
+            report("%s resource=%s error=%s", outcome, self._resource.full_name, error)
         if not absent:
             return self.reflector.broken(0.0)
         self.unserved.set()
@@ -246,7 +246,7 @@ class Informer:
     def _unfit(self, obj: Object, error: Exception) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}"
-        details = (self._resource.qualified, key_of(obj), type(error).__name__, error, where)
+        details = (self._resource.full_name, key_of(obj), type(error).__name__, error, where)
         log.error("object is left out resource=%s key=%s error=%s: %s at %s", *details)
 
     def _put(self, obj: Object) -> None:

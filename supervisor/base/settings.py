@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from protocols.kube.resources import ALL
+from protocols.kinds.table import ALL
 from protocols.node.alignment import Alignment, check_alignment
 from protocols.process.settings import EtcdFiles, PodResources, Settings, Store
 from supervisor.base import values
@@ -163,7 +163,7 @@ def reserved_memory(texts: Iterable[str]) -> dict[str, dict[str, str]]:
 ENDPOINT = re.compile(r"[^\s,/:\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 SCHEME = "etcd://"
 EMBEDDED = "sqlite"
-NAMES = {f"{row.group}/{row.plural}" if row.group else row.plural: row.qualified for row in ALL}
+NAMES = {f"{row.group}/{row.plural}" if row.group else row.plural: row.full_name for row in ALL}
 """Resources as users name them here and in kube-apiserver's `--etcd-servers-overrides`: `events`, `group/resource`."""
 
 

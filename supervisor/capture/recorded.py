@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.kube.resources import RESOURCESLICES
+from protocols.kinds.table import RESOURCESLICES
 from protocols.messages.calls import CallRecord
 from protocols.messages.objects import stream_of
 from protocols.recording import sources

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
-from protocols.kube.resources import RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.tasks import awaited, cancel, restarted

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from protocols.kube.resources import PODS, Resource
+from protocols.kinds.table import PODS, Resource
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor

@@ -8,8 +8,8 @@ import msgspec
 import yaml
 
 from protocols.bus import Replica
-from protocols.kube import resources
-from protocols.kube.resources import PODS, Resource
+from protocols.kinds import table as resources
+from protocols.kinds.table import PODS, Resource
 from protocols.kube.yaml_text import read_documents
 from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions
 from protocols.messages import devices

@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import EVENTS
 from protocols.kube.meta import event_time
-from protocols.kube.resources import EVENTS
 from protocols.process.texts import printable
 from protocols.recording import sources
 from protocols.recording.reader import Recording, step

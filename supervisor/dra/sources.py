@@ -14,9 +14,7 @@ import yaml
 
 from protocols.dra.versions import as_v1
 from protocols.errors import NodeplaneError
-from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     DEVICECLASSES,
     DEVICETAINTRULES,
     NODES,
@@ -26,6 +24,8 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 from protocols.kube.yaml_text import read_yaml
 from protocols.kubeclient.client import ApiClient, ClientOptions

@@ -5,7 +5,7 @@ import asyncio
 import time
 from statistics import median
 
-from protocols.kube.resources import PODS
+from protocols.kinds.table import PODS
 from tests.bench.health_lab import HealthLab
 from tests.bench.health_sources import DriverSource, PluginSource
 from tests.bench.plane_bench import proportional_mb

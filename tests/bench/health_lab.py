@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.process.settings import load_settings
 from tests.bench.health_sources import DriverSource, PluginSource, Source

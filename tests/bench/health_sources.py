@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from protocols.kinds.table import NODES, RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
-from protocols.kube.resources import NODES, RESOURCECLAIMS
 from protocols.kubeclient.client import ApiClient
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import dra_v1_pb2 as v1

@@ -5,7 +5,7 @@ import subprocess
 import time
 from typing import Any
 
-from protocols.kube.resources import PODS
+from protocols.kinds.table import PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.process.settings import load_settings
 from tests.bench.row import Row, at_most

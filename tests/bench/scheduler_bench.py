@@ -6,7 +6,7 @@ import time
 
 import uvloop
 
-from protocols.kube.resources import LEASES, PODS, RESOURCECLAIMS
+from protocols.kinds.table import LEASES, PODS, RESOURCECLAIMS
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvloop
 
-from protocols.kube.resources import PODS
+from protocols.kinds.table import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.bench.row import Row

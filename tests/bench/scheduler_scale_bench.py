@@ -13,8 +13,8 @@ from statistics import quantiles
 
 import uvloop
 
+from protocols.kinds.table import DEVICECLASSES, PODS, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kube.meta import Object
-from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.bench.plane_bench import proportional_mb

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from protocols.kinds.table import DEVICECLASSES, LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.meta import name_of
-from protocols.kube.resources import DEVICECLASSES, LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from tests.support.apiserver_plane import Plane

@@ -19,8 +19,8 @@ import msgspec
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.kinds.table import ALL
 from protocols.kube.meta import Object
-from protocols.kube.resources import ALL
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.support.apiserver_plane import Plane, running_plane

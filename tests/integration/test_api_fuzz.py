@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from tests.support import api_garbage as garbage
 from tests.support.api_judge import Answer, Client, fault
 from tests.support.api_shapes import made
@@ -132,7 +132,7 @@ def test_objects_of_every_kind(client: Client) -> None:
                 written(client, path, row, body, dice)
 
 
-def written(client: Client, path: str, row: Resource, body: Any, dice: random.Random) -> None:
+def written(client: Client, path: str, row: Served, body: Any, dice: random.Random) -> None:
     name = "made-of-shapes"
     body |= {"apiVersion": row.api_version, "kind": row.kind, "metadata": {"name": name}}
     if row.kind == "CustomResourceDefinition":

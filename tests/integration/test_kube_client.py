@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
 from protocols.kube.meta import Object, name_of
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from protocols.kinds.table import NODES, PODS
 from protocols.kube.meta import Object, condition, meta
-from protocols.kube.resources import NODES, PODS
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import stop

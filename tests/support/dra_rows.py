@@ -3,7 +3,7 @@
 import copy
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.fields import clean
 from protocols.kube.meta import Object
 
@@ -12,17 +12,17 @@ LABELLED = {"key": "k", "effect": "NoSchedule"}
 SLICE: Object = {"driver": "D.example.com", "pool": {"name": "n/p", "resourceSliceCount": 1}, "allNodes": True}
 
 
-def row(plural: str, version: str = "v1") -> Resource:
+def row(plural: str, version: str = "v1") -> Served:
     found = TABLE.find(GROUP, version, plural)
     assert found is not None
     return found
 
 
-def body(resource: Resource, spec: Object) -> Object:
+def body(resource: Served, spec: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, "spec": spec}
 
 
-def created(resource: Resource, spec: Object) -> tuple[Object, list[str]]:
+def created(resource: Served, spec: Object) -> tuple[Object, list[str]]:
     """The object as it would be stored, and what is wrong with it."""
     obj = body(resource, copy.deepcopy(spec))
     assert resource.shape is not None

@@ -12,9 +12,9 @@ from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.table import PODS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of
-from protocols.kube.resources import PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Handler
@@ -171,7 +171,7 @@ class MemoryApi:
     def _known(self, resource: Resource, name: str, namespace: str) -> Object:
         known = self.objects[resource.plural].get(join_key(namespace, name))
         if known is None:
-            raise ApiError(404, {"message": f'{resource.qualified} "{name}" not found', "reason": "NotFound"})
+            raise ApiError(404, {"message": f'{resource.full_name} "{name}" not found', "reason": "NotFound"})
         return known
 
     def _create(self, resource: Resource, obj: Object, namespace: str) -> Object:

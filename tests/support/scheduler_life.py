@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from actors.scheduler import actor
 from actors.scheduler.model import queue
 from protocols.dra.pods import consumer, deallocated, results_of
+from protocols.kinds.table import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.meta import Object, condition, meta, terminating
-from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kubeclient.events import EventRecorder
 from protocols.process.layout import layout
 from tests.support.memory_api import Events, Fault, MemoryApi, away, conflict

@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from protocols.kinds.table import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.meta import Object
-from protocols.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 
 MODELS, ZONES = ("A", "B"), ("east", "west")
 GIBIBYTES = (4, 8, 16)

@@ -16,9 +16,9 @@ from actors.controllers.workloads.common.pods import PodView, pod_view, target_o
 from actors.controllers.workloads.jobs.controller import ORPHAN
 from actors.controllers.workloads.routing import Router
 from actors.controllers.workloads.start import KINDS
+from protocols.kinds.table import CONTROLLERREVISIONS, NODES, PODS, REPLICASETS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, meta, name_of
-from protocols.kube.resources import CONTROLLERREVISIONS, NODES, PODS, REPLICASETS, Resource
 from protocols.kube.times import format_time
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.fields import complete
 
 Object = dict[str, Any]
@@ -25,7 +25,7 @@ def _copied(value: Object) -> Object:
     return copied
 
 
-def row_of(plural: str) -> Resource:
+def row_of(plural: str) -> Served:
     return TABLE.of(plural)
 
 

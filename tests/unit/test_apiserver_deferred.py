@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.strategy import _Deferred, deferred
 
 FLAGS = ("has_status", "has_generation", "parts")
@@ -15,7 +15,7 @@ WRITTEN = "strategies", "stateful", "jobs", "cron_jobs", "replication", "network
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.plural)
-def test_flags_without_import_equal_those_of_the_strategy(row: Resource) -> None:
+def test_flags_without_import_equal_those_of_the_strategy(row: Served) -> None:
     found = row.strategy.default.__self__  # type: ignore[attr-defined]  # a method of the strategy itself
     assert {flag: getattr(row.strategy, flag) for flag in FLAGS} == {flag: getattr(found, flag) for flag in FLAGS}
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.fields import WrongType, clean
 from protocols.kube.meta import Object
 
 
-def row(plural: str, group: str = "") -> Resource:
+def row(plural: str, group: str = "") -> Served:
     return next(each for each in TABLE.built_in if (each.plural, each.group) == (plural, group))
 
 
@@ -29,7 +29,7 @@ EVENT: Object = {
 }
 
 
-def made(kind: Resource, body: Object) -> Object:
+def made(kind: Served, body: Object) -> Object:
     obj = {"metadata": {"name": "a", "namespace": "ns"}, **body, "kind": kind.kind, "apiVersion": kind.api_version}
     assert kind.shape is not None
     clean(obj, kind.shape)
@@ -37,13 +37,13 @@ def made(kind: Resource, body: Object) -> Object:
     return obj
 
 
-def fields(kind: Resource, body: Object) -> list[str]:
+def fields(kind: Served, body: Object) -> list[str]:
     obj = made(kind, body)
     kind.strategy.prepare_create(obj)
     return list(dict.fromkeys(cause.field for cause in kind.strategy.validate_create(obj)))
 
 
-def changed(kind: Resource, new: Object, old: Object, **status: Any) -> list[str]:
+def changed(kind: Served, new: Object, old: Object, **status: Any) -> list[str]:
     before = {**made(kind, old), **({"status": status} if status else {})}
     return list(dict.fromkeys(cause.field for cause in kind.strategy.validate_update(made(kind, new), before)))
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kube.meta import Object
@@ -27,7 +27,7 @@ HOOK: Object = {
 MUTATION = {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSONPatch{op: "add", path: "/a", value: 1}]'}}
 
 
-def row(kind: str) -> Resource:
+def row(kind: str) -> Served:
     return next(each for each in TABLE.built_in if each.kind == kind)
 
 

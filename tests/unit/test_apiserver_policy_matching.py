@@ -6,14 +6,14 @@ import pytest
 
 from actors.apiserver.actor import TABLE
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.admission.policies.index import CREATE, UPDATE
 from actors.apiserver.writes.admission.policies.matching import Write, read_match
 from protocols.cel.text.mutations import as_maps
 from protocols.kube.meta import Object
 
 
-def row(plural: str, version: str = "v1", group: str = "") -> Resource:
+def row(plural: str, version: str = "v1", group: str = "") -> Served:
     found = TABLE.find(group, version, plural)
     assert found is not None
     return found
@@ -48,7 +48,7 @@ def match(resources: list[str], **changes: Any) -> Object:
         (match(["*"], scope="Cluster"), PODS, "", False),
     ],
 )
-def test_rule_covers_kinds_of_writes(rule: Object, kind: Resource, subresource: str, covered: bool) -> None:
+def test_rule_covers_kinds_of_writes(rule: Object, kind: Served, subresource: str, covered: bool) -> None:
     assert (read_match(rule).row_of((kind,), subresource, CREATE) is not None) is covered
 
 
@@ -58,7 +58,7 @@ def test_equivalent_version_is_covered_unless_the_match_is_exact() -> None:
     assert read_match({**rule, "matchPolicy": "Exact"}).row_of(SLICES, "", CREATE) is None
 
 
-def selected(rule: Object, obj: Object, namespace: Object, kind: Resource = PODS, old: Object | None = None) -> bool:
+def selected(rule: Object, obj: Object, namespace: Object, kind: Served = PODS, old: Object | None = None) -> bool:
     name = str(obj["metadata"].get("name"))
     write = Write(CREATE, kind, "ns" if kind.namespaced else "", name, User("u"))
     return read_match(rule).selects(write, kind, obj, old, namespace)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.descriptions import TEXTS
 from actors.apiserver.api.schemas.registry import kind_shape, registry
 from actors.apiserver.api.schemas.shape import Shape
@@ -15,7 +15,7 @@ from actors.apiserver.http.endpoints.openapi import OpenApi
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)
-def test_every_served_kind_has_a_shape(row: Resource) -> None:
+def test_every_served_kind_has_a_shape(row: Served) -> None:
     shape = kind_shape(row.group, row.version, row.kind)
     assert shape is not None
     assert {"apiVersion", "kind", "metadata"} <= set(shape.fields)

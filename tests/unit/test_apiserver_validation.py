@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.fields import WrongType, clean
@@ -36,7 +36,7 @@ def shape_of(kind: str) -> Shape:
 
 
 @given(st.sampled_from(TABLE.rows), st.dictionaries(names, anything, max_size=4))
-def test_any_json_is_cleaned_or_refused(row: Resource, obj: dict[str, Any]) -> None:
+def test_any_json_is_cleaned_or_refused(row: Served, obj: dict[str, Any]) -> None:
     shape = kind_shape(row.group, row.version, row.kind)
     assert shape is not None
     before = copy.deepcopy(obj)
@@ -100,8 +100,8 @@ def test_clean_zero_is_removed_unless_it_means_something() -> None:
     assert obj["spec"] == {"containers": [kept], "priority": 0}
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.built_in if "create" in row.verbs], ids=lambda row: row.path)
-def test_zeros_of_every_kind_are_known(row: Resource) -> None:
+@pytest.mark.parametrize("row", [row for row in TABLE.built_in if "create" in row.verbs], ids=lambda row: row.gvr)
+def test_zeros_of_every_kind_are_known(row: Served) -> None:
     assert row.shape is not None
     assert "metadata" in row.shape.present, (
         "mark its fields in protocols/kinds/facts: zeros that mean something would be lost"

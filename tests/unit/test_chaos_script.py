@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import Resource
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.chaos.conditions import behind_of, pod_words
 from supervisor.chaos.orders import apply

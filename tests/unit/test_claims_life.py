@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.common.informers import ChangeHandler
+from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
 from tests.support.scheduler_life import Life, bound, devices, held, held_by_all, put_class, put_node, put_slice, until
 

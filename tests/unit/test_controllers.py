@@ -25,7 +25,7 @@ from actors.controllers.lifecycle.namespaces import (
     missing_namespaces,
     namespace_content_steps,
 )
-from protocols.kube.resources import CONFIGMAPS, PODS
+from protocols.kinds.table import CONFIGMAPS, PODS
 
 
 def namespace(name: str = "a", finalizers: list[str] | None = None, **meta: Any) -> dict[str, Any]:

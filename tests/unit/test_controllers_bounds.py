@@ -6,7 +6,7 @@ from actors.controllers.garbage.graph import FOREGROUND, Graph, graph_node
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
-from protocols.kube.resources import CONFIGMAPS
+from protocols.kinds.table import CONFIGMAPS
 from tests.support.growth import MOST, growth
 
 

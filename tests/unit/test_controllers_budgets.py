@@ -14,8 +14,8 @@ from actors.controllers.policies import disruption
 from actors.controllers.policies.budgets import DisruptionController, PodHandler
 from actors.controllers.policies.disruption import TIMEOUT_S, Expectation, ScaleUnknown
 from actors.controllers.policies.scales import Scales
+from protocols.kinds.table import BY_KIND, DAEMONSETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
 from protocols.kube.meta import Object
-from protocols.kube.resources import BY_KIND, DAEMONSETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
 from protocols.kube.times import format_time
 from tests.support.memory_api import MemoryApi
 

@@ -14,8 +14,8 @@ from actors.controllers.claims.templates import base_name
 from actors.controllers.common import workqueue
 from actors.controllers.common.informers import ChangeHandler
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
+from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kube.meta import Object, meta, name_of
-from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
 from tests.support.waiting import until_async
 

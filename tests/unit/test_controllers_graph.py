@@ -18,7 +18,7 @@ from actors.controllers.garbage.graph import (
     graph_node,
 )
 from actors.controllers.lifecycle.pod_gc import WAIT_S, MissingNodes
-from protocols.kube.resources import CONFIGMAPS, NODES, PODS
+from protocols.kinds.table import CONFIGMAPS, NODES, PODS
 
 POLICIES = ("Background", "Foreground", "Orphan")
 

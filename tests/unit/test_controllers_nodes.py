@@ -31,8 +31,8 @@ from actors.controllers.nodes.taints import (
     is_ready,
     taints_of,
 )
+from protocols.kinds.table import LEASES, NODES, PODS
 from protocols.kube.meta import Object, condition, meta, terminating
-from protocols.kube.resources import LEASES, NODES, PODS
 from protocols.kube.times import format_time, now
 from tests.support.memory_api import Events, Follower, MemoryApi, conflict
 

@@ -8,8 +8,8 @@ import pytest
 
 from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, pod_lost_patch, trim_pod
+from protocols.kinds.table import NODES, Resource
 from protocols.kube.errors import ApiError
-from protocols.kube.resources import NODES, Resource
 
 
 class Api:

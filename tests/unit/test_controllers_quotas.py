@@ -9,8 +9,8 @@ from actors.controllers.common.informers import FirstObject
 from actors.controllers.policies.in_flight import GRACE_S
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.start import PolicyControllers
+from protocols.kinds.table import PODS, RESOURCEQUOTAS
 from protocols.kube.meta import Object
-from protocols.kube.resources import PODS, RESOURCEQUOTAS
 from tests.support.memory_api import MemoryApi
 
 

@@ -14,9 +14,9 @@ from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.namespaces import NamespaceCaches, NamespaceController
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector
 from actors.controllers.services.controller import EndpointSliceController
+from protocols.kinds.table import PODS, Resource
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
-from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import FAILURES
 from tests.support.waiting import until_async

@@ -16,8 +16,8 @@ from actors.controllers.common.pod_eviction import EvictionMetrics
 from actors.controllers.taints.eviction import EvictionController
 from protocols.dra.decode import slice_of
 from protocols.dra.tracker.tracker import Tracker
+from protocols.kinds.table import DEVICETAINTRULES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, condition, meta
-from protocols.kube.resources import DEVICETAINTRULES, PODS, RESOURCECLAIMS
 from protocols.kube.times import format_time, now
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER

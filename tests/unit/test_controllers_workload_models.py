@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.controllers.workloads.common import pod_control
+from protocols.kinds.table import DAEMONSETS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICASETS
 from protocols.kube.meta import meta
-from protocols.kube.resources import DAEMONSETS, DEPLOYMENTS, JOBS, NODES, PODS, REPLICASETS
 from tests.support.workload_life import WorkloadLife, owned, sets, template, workload
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

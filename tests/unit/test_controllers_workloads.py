@@ -32,9 +32,9 @@ from actors.controllers.workloads.jobs.spec import (
 from actors.controllers.workloads.replicas.deployments import new_set, plan
 from actors.controllers.workloads.replicas.scaling import scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
+from protocols.kinds.table import JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from tests.support.memory_api import Events, MemoryApi
 from tests.support.workload_life import WorkloadLife, owned, template, workload
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.resources.dra.allocation import status_causes
 from actors.apiserver.resources.dra.devices import in_version
@@ -265,7 +265,7 @@ def test_older_versions_show_and_store_the_same(asked: list[Object], found: list
             assert again == stored
 
 
-def shown_by(resource: Resource, stored: Object) -> Object:
+def shown_by(resource: Served, stored: Object) -> Object:
     shown = resource.converter.view(Stored("x", 7, encode_object(stored))).obj
     del shown["metadata"]["resourceVersion"]
     return shown

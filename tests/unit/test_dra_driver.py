@@ -20,8 +20,8 @@ from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
 from actors.simulator.engine.scripts import Fault, ScriptInvalid, Seconds, parse_script
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
-from protocols.kube.resources import RESOURCECLAIMS
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, conflict
 from tests.support.waiting import until_async

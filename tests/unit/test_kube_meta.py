@@ -1,6 +1,7 @@
 import pytest
 
-from protocols.kube import meta, resources, times
+from protocols.kinds import table as resources
+from protocols.kube import meta, times
 from protocols.kube.errors import TimeInvalid
 
 
@@ -41,7 +42,7 @@ def test_paths_and_storage_prefixes() -> None:
     assert resources.LEASES.path("a", "ns") == "/apis/coordination.k8s.io/v1/namespaces/ns/leases/a"
     assert resources.NODES.storage_prefix == "/registry/minions/"
     assert resources.RESOURCESLICEPATCHES.api_version == "resource.k8s.io/v1alpha3"
-    assert resources.LEASES.qualified == "leases.coordination.k8s.io"
+    assert resources.LEASES.full_name == "leases.coordination.k8s.io"
 
 
 def test_every_resource_is_found_by_kind() -> None:

@@ -26,7 +26,7 @@ from actors.runtime.model.cri_messages import container_item, container_status
 from protocols.http2 import frames as h2
 from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
-from protocols.kube.resources import PODS, Resource
+from protocols.kinds.table import PODS, Resource
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus

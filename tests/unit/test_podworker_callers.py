@@ -9,8 +9,8 @@ from aiohttp import web
 from actors.podworker.endpoint import callers
 from actors.podworker.endpoint.callers import API_SERVER, Caller, CallerAccess
 from actors.podworker.endpoint.errors import AccessUndecided, CallerForbidden, CallerUnknown
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway
-from protocols.kube.resources import Resource
 
 
 class Reviews:

@@ -8,9 +8,9 @@ from actors.podworker.node import lease
 from actors.podworker.node import status_updater as agent
 from actors.podworker.node.machine import Machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
+from protocols.kinds.table import LEASES, NODES, Resource
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
-from protocols.kube.resources import LEASES, NODES, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 

@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import ALL_VERBS, Resource
+from actors.apiserver.api.resource import ALL_VERBS, Served
 from actors.apiserver.http.endpoints.openapi import PARAMETERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md").read_text()
 
 
-def line_of(row: Resource) -> str:
+def line_of(row: Served) -> str:
     scope = "namespaced" if row.namespaced else "cluster"
     subresources = ", ".join(sub.name for sub in row.subresources)
     missing = "" if set(row.verbs) == set(ALL_VERBS) else ", ".join(row.verbs)

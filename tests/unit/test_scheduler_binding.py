@@ -12,9 +12,9 @@ from prometheus_client import generate_latest
 from actors.scheduler import actor
 from protocols.dra.binding import READY, verdict
 from protocols.dra.pods import results_of
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     ATTACHED,

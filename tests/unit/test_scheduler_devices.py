@@ -16,9 +16,7 @@ from actors.scheduler.claims import device_fit
 from actors.scheduler.cycles import metrics
 from protocols.dra.pods import FINALIZER
 from protocols.dra.types import DeviceId
-from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, meta
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     DEVICECLASSES,
     NODES,
     PODS,
@@ -27,6 +25,8 @@ from protocols.kube.resources import (
     RESOURCESLICES,
     Resource,
 )
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, meta
 from protocols.process.tasks import FAILURES
 from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.scheduler_life import (

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     ATTACHED,

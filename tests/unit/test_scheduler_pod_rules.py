@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.resources.pods.defaults import merge_label_keys
+from protocols.kinds.table import NAMESPACES, NODES, PODS
 from protocols.kube.meta import Object, condition, meta, terminating
-from protocols.kube.resources import NAMESPACES, NODES, PODS
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import Life, heard, node_of, put_node, says, the, until
 

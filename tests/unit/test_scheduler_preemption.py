@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from protocols.kinds.table import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLICES, Resource
 from protocols.kube.meta import condition, meta
-from protocols.kube.resources import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLICES, Resource
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER
 from tests.support.memory_api import MemoryApi, away

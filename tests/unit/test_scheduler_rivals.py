@@ -12,8 +12,8 @@ from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from protocols.dra.allocator import Holdings
 from protocols.dra.types import DeviceId
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS, Resource
 from tests.support.memory_api import Fault, MemoryApi
 from tests.support.scheduler_life import (
     Life,

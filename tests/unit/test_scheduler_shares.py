@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from protocols.dra.pods import results_of
 from protocols.dra.types import DeviceId
+from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCESLICEPATCHES, Resource
 from protocols.kube.meta import Object, meta, terminating
 from protocols.kube.quantity import parse_quantity
-from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCESLICEPATCHES, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     DRIVER,

@@ -17,8 +17,8 @@ from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
 from protocols.dra.allocator import claim_of
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import meta
-from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     Life,

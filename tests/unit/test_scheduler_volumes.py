@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from protocols.kinds.table import PERSISTENTVOLUMECLAIMS, STORAGECLASSES, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, uid_of
-from protocols.kube.resources import PERSISTENTVOLUMECLAIMS, STORAGECLASSES, Resource
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     Life,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from actors.watchcache.cache.resource_cache import ResourceCache
 from actors.watchcache.cache.store_state import StoreState
+from protocols.kinds.table import DEFINITIONS
 from protocols.kube.custom import declared, served
-from protocols.kube.resources import DEFINITIONS
 from tests.unit.test_watchcache_state import Etcd, started
 
 NAMES = ("as", "bs")

@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.watchcache.service.metrics import WatchcacheCollector
-from protocols.kube.resources import NODES, PODS
+from protocols.kinds.table import NODES, PODS
 
 
 def cache(resource: object, **counts: int) -> SimpleNamespace:

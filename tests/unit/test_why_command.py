@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from protocols.kube.resources import PODS
+from protocols.kinds.table import PODS
 from protocols.messages.devices import Device, ResourceInventory
 from supervisor.base.errors import Usage
 from supervisor.base.terminal import duration

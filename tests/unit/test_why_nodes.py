@@ -10,9 +10,9 @@ import pytest
 
 from protocols.bus import Bus, BusOptions
 from protocols.dra.gates import Gates
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, Resource
 from protocols.messages.devices import DeviceHealth, DraDriver
 from protocols.process.layout import layout
 from protocols.process.settings import save_settings

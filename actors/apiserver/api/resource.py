@@ -10,6 +10,7 @@ from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.strategy import Strategy
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
 
 
@@ -79,24 +80,14 @@ class Subresource(msgspec.Struct, frozen=True):
     version: str = ""
 
 
-class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """Everything the API server knows about one version of one kind: a row of the table.
+class Served(Resource, frozen=True, kw_only=True, eq=False):
+    """Everything the API server knows about one version of one kind: a row of its table.
 
-    A resource equals only itself, so that caches can use it as a key.
+    A row equals only itself, so that caches can use it as a key.
     """
 
-    group: str
-    version: str
-    plural: str
-    kind: str
-    namespaced: bool
     strategy: Strategy
-    singular: str
     columns: tuple[Column, ...]
-    prefix: str = ""
-    """Storage prefix below /registry/; empty means the plural."""
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     fields: Mapping[str, Callable[[Object], str]] = msgspec.field(default_factory=dict)
@@ -117,27 +108,12 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
     """Full name of the resource that stores the objects, if it is not this one."""
     converter: Converter = IDENTITY
     """Converts stored objects to this version."""
-    list_kind: str = ""
-    """Kind of a list; empty means the kind with the suffix List."""
     reserves: Callable[[Object], dict[str, bytes]] | None = None
     """Keys and values of the records that an object holds: they are written, and removed, with it."""
     custom: "CustomKind | None" = None
     """Set for custom resources; None for built-in ones."""
     scale_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Field paths of a built-in kind's scale subresource, by the names that definitions use."""
-
-    @functools.cached_property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @functools.cached_property
-    def full_name(self) -> str:
-        """The name in error texts, such as `pods` or `leases.coordination.k8s.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @functools.cached_property
-    def listing(self) -> str:
-        return self.list_kind or f"{self.kind}List"
 
     @functools.cached_property
     def shape(self) -> Shape | None:
@@ -155,13 +131,9 @@ class Resource(msgspec.Struct, frozen=True, dict=True, eq=False):
         return self.stored_as or self.full_name
 
     @functools.cached_property
-    def path(self) -> str:
-        """The unique path of the resource, such as `apps/v1/deployments`."""
+    def gvr(self) -> str:
+        """The unique name of the resource, such as `apps/v1/deployments`."""
         return f"{self.api_version}/{self.plural}"
-
-    @functools.cached_property
-    def storage_prefix(self) -> str:
-        return f"/registry/{self.prefix or self.plural}/"
 
     def key(self, namespace: str, name: str) -> str:
         """Return the storage key of an object below the prefix."""
@@ -197,29 +169,29 @@ class CustomKind(Protocol):
 class Table:
     """All served resources by group, version and plural: the built-in ones first, then the custom ones."""
 
-    def __init__(self, rows: Iterable[Resource]) -> None:
+    def __init__(self, rows: Iterable[Served]) -> None:
         self.built_in = tuple(rows)
         self.stored = tuple(row for row in self.built_in if not row.virtual and not row.stored_as)
         """One resource for each kind of stored object."""
         self.replace(())
 
-    def replace(self, custom: Iterable[Resource]) -> None:
+    def replace(self, custom: Iterable[Served]) -> None:
         """Replace the custom resources."""
         self.custom = tuple(custom)
         self.rows = (*self.built_in, *self.custom)
         self._by_plural = {row.plural: row for row in reversed(self.rows)}
         self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._by_path.get((group, version, plural))
 
-    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+    def of_kind(self, api_version: str, kind: str) -> Served | None:
         """Return the stored resource of an apiVersion and kind."""
         return next(
             (row for row in self.rows if row.kind == kind and row.api_version == api_version and not row.virtual), None
         )
 
-    def of(self, plural: str) -> Resource:
+    def of(self, plural: str) -> Served:
         """Return the resource with a plural that is known to be unique."""
         return self._by_plural[plural]
 
@@ -232,5 +204,5 @@ class Table:
                 versions.append(row.version)
         return found
 
-    def in_version(self, group: str, version: str) -> list[Resource]:
+    def in_version(self, group: str, version: str) -> list[Served]:
         return [row for row in self.rows if (row.group, row.version) == (group, version)]

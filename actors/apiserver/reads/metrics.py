@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 
 WAITS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3)
 KIND = ("group", "resource")
@@ -43,20 +43,20 @@ class ReadMetrics:
         )
         self._stored_returned = Counter(f"{store}_returned_objects", "Objects in them.", KIND, registry=registry)
 
-    def waited(self, resource: Resource, seconds: float) -> None:
+    def waited(self, resource: Served, seconds: float) -> None:
         self._waits.labels(resource.group, resource.plural).observe(seconds)
 
-    def consistent(self, resource: Resource, success: bool, fallback: bool) -> None:
+    def consistent(self, resource: Served, success: bool, fallback: bool) -> None:
         labels = (str(success).lower(), str(fallback).lower())
         self._consistent.labels(resource.group, resource.plural, *labels).inc()
 
-    def from_replica(self, resource: Resource, fetched: int, returned: int) -> None:
+    def from_replica(self, resource: Served, fetched: int, returned: int) -> None:
         kind = (resource.group, resource.plural)
         self._cached.labels(*kind, NO_INDEX).inc()
         self._cached_fetched.labels(*kind, NO_INDEX).inc(fetched)
         self._cached_returned.labels(*kind).inc(returned)
 
-    def from_store(self, resource: Resource, fetched: int, evaluated: int, returned: int) -> None:
+    def from_store(self, resource: Served, fetched: int, evaluated: int, returned: int) -> None:
         kind = (resource.group, resource.plural)
         self._stored.labels(*kind).inc()
         self._stored_fetched.labels(*kind).inc(fetched)

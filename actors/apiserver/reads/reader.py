@@ -13,7 +13,7 @@ from actors.apiserver.api.errors import BadRequest, CorruptObject, TooLargeVersi
 from actors.apiserver.api.request.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.api.request.selection import Selection
 from actors.apiserver.api.request.target import Target, not_found
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.replica.objects import Objects
@@ -134,18 +134,18 @@ class Reader:
             raise not_found(target.resource, target.name)
         return found
 
-    async def fresh(self, resource: Resource) -> Replica:
+    async def fresh(self, resource: Served) -> Replica:
         """Return the replica once it shows every write that was acknowledged before this call."""
         replica = self._replicas[resource.store]
         await replica.filled_soon()
         await self._reach(resource, await self._storage.revision(resource))
         return replica
 
-    async def revision(self, resource: Resource) -> int:
+    async def revision(self, resource: Served) -> int:
         """Return the store's current revision. Raises NodeplaneError if it does not answer."""
         return await self._storage.revision(resource)
 
-    async def wait(self, resource: Resource, version: int) -> None:
+    async def wait(self, resource: Served, version: int) -> None:
         """Wait until the replica has reached a client's `version`; 0 does not wait.
 
         Raises TooLargeVersion, at once if the store has not reached it either: the client may have a version of a
@@ -156,13 +156,13 @@ class Reader:
             raise TooLargeVersion(version, replica.mark)
         await self._reach(resource, version)
 
-    async def _reachable(self, resource: Resource, version: int) -> bool:
+    async def _reachable(self, resource: Served, version: int) -> bool:
         try:
             return await self._storage.revision(resource) >= version
         except NodeplaneError:  # unknown: let the replica decide
             return True
 
-    async def _reach(self, resource: Resource, version: int) -> None:
+    async def _reach(self, resource: Served, version: int) -> None:
         """Wait until the replica has reached `version`. Raises TooLargeVersion."""
         began = time.monotonic()
         try:
@@ -294,7 +294,7 @@ class _Work(msgspec.Struct):
 
 
 class _Query(msgspec.Struct, frozen=True):
-    resource: Resource
+    resource: Served
     prefix: str
     wanted: Selection
     limit: int

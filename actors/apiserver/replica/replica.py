@@ -18,7 +18,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import TooLargeVersion, TooManyRequests
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.replica.objects import CorruptObjects, Objects
 from actors.apiserver.replica.resync import Snapshot, changes_between, read_snapshot, same
@@ -55,7 +55,7 @@ class Replica:
     events without a gap.
     """
 
-    def __init__(self, resource: Resource, request_progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, resource: Served, request_progress: Callable[[int], None] | None = None) -> None:
         self.resource = resource
         self.objects = Objects()
         self.corrupt = CorruptObjects(resource.storage_prefix, resource.custom is not None)

@@ -8,11 +8,14 @@ import binascii
 import re
 from typing import Any
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, short_duration
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 from protocols.kube.times import now
@@ -217,15 +220,9 @@ def condition_cell(obj: Object) -> str:
     return shown + (",Failed" if FAILED in kinds else "") + issued
 
 
-REQUESTS = Resource(
-    group=GROUP,
-    version="v1",
-    plural="certificatesigningrequests",
-    singular="certificatesigningrequest",
-    kind="CertificateSigningRequest",
-    namespaced=False,
+REQUESTS = Served(
+    **asdict(kinds.CERTIFICATESIGNINGREQUESTS),
     strategy=RequestStrategy(),
-    short_names=("csr",),
     free_names=True,
     columns=(
         NAME,

@@ -1,12 +1,15 @@
 """PriorityClass and RuntimeClass. Admission applies a RuntimeClass to pods."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import forbidden as forbidden_request
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.parts import changed_causes, label_causes, tolerations_causes
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import LABEL, LABEL_TEXT
 from protocols.kube.quantity import is_quantity, parse_quantity
@@ -103,15 +106,9 @@ def system_classes() -> list[Object]:
     ]
 
 
-PRIORITIES = Resource(
-    group="scheduling.k8s.io",
-    version="v1",
-    plural="priorityclasses",
-    singular="priorityclass",
-    kind="PriorityClass",
-    namespaced=False,
+PRIORITIES = Served(
+    **asdict(kinds.PRIORITYCLASSES),
     strategy=PriorityStrategy(),
-    short_names=("pc",),
     columns=(
         NAME,
         Column("Value", lambda obj: obj.get("value", 0), type="integer"),
@@ -121,13 +118,8 @@ PRIORITIES = Resource(
     ),
 )
 
-RUNTIMES = Resource(
-    group="node.k8s.io",
-    version="v1",
-    plural="runtimeclasses",
-    singular="runtimeclass",
-    kind="RuntimeClass",
-    namespaced=False,
+RUNTIMES = Served(
+    **asdict(kinds.RUNTIMECLASSES),
     strategy=RuntimeClassStrategy(),
     versioned_update=True,
     columns=(NAME, Column("Handler", cell("handler")), AGE),

@@ -7,11 +7,14 @@ and not stored.
 import base64
 import re
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, too_long
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.resource import Column, Resource, Subresource
+from actors.apiserver.api.resource import Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 SIZE_LIMIT = 1024 * 1024
@@ -96,15 +99,9 @@ class ConfigMapStrategy(Strategy):
         return self.validate_create(new) + immutable_causes(new, old, "data", "binaryData")
 
 
-CONFIGMAPS = Resource(
-    group="",
-    version="v1",
-    plural="configmaps",
-    singular="configmap",
-    kind="ConfigMap",
-    namespaced=True,
+CONFIGMAPS = Served(
+    **asdict(kinds.CONFIGMAPS),
     strategy=ConfigMapStrategy(),
-    short_names=("cm",),
     columns=(NAME, Column("Data", data_count), AGE),
 )
 
@@ -140,13 +137,8 @@ class SecretStrategy(Strategy):
         return causes
 
 
-SECRETS = Resource(
-    group="",
-    version="v1",
-    plural="secrets",
-    singular="secret",
-    kind="Secret",
-    namespaced=True,
+SECRETS = Served(
+    **asdict(kinds.SECRETS),
     strategy=SecretStrategy(),
     columns=(NAME, Column("Type", cell("type")), Column("Data", data_count), AGE),
     fields={"type": cell("type")},
@@ -164,15 +156,9 @@ class AccountStrategy(Strategy):
         self.prepare_create(new)
 
 
-SERVICEACCOUNTS = Resource(
-    group="",
-    version="v1",
-    plural="serviceaccounts",
-    singular="serviceaccount",
-    kind="ServiceAccount",
-    namespaced=True,
+SERVICEACCOUNTS = Served(
+    **asdict(kinds.SERVICEACCOUNTS),
     strategy=AccountStrategy(),
-    short_names=("sa",),
     columns=(NAME, AGE),
     subresources=(Subresource("token", ("create",), "TokenRequest", "authentication.k8s.io", "v1"),),
     returns_object=True,

@@ -5,12 +5,15 @@ events.k8s.io/v1 serves the stored core events with other field names and strict
 
 from collections.abc import Mapping
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.resource import CachedConverter, Column, Resource
+from actors.apiserver.api.resource import CachedConverter, Column, Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 
@@ -74,15 +77,9 @@ def count(obj: Object) -> int:
     return found if isinstance(found, int) else 1
 
 
-EVENTS = Resource(
-    group="",
-    version="v1",
-    plural="events",
-    singular="event",
-    kind="Event",
-    namespaced=True,
+EVENTS = Served(
+    **asdict(kinds.EVENTS),
     strategy=EventStrategy(),
-    short_names=("ev",),
     columns=(
         Column("Last Seen", last_seen),
         Column("Type", cell("type")),
@@ -194,17 +191,16 @@ def _column(column: Column) -> Column:
     )
 
 
-NEW_EVENTS = Resource(
+NEW_EVENTS = Served(
     group=GROUP,
     version="v1",
     plural="events",
-    singular="event",
     kind="Event",
     namespaced=True,
     strategy=NewEventStrategy(),
     short_names=("ev",),
     columns=tuple(map(_column, EVENTS.columns)),
-    prefix="events",
+    etcd_prefix="events",
     fields={
         **{f"regarding.{key}": field("regarding", key) for key in INVOLVED},
         "reason": field("reason"),

@@ -1,11 +1,14 @@
 """Namespaces: Active while `spec.finalizers` is set, Terminating from deletion until the content is gone."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
 from actors.apiserver.writes.metadata import STANDARD_FINALIZERS, UNQUALIFIED, finalizer_name_causes
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 FINALIZER = "kubernetes"
@@ -60,15 +63,9 @@ class NamespaceStrategy(Strategy):
             new["spec"].pop("finalizers")
 
 
-NAMESPACES = Resource(
-    group="",
-    version="v1",
-    plural="namespaces",
-    singular="namespace",
-    kind="Namespace",
-    namespaced=False,
+NAMESPACES = Served(
+    **asdict(kinds.NAMESPACES),
     strategy=NamespaceStrategy(),
-    short_names=("ns",),
     columns=(NAME, Column("Status", cell("status", "phase")), AGE),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     subresources=(

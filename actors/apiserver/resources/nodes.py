@@ -4,12 +4,15 @@ The status of a node is set at creation, later through /status only. A PUT may c
 resourceVersion that it replaces.
 """
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.node_rules import NodeStrategy
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -43,16 +46,9 @@ def kernel(obj: Object) -> str:
     return f"{version} ({architecture})" if version and architecture else version or "<unknown>"
 
 
-NODES = Resource(
-    group="",
-    version="v1",
-    plural="nodes",
-    singular="node",
-    kind="Node",
-    namespaced=False,
+NODES = Served(
+    **asdict(kinds.NODES),
     strategy=NodeStrategy(),
-    prefix="minions",
-    short_names=("no",),
     columns=(
         NAME,
         Column("Status", status),
@@ -89,13 +85,8 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-LEASES = Resource(
-    group="coordination.k8s.io",
-    version="v1",
-    plural="leases",
-    singular="lease",
-    kind="Lease",
-    namespaced=True,
+LEASES = Served(
+    **asdict(kinds.LEASES),
     strategy=LeaseStrategy(),
     columns=(NAME, Column("Holder", cell("spec", "holderIdentity")), AGE),
     create_on_update=True,

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.times import now
 
@@ -61,16 +64,9 @@ def _service(obj: Object) -> str:
     return f"{service.get('namespace')}/{service.get('name')}" if isinstance(service, dict) else "Local"
 
 
-REGISTRATIONS = Resource(
-    group=GROUP,
-    version="v1",
-    plural="apiservices",
-    singular="apiservice",
-    kind="APIService",
-    namespaced=False,
+REGISTRATIONS = Served(
+    **asdict(kinds.APISERVICES),
     strategy=RegistrationStrategy(),
-    categories=("api-extensions",),
-    prefix=f"{GROUP}/apiservices",
     free_names=True,
     columns=(NAME, Column("Service", _service), Column("Available", _available), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "APIService", GROUP, "v1"),),

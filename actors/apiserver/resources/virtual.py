@@ -1,18 +1,17 @@
 """Resources without stored objects: token and access reviews, and the usage of nodes and pods (metrics.k8s.io)."""
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 
-def _review(group: str, kind: str, namespaced: bool = False) -> Resource:
-    return Resource(
+def _review(group: str, kind: str, namespaced: bool = False) -> Served:
+    return Served(
         group=group,
         version="v1",
         plural=f"{kind.lower()}s",
-        singular=kind.lower(),
         kind=kind,
         namespaced=namespaced,
         strategy=Strategy(),
@@ -35,12 +34,12 @@ REVIEWS = (
 METRICS = "metrics.k8s.io"
 
 
-def _usage(kind: str, plural: str, namespaced: bool) -> Resource:
-    return Resource(
+def _usage(kind: str, plural: str, namespaced: bool) -> Served:
+    return Served(
         group=METRICS,
         version="v1beta1",
         plural=plural,
-        singular="",
+        singular_name="",
         kind=kind,
         namespaced=namespaced,
         strategy=Strategy(),

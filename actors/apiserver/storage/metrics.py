@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from protocols.etcd import EtcdError
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
@@ -28,7 +28,7 @@ class StoreMetrics:
         self._known: dict[tuple[str, str, str], _Counters] = {}
         self._leased = Histogram(leased, "Objects that shared a lease.", buckets=LEASE_SIZES, registry=registry)
 
-    def measured(self, operation: str, resource: Resource) -> "_Measurement":
+    def measured(self, operation: str, resource: Served) -> "_Measurement":
         """Return a context manager that measures one request."""
         labels = (operation, resource.group, resource.plural)
         known = self._known.get(labels)

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.apiserver.api.errors import CorruptObject, Expired, TooLargeVersion
 from actors.apiserver.api.request.traces import record_stored
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
@@ -121,12 +121,12 @@ class Storage:
         self._meter = meter
         self._leases: dict[tuple[int, int], SharedLease] = {}
 
-    async def get(self, resource: Resource, key: str) -> Stored | None:
+    async def get(self, resource: Served, key: str) -> Stored | None:
         """Read an object, linearizable. Raises CorruptObject."""
         found = await self.get_bytes(resource, key)
         return None if found is None else _checked(resource, found)
 
-    async def get_bytes(self, resource: Resource, key: str) -> Stored | None:
+    async def get_bytes(self, resource: Served, key: str) -> Stored | None:
         """Read the value of a key, linearizable, without checking that it is an object."""
         number, store = self._stores.place(resource)
         with self._meter.measured("get", resource):
@@ -134,7 +134,7 @@ class Storage:
         self._meter.saw_revision(number, revision)
         return None if found is None else _stored(resource, found)
 
-    async def revision(self, resource: Resource) -> int:
+    async def revision(self, resource: Served) -> int:
         """Return the current revision of the resource's store, linearizable. Reads no object."""
         prefix = resource.storage_prefix.encode()
         number, store = self._stores.place(resource)
@@ -143,7 +143,7 @@ class Storage:
         self._meter.set_revision(number, revision)
         return revision
 
-    async def page(self, resource: Resource, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
+    async def page(self, resource: Served, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
         """Read a page of keys that begin with `below`, from key `start` on, at revision `rv` (0 = now).
 
         Only keys and revisions are read at first. Objects that `held` returns at the same revision are shared and not
@@ -164,7 +164,7 @@ class Storage:
             raise TooLargeVersion(rv, await self.revision(resource)) from None
         return Page([known[kv.key] for kv in found.kvs if kv.key in known], rv, found.more, found.count)
 
-    async def _values(self, resource: Resource, wanted: list[KeyValue], rv: int) -> dict[bytes, Stored]:
+    async def _values(self, resource: Served, wanted: list[KeyValue], rv: int) -> dict[bytes, Stored]:
         """Read the values of these keys at revision `rv`: a few one by one, many in pages that fit their sizes."""
         store, read = self._stores.of(resource), dict[bytes, Stored]()
         if len(wanted) <= FEW:
@@ -184,7 +184,7 @@ class Storage:
                 return read
             start = page.kvs[-1].key + b"\0"
 
-    async def create(self, resource: Resource, key: str, raw: bytes) -> Stored:
+    async def create(self, resource: Served, key: str, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
         number, store = self._stores.place(resource)
         began = clock()
@@ -200,14 +200,14 @@ class Storage:
             raise Taken(done.taken) if done.taken else RevisionConflict(None)
         raise KeyExists(_stored(resource, done.current))
 
-    async def create_all(self, objects: list[tuple[Resource, str, bytes]]) -> bool:
+    async def create_all(self, objects: list[tuple[Served, str, bytes]]) -> bool:
         """Create objects in one write. Return False and create none if one exists or they are not all in one store."""
         pairs = [(_full_key(resource, key), raw) for resource, key, raw in objects]
         if len({self._stores.number_of(resource) for resource, _, _ in objects}) != 1:
             return False
         return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
 
-    async def update(self, resource: Resource, old: Stored, raw: bytes) -> Stored:
+    async def update(self, resource: Served, old: Stored, raw: bytes) -> Stored:
         lease = await self._lease(resource) if resource.ttl else 0
         full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
@@ -224,7 +224,7 @@ class Storage:
             raise Taken(done.taken)
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
-    async def delete(self, resource: Resource, old: Stored) -> int:
+    async def delete(self, resource: Served, old: Stored) -> int:
         """Delete an object and return the revision of the deletion."""
         full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
@@ -237,7 +237,7 @@ class Storage:
             return done.revision
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
-    async def check_free(self, resource: Resource, old: bytes | None, new: bytes) -> None:
+    async def check_free(self, resource: Served, old: bytes | None, new: bytes) -> None:
         """Raise Taken if a write, which is only tried, could not reserve its keys."""
         held = []
         for key in _reserved(resource, old, new).added:
@@ -246,7 +246,7 @@ class Storage:
         if held:
             raise Taken(tuple(held))
 
-    async def records(self, resource: Resource, prefixes: Iterable[str]) -> tuple[dict[str, KeyValue], int]:
+    async def records(self, resource: Served, prefixes: Iterable[str]) -> tuple[dict[str, KeyValue], int]:
         """Read keys beside the objects, from the resource's store; the revision is that of the first read."""
         found, revision = dict[str, KeyValue](), 0
         for prefix in prefixes:
@@ -255,21 +255,21 @@ class Storage:
             revision = revision or ranged.revision
         return found, revision
 
-    async def create_record(self, resource: Resource, key: str, value: bytes) -> bool:
+    async def create_record(self, resource: Served, key: str, value: bytes) -> bool:
         """Create a key beside the objects. Return False if it exists."""
         return (await self._stores.of(resource).create_if_absent(key.encode(), value, timeout=TIMEOUT)).ok
 
-    async def delete_record(self, resource: Resource, key: str, revision: int) -> bool:
+    async def delete_record(self, resource: Served, key: str, revision: int) -> bool:
         """Delete a key beside the objects. Return False if it has changed."""
         return (await self._stores.of(resource).delete_if_revision(key.encode(), revision, timeout=TIMEOUT)).ok
 
-    async def announce(self, resource: Resource, key: str, value: bytes, ttl: int) -> None:
+    async def announce(self, resource: Served, key: str, value: bytes, ttl: int) -> None:
         """Write a key beside the objects that expires after `ttl` seconds."""
         store = self._stores.of(resource)
         lease = await store.lease_grant(ttl, timeout=TIMEOUT)
         await store.put(key.encode(), value, lease.id, timeout=TIMEOUT)
 
-    async def _lease(self, resource: Resource) -> int:
+    async def _lease(self, resource: Served) -> int:
         number, store = self._stores.place(resource)
         shared = self._leases.get((number, resource.ttl))
         if shared is None:
@@ -278,7 +278,7 @@ class Storage:
         return await shared.take()
 
 
-def _reserved(resource: Resource, old: bytes | None, new: bytes | None) -> Companions:
+def _reserved(resource: Served, old: bytes | None, new: bytes | None) -> Companions:
     """Return the records that come and go with a write. An unreadable object keeps its records, see `repair`."""
     if resource.reserves is None:
         return ALONE
@@ -289,25 +289,25 @@ def _reserved(resource: Resource, old: bytes | None, new: bytes | None) -> Compa
     return Companions(added, [key.encode() for key in before if key not in after])
 
 
-def _stored(resource: Resource, kv: KeyValue) -> Stored:
+def _stored(resource: Served, kv: KeyValue) -> Stored:
     return Stored(_key(resource, kv.key), kv.mod_revision, stored_json(kv.value))
 
 
-def _key(resource: Resource, key: bytes) -> str:
+def _key(resource: Served, key: bytes) -> str:
     return key.decode(errors="replace").removeprefix(resource.storage_prefix)
 
 
-def _known(resource: Resource, kv: KeyValue, held: Held) -> Stored | None:
+def _known(resource: Served, kv: KeyValue, held: Held) -> Stored | None:
     have = held(_key(resource, kv.key))
     return have if have is not None and have.rv == kv.mod_revision else None
 
 
-def _checked(resource: Resource, stored: Stored) -> Stored:
+def _checked(resource: Served, stored: Stored) -> Stored:
     """Return a valid object. Raises CorruptObject."""
     if why := corruption(stored.raw, resource.custom is not None):
         raise CorruptObject(f"{resource.storage_prefix}{stored.key}", why)
     return stored
 
 
-def _full_key(resource: Resource, key: str) -> bytes:
+def _full_key(resource: Served, key: str) -> bytes:
     return f"{resource.storage_prefix}{key}".encode()

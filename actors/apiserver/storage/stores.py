@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from protocols.etcd import EtcdClient, store_options
-from protocols.kube.resources import DEFINITIONS
+from protocols.kinds.table import DEFINITIONS
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings
 
@@ -27,23 +27,23 @@ class Stores:
         for client in self._clients:
             await client.close()
 
-    def number_of(self, resource: Resource) -> int:
+    def number_of(self, resource: Served) -> int:
         """Return the number of a resource's store.
 
         Custom resources are in the store of their definitions, so that the watch cache sees both in one order.
         """
-        name = DEFINITIONS.qualified if resource.custom else resource.store
+        name = DEFINITIONS.full_name if resource.custom else resource.store
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = self._settings.store_of(name)
         return number
 
-    def place(self, resource: Resource) -> tuple[int, EtcdClient]:
+    def place(self, resource: Served) -> tuple[int, EtcdClient]:
         """Return the number and the client of a resource's store."""
         number = self.number_of(resource)
         return number, self._clients[number]
 
-    def of(self, resource: Resource) -> EtcdClient:
+    def of(self, resource: Served) -> EtcdClient:
         return self._clients[self.number_of(resource)]
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str]]]:

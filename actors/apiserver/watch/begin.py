@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.query import ListOptions
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.channel import bookmark_bytes, event_bytes
@@ -101,7 +101,7 @@ def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[byte
 WAIT_SECONDS = 2.0
 """Seconds a watch may wait for its revision before the store is asked for its own."""
 
-Revision = Callable[[Resource], Awaitable[int]]
+Revision = Callable[[Served], Awaitable[int]]
 """Return the current revision of the resource's store. Raises NodeplaneError while it is away."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
@@ -16,8 +16,8 @@ from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 class CatalogOptions(msgspec.Struct, frozen=True):
     bus: Bus
-    meter_of: Callable[[Resource], Meter]
-    progress_of: Callable[[Resource], Callable[[int], None]]
+    meter_of: Callable[[Served], Meter]
+    progress_of: Callable[[Served], Callable[[int], None]]
     """Return the function that a resource's replica calls when a request waits for a revision."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
@@ -34,19 +34,19 @@ class Catalog:
         self.replicas: dict[str, Replica] = {}
         """By `row.store`."""
         self.hubs: dict[str, Hub] = {}
-        """By `row.path`."""
+        """By `row.gvr`."""
         self._following: dict[str, Following[ObjectEvent]] = {}
         for row in table.stored:
             self.replicas[row.store] = Replica(row, options.progress_of(row))
         for row in table.built_in:
             if not row.virtual:
-                self.hubs[row.path] = self._hub(row)
+                self.hubs[row.gvr] = self._hub(row)
 
     def start(self) -> None:
         for replica in self.replicas.values():
             self._follow(replica)
 
-    def serve(self, rows: Iterable[Resource]) -> None:
+    def serve(self, rows: Iterable[Served]) -> None:
         """Replace the custom resources. A resource that remains must be the same object as before.
 
         Watches of removed and changed resources end. The replica of a kind remains while one of its versions is served.
@@ -55,7 +55,7 @@ class Catalog:
         custom = self.table.custom
         for row in custom:
             if not any(row is kept for kept in wanted):
-                self.hubs.pop(row.path).retire()
+                self.hubs.pop(row.gvr).retire()
         for store in {row.store for row in custom} - {row.store for row in wanted}:
             self._bus.unfollow(self._following.pop(store))
             del self.replicas[store]
@@ -63,8 +63,8 @@ class Catalog:
             if row.store not in self.replicas:
                 self.replicas[row.store] = replica = Replica(row, self._options.progress_of(row))
                 self._follow(replica)
-            if row.path not in self.hubs:
-                self.hubs[row.path] = self._hub(row)
+            if row.gvr not in self.hubs:
+                self.hubs[row.gvr] = self._hub(row)
         self.table.replace(wanted)
 
     def watched(self) -> Iterator[tuple[Replica, Hub]]:
@@ -80,7 +80,7 @@ class Catalog:
         )
         replica.refetch = following.refetch
 
-    def _hub(self, row: Resource) -> Hub:
+    def _hub(self, row: Served) -> Hub:
         options = self._options
         parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume)
         return Hub(self.replicas[row.store], parts, row)

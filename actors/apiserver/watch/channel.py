@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.encoding.render import dump, render_object
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
@@ -20,7 +20,7 @@ from protocols.kube.protobuf import event_frame
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
-def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
+def event_bytes(resource: Served, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
     """Encode a watch event. Of a table, only the `first` event carries the column definitions."""
     shown = resource.converter.view(stored)
     if form == PLAIN:
@@ -28,7 +28,7 @@ def event_bytes(resource: Resource, kind: str, stored: Stored, form: Form, first
     return frame(kind, render_object(resource, shown.obj, form, columns=first), form)
 
 
-def bookmark_bytes(resource: Resource, rv: int, form: Form, initial_end: bool = False) -> bytes:
+def bookmark_bytes(resource: Served, rv: int, form: Form, initial_end: bool = False) -> bytes:
     metadata: Object = {"resourceVersion": str(rv)}
     if initial_end:
         metadata["annotations"] = INITIAL_END
@@ -51,7 +51,7 @@ def frame(kind: str, body: bytes, form: Form) -> bytes:
 
 
 class ChannelOptions(msgspec.Struct, frozen=True):
-    resource: Resource
+    resource: Served
     replica: Replica
     flusher: Flusher
     meter: Meter
@@ -73,7 +73,7 @@ class Channel:
         self.flusher = options.flusher
         self.meter = options.meter
         self._resource = options.resource
-        version = options.resource.path if options.resource.converter.changes else ""
+        version = options.resource.gvr if options.resource.converter.changes else ""
         self._encoding_key = sys.intern(repr((scope.form, version)))
         """Channels with equal keys share encoded events. A text, since its hash is computed only once."""
         self._replica = options.replica

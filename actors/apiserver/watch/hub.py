@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.traces import is_pods, record_watched
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume
@@ -35,7 +35,7 @@ class Hub:
     A request must not await between reading the replica and `join`, or its watch would miss changes.
     """
 
-    def __init__(self, replica: Replica, options: HubOptions, resource: Resource | None = None) -> None:
+    def __init__(self, replica: Replica, options: HubOptions, resource: Served | None = None) -> None:
         """`resource` is the version to serve; by default the replica's own."""
         self.replica = replica
         self.meter = options.meter

@@ -7,7 +7,7 @@ from actors.apiserver.api.causes import invalid_object
 from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed
 from actors.apiserver.api.request.target import Target, already_exists, details, name_exhausted, not_found
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import KeyExists, Storage, Taken
@@ -83,7 +83,7 @@ class Creator:
             raise InternalError(f"failed to allocate: others took {', '.join(sorted(taken))}; try again")
         raise name_exhausted(resource, body["metadata"]["name"])
 
-    async def _dry_run(self, resource: Resource, key: str, raw: bytes) -> Stored:
+    async def _dry_run(self, resource: Served, key: str, raw: bytes) -> Stored:
         """Do a dry run of Storage.create. Raises KeyExists, Taken."""
         existing = await self._storage.get(resource, key)
         if existing is not None:

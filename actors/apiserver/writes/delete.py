@@ -10,7 +10,7 @@ from actors.apiserver.api.causes import invalid, invalid_options, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.request.query import integer
 from actors.apiserver.api.request.target import Target, forbidden
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.metadata import finished, is_namespace
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time, parse_time
@@ -160,7 +160,7 @@ def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> 
             raise _precondition_failed(target.resource, target.name, f"{text}. The object might have been {fate}")
 
 
-def _precondition_failed(resource: Resource, name: str, text: str) -> Conflict:
+def _precondition_failed(resource: Served, name: str, text: str) -> Conflict:
     subject = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     message = f'Operation cannot be fulfilled on {subject} "{name}": {text}'
     return Conflict(message, {"name": name, "group": resource.group, "kind": resource.kind})

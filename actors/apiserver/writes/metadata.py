@@ -8,7 +8,7 @@ import msgspec
 from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from protocols.kube.meta import Object, new_uid
 from protocols.kube.names import (
     LABEL,
@@ -240,7 +240,7 @@ def is_namespace(obj: Object) -> bool:
     return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
 
 
-def stamp_new(obj: Object, resource: Resource) -> None:
+def stamp_new(obj: Object, resource: Served) -> None:
     """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion, Invalid."""
     metadata = obj["metadata"]
     if isinstance(generation := metadata.get("generation"), int) and generation < 0:
@@ -289,7 +289,7 @@ LABEL_NAMES = ("namespaces", "services")
 """Kinds whose names are labels of DNS."""
 
 
-def metadata_causes(obj: Object, resource: Resource) -> list[Cause]:
+def metadata_causes(obj: Object, resource: Served) -> list[Cause]:
     metadata: Object = obj["metadata"]
     name = metadata.get("name") or ""
     causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
@@ -316,7 +316,7 @@ def _masked(base: str) -> str:
     return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
 
 
-def _name_causes(name: str, resource: Resource, path: str = "metadata.name") -> list[Cause]:
+def _name_causes(name: str, resource: Served, path: str = "metadata.name") -> list[Cause]:
     if resource.free_names:
         fault = path_segment_fault(name)
         return [invalid(path, name, fault)] if fault else []

@@ -8,7 +8,7 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.metadata import FIELD
@@ -108,7 +108,7 @@ def stored_owners(new: Object, old: Object, sent: object) -> Entries:
 SERVER = "kube-apiserver"
 
 
-def own_status(resource: Resource, new: Object, old: Object) -> Object:
+def own_status(resource: Served, new: Object, old: Object) -> Object:
     """Return an object whose status the server itself has changed, with the managedFields of that write."""
     entries = stored_owners(new, old, None)
     if entries and resource.shape is not None and new.get("status") != old.get("status"):

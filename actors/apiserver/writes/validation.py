@@ -12,7 +12,7 @@ from actors.apiserver.api.causes import invalid, invalid_object
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.api.errors import BadRequest, Invalid
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.fields import Path, WrongType, clean, clean_field, complete, shown
 from protocols.kube.errors import StatusError
@@ -230,7 +230,7 @@ class BodyKind(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def body_kind(resource: Resource, subresource: str) -> BodyKind:
+def body_kind(resource: Served, subresource: str) -> BodyKind:
     sub = resource.subresource(subresource) if subresource else None
     if sub is None:
         group, version, kind = resource.group, resource.version, resource.kind
@@ -245,7 +245,7 @@ def _subject(target: Target) -> str:
     return f"{name}; {target.resource.api_version}, Kind={target.resource.kind}"
 
 
-def _cleaner(resource: Resource, group: str, version: str, kind: str) -> Callable[[Object], list[str]] | None:
+def _cleaner(resource: Served, group: str, version: str, kind: str) -> Callable[[Object], list[str]] | None:
     if resource.custom is not None and (group, version, kind) == (resource.group, resource.version, resource.kind):
         return resource.custom.clean
     shape = kind_shape(group, version, kind)

@@ -30,9 +30,9 @@ from actors.controllers.certificates.rules import (
 )
 from actors.controllers.certificates.signing import SigningFailed, expiry, sign
 from actors.controllers.common.workqueue import Key, WorkQueue
+from protocols.kinds.table import CERTIFICATESIGNINGREQUESTS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta, name_of, uid_of
-from protocols.kube.resources import CERTIFICATESIGNINGREQUESTS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 

@@ -29,9 +29,9 @@ from protocols.dra.pods import (
     used_claims,
     without_finalizer,
 )
+from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
-from protocols.kube.resources import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.trace import span
@@ -167,7 +167,7 @@ class ResourceClaimController:
         template = self.templates.get(key)
         if template is None:
             self._waiting[key].add(key_of(pod))
-            self._failed(pod, entry, f'{RESOURCECLAIMTEMPLATES.qualified} "{template_name}" not found')
+            self._failed(pod, entry, f'{RESOURCECLAIMTEMPLATES.full_name} "{template_name}" not found')
             return ""
         try:
             with span(uid_of(pod), "create claim", entry=entry, template=template_name):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from protocols.dra.pods import CLAIM_NAME, claim_entries, claim_names, from_template, owned_by, owner_reference
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import Object, annotations_of, name_of
-from protocols.kube.resources import RESOURCECLAIMS
 
 BASE = 57
 """Longest generateName: 63 characters without a hyphen and five random ones."""

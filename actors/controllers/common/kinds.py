@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from protocols.kinds.table import BY_KIND, Resource
 from protocols.kube.custom import served, versions
 from protocols.kube.meta import Object, name_of
-from protocols.kube.resources import BY_KIND, Resource
 
 
 class Kinds:

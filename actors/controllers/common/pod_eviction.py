@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, uid_of
-from protocols.kube.resources import PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder

@@ -21,9 +21,9 @@ from actors.controllers.garbage.graph import (
     decide,
     graph_node,
 )
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
-from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 
 WORKERS = 4

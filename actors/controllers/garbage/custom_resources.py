@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from actors.controllers.common.informers import FanOut, trim_to_metadata
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.garbage.collector import Collector, CollectorHandler
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object, name_of
-from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
@@ -65,8 +65,8 @@ class CustomResourceFollower:
         informer = Informer(self._metadata, resource, InformerOptions(keep=trim_to_metadata, cached=True), handler)
         if self._others is not None:
             self._others.follow(resource, informer)
-        task = self._spawn(informer.run(), f"owned-{resource.qualified}")
-        self._running[resource.qualified] = informer, handler, task
+        task = self._spawn(informer.run(), f"owned-{resource.full_name}")
+        self._running[resource.full_name] = informer, handler, task
 
     def _leave(self, name: str) -> None:
         """Stop the informer of a definition and treat all its objects as deleted."""

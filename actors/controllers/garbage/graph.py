@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from actors.controllers.common.kinds import Kinds
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
-from protocols.kube.resources import Resource
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 

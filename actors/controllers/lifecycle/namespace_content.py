@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
-from protocols.kube.resources import Resource
 
 PAGE = 500
 """Objects of a kind that are read for their finalizers."""

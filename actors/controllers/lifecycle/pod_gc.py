@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.controllers.common.informers import trim_to_metadata
+from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import FINISHED, node_of
-from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import failed

@@ -20,9 +20,9 @@ from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.disruption import NodeDisruption, zone_of
 from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
+from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, condition, name_of, namespace_of, uid_of, version_of
-from protocols.kube.resources import NODES, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Mapping
 
 from actors.controllers.common.workqueue import Key, WorkQueue
+from protocols.kinds.table import VALIDATINGADMISSIONPOLICIES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta, name_of, uid_of
-from protocols.kube.resources import VALIDATINGADMISSIONPOLICIES
 from protocols.kubeclient.client import ApiClient
 
 MANAGER = "validatingadmissionpolicy-status"

@@ -9,10 +9,10 @@ from typing import Any
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
+from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube import times
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of, version_of
-from protocols.kube.resources import PODDISRUPTIONBUDGETS, PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from actors.controllers.common.informers import LateHandler, without_managed_fields
+from protocols.kinds.table import PODS, Resource
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 

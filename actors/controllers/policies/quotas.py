@@ -14,10 +14,10 @@ import msgspec
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.policies.in_flight import InFlightCharges, corrected
+from protocols.kinds.table import RESOURCEQUOTAS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, version_of
 from protocols.kube.quantity import ZERO
-from protocols.kube.resources import RESOURCEQUOTAS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer
 from protocols.quota.amounts import Amounts, increase, masked, parsed, texts, total

@@ -13,7 +13,7 @@ from actors.controllers.policies.lazy import LazyInformers
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.scales import FindKind
 from protocols.actor import Context
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     PERSISTENTVOLUMECLAIMS,
     PODDISRUPTIONBUDGETS,
     PODS,
@@ -27,7 +27,7 @@ from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Handler, Informer
 
-WHOLE = {each.qualified: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
+WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
 """Resources of which quotas read more than metadata."""
 
 

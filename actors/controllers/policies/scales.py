@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from actors.controllers.policies.disruption import ScaleUnknown
+from protocols.kinds.table import DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, controller_of, name_of, namespace_of, uid_of
-from protocols.kube.resources import DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS, Resource
 from protocols.kubeclient.client import ApiClient
 
 PLAIN = (REPLICATIONCONTROLLERS, REPLICASETS, STATEFULSETS)
@@ -60,7 +60,7 @@ class Scales:
         if scale is None:
             if await self._read(resource, name, pod) is None:
                 raise _no_controllers(pod)
-            raise ScaleUnknown(f"{resource.qualified} does not implement the scale subresource")
+            raise ScaleUnknown(f"{resource.full_name} does not implement the scale subresource")
         if uid_of(scale) != owner.get("uid"):
             raise _no_controllers(pod)
         return uid_of(scale), _replicas(scale, missing=0)

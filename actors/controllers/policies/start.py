@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.controllers.common.informers import FirstObject
 from actors.controllers.policies.forward import Forward
 from protocols.actor import Context
-from protocols.kube.resources import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
+from protocols.kinds.table import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler, Informer
 
@@ -33,16 +33,16 @@ class PolicyControllers:
 
     def handlers(self, resource: Resource) -> tuple[Handler, ...]:
         """Return the handlers of the events of a resource's metadata."""
-        forward = self._forwards[resource.qualified] = Forward()
+        forward = self._forwards[resource.full_name] = Forward()
         if self._running is not None:
-            self._running.connect(resource.qualified, forward)
+            self._running.connect(resource.full_name, forward)
         if resource not in CONTROLLED:
             return (forward,)
         return (forward, FirstObject(lambda: self._when_leading(resource)))
 
     def follow(self, resource: Resource, informer: Informer) -> None:
         """Count the objects of an informer of metadata in quotas."""
-        self._metadata[resource.qualified] = informer
+        self._metadata[resource.full_name] = informer
 
     def lead(self) -> None:
         """Start work. Call it when this process leads."""

@@ -12,6 +12,7 @@ from actors.controllers.services.endpoints import (
     selects,
 )
 from protocols.actor import Context
+from protocols.kinds.table import ENDPOINTSLICES, PODS, SERVICES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import (
     SERVICE_NAME_LABEL,
@@ -27,7 +28,6 @@ from protocols.kube.meta import (
     uid_of,
     version_of,
 )
-from protocols.kube.resources import ENDPOINTSLICES, PODS, SERVICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 

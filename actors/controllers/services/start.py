@@ -7,8 +7,8 @@ import asyncio
 
 from actors.controllers.common.informers import FirstObject
 from protocols.actor import Context
+from protocols.kinds.table import SERVICES, Resource
 from protocols.kube.meta import Object, key_of
-from protocols.kube.resources import SERVICES, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler
 

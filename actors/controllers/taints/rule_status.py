@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
 from protocols.dra.types import Rule
+from protocols.kinds.table import DEVICETAINTRULES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, condition
-from protocols.kube.resources import DEVICETAINTRULES
 from protocols.kube.taints import NO_EFFECT, NO_EXECUTE
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient

@@ -12,8 +12,7 @@ from actors.controllers.workloads.replicas.replica_set_controller import (
     ReplicaSetController,
     ReplicationControllerController,
 )
-from protocols.kube.meta import Object
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     CONTROLLERREVISIONS,
     DAEMONSETS,
     DEPLOYMENTS,
@@ -22,6 +21,7 @@ from protocols.kube.resources import (
     REPLICATIONCONTROLLERS,
     Resource,
 )
+from protocols.kube.meta import Object
 
 NEEDS = {DEPLOYMENTS: (REPLICASETS,), DAEMONSETS: (CONTROLLERREVISIONS,)}
 """Kinds that a kind's controller reads besides its own and pods."""

@@ -11,8 +11,8 @@ from actors.controllers.workloads.common.controller import Tools, WorkloadContro
 from actors.controllers.workloads.common.pods import trim_pod
 from actors.controllers.workloads.routing import NEEDS, Router
 from protocols.actor import Context
+from protocols.kinds.table import PODS, Resource
 from protocols.kube.meta import Object
-from protocols.kube.resources import PODS, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions

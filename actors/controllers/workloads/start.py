@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.common.informers import FirstObject
 from protocols.actor import Context
+from protocols.kinds.table import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler
 

@@ -10,8 +10,7 @@ from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import UNROUTED, Object
-from protocols.kube.resources import (
+from protocols.kinds.table import (
     CONFIGMAPS,
     PODS,
     RESOURCECLAIMS,
@@ -20,6 +19,7 @@ from protocols.kube.resources import (
     SERVICEACCOUNTS,
     SERVICES,
 )
+from protocols.kube.meta import UNROUTED, Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -14,9 +14,9 @@ import msgspec
 from aiohttp import web
 
 from actors.podworker.endpoint.errors import AccessUndecided, CallerForbidden, CallerUnknown
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tls import is_trusted
 from protocols.serving import mark_authenticated

@@ -10,7 +10,7 @@ from itertools import count
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.kube.resources import RESOURCESLICES
+from protocols.kinds.table import RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.process.rates import backoff_delay
 

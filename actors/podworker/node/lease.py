@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import LEASES
 from protocols.kube.meta import Object
-from protocols.kube.resources import LEASES
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.process.rates import backoff_delay

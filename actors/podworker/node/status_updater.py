@@ -23,9 +23,9 @@ from actors.podworker.node.status import (
     node_status,
 )
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import NODES
 from protocols.kube import times
 from protocols.kube.meta import Object
-from protocols.kube.resources import NODES
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Placement, ResourceInventory

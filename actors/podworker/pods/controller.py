@@ -27,8 +27,8 @@ from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
+from protocols.kinds.table import PODS
 from protocols.kube.meta import Object
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -24,8 +24,8 @@ from protocols.dra.pods import (
     reserving,
     with_finalizer,
 )
+from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
-from protocols.kube.resources import PODS, RESOURCECLAIMS
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
 from protocols.process.rates import backoff_delay
 

@@ -37,9 +37,9 @@ from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.feed import SliceTracker
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, key_of, uid_of
-from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder

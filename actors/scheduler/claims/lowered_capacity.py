@@ -6,9 +6,9 @@ from typing import NamedTuple
 from protocols.dra.allocator import Amounts
 from protocols.dra.tracker.faults import Change
 from protocols.dra.types import Device, DeviceId, Slice
+from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity
-from protocols.kube.resources import RESOURCESLICES
 
 REASON = "DeviceCapacityExceeded"
 Consumed = Callable[[DeviceId], Amounts | None]

@@ -11,9 +11,9 @@ from typing import Any
 
 from actors.scheduler.model.errors import ObjectUnreadable, VolumesNotReady
 from protocols.dra.pods import owned_by
+from protocols.kinds.table import PERSISTENTVOLUMECLAIMS, STORAGECLASSES
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, annotations_of, join_key, key_of, meta, name_of, namespace_of, terminating
-from protocols.kube.resources import PERSISTENTVOLUMECLAIMS, STORAGECLASSES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 

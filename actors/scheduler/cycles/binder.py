@@ -1,8 +1,8 @@
 """Writes to the API about one pod: its binding, its PodScheduled condition and its events."""
 
 from actors.scheduler.preemption.preemptor import nominated_node
+from protocols.kinds.table import PODS
 from protocols.kube.meta import condition
-from protocols.kube.resources import PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient, Object
 from protocols.kubeclient.events import EventRecorder

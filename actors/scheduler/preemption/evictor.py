@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from actors.scheduler.model.candidates import Candidate, Nomination, Victim
+from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube.meta import Object
-from protocols.kube.resources import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.kubeclient.events import EventRecorder

@@ -12,9 +12,9 @@ from actors.simulator.driver.health import HEALTHY, Health, HealthBoard
 from actors.simulator.driver.options import DriverOptions
 from protocols.dra.binding import allocated_key
 from protocols.dra.pods import results_of
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, namespace_of, uid_of
-from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -9,8 +9,8 @@ import msgspec
 
 from actors.simulator.driver.options import DriverOptions
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import Object
-from protocols.kube.resources import RESOURCECLAIMS
 from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.process.files import write_atomic
 

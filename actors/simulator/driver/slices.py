@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from actors.simulator.driver.options import GPU_MEMORY_GI, Device, DriverOptions
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object
-from protocols.kube.resources import NODES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.rates import backoff_delay

@@ -4,7 +4,7 @@ import msgspec
 
 from actors.watchcache.cache.window import WindowOptions
 from protocols.etcd import EtcdOptions
-from protocols.kube.resources import ALL, Resource
+from protocols.kinds.table import ALL, Resource
 from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS
 
 

@@ -16,8 +16,8 @@ import msgspec
 from actors.watchcache.cache.window import Entry, Window, WindowOptions
 from protocols.bus import Event, Item, Op, Value
 from protocols.etcd import KeyValue, WatchEvent
+from protocols.kinds.table import Resource
 from protocols.kube.jsons import stored_json
-from protocols.kube.resources import Resource
 from protocols.messages.objects import (
     ADDED,
     DELETED,

@@ -17,9 +17,9 @@ from actors.watchcache.cache.history_check import RecentRevisions
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.resource_cache import ResourceCache, SharedRevision, StoredObject, stored
 from protocols.etcd import KeyValue, WatchBatch, WatchEvent
+from protocols.kinds.table import DEFINITIONS, EXTENSIONS, Resource
 from protocols.kube.custom import declared
 from protocols.kube.jsons import read_json_object
-from protocols.kube.resources import DEFINITIONS, EXTENSIONS, Resource
 from protocols.messages.objects import HISTORY_MARK, ObjectEvent
 
 ROOT = "/registry/"
@@ -262,4 +262,4 @@ def _declared(name: str, definition: StoredObject) -> Resource | None:
         found = declared(read_json_object(definition.value))
     except msgspec.DecodeError:  # anything may be stored
         return None
-    return found if found is not None and found.qualified == name and found.group != EXTENSIONS else None
+    return found if found is not None and found.full_name == name and found.group != EXTENSIONS else None

@@ -41,11 +41,11 @@ class ConsistencyCheck:
             for cache in tuple(self._state.caches):
                 filled = self._state.complete and self._state.position >= self._state.listed_revision
                 if filled and await self.check(cache) == FAILURE:
-                    raise HistoryLost(f"{cache.resource.qualified} is not what the store holds; starting anew")
+                    raise HistoryLost(f"{cache.resource.full_name} is not what the store holds; starting anew")
 
     async def check(self, cache: ResourceCache) -> str:
         """Compare one resource; count and return the outcome, and log the first key that differs."""
-        name = cache.resource.qualified
+        name = cache.resource.full_name
         revision, held = self._state.position, {key: stored.rv for key, stored in cache.objects.items()}
         largest = max((len(stored.value) for stored in cache.objects.values()), default=0)
         page = max(1, min(PAGE, READ_BYTES // max(largest, 1)))

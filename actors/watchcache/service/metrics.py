@@ -43,7 +43,7 @@ class WatchcacheCollector(Collector):
         """Return the number of objects under the name that upstream deprecated in 1.34."""
         family = GaugeMetricFamily("apiserver_storage_objects", "Stored objects.", labels=("resource",))
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
-            family.add_metric([cache.resource.qualified], len(cache.objects))
+            family.add_metric([cache.resource.full_name], len(cache.objects))
         return family
 
     def _sizes(self) -> Metric:

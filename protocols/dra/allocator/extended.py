@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from protocols.dra.allocator.claims import Claim, Request, Want
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
 from protocols.dra.types import DeviceClass, DraError
+from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
 from protocols.kube.quantity import NANO
-from protocols.kube.resources import RESOURCECLAIMS
 from protocols.scheduling.requests import container_requests
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

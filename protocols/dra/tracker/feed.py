@@ -17,8 +17,8 @@ from protocols.dra.gates import Gates
 from protocols.dra.tracker.faults import Change
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Device, DeviceClass, ObjectUnreadable
+from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kube.meta import Object, name_of
-from protocols.kube.resources import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions

@@ -12,9 +12,9 @@ from protocols.dra.decode import slice_of
 from protocols.dra.gates import Gates, gates_of
 from protocols.dra.types import ObjectUnreadable
 from protocols.errors import NodeplaneError, SettingsInvalid
+from protocols.kinds.table import EVENTS, PODS, RESOURCESLICES
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, event_time, key_of
-from protocols.kube.resources import EVENTS, PODS, RESOURCESLICES
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.exec import ContainerName, exec_output
 from protocols.kubeclient.informer import Informer, InformerOptions

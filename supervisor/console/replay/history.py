@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from protocols.kube.resources import PODS
+from protocols.kinds.table import PODS
 from protocols.messages import pleg
 from protocols.messages.objects import stream_of
 from protocols.messages.pleg import PlegState, PodLifecycleEvent

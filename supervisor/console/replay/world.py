@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protocols.kube.resources import PODS, RESOURCESLICES
+from protocols.kinds.table import PODS, RESOURCESLICES
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.objects import stream_of

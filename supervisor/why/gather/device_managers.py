@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import NODES
 from protocols.kube.meta import name_of
-from protocols.kube.resources import NODES
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth
 from supervisor.why.gather.sources import MOST, DeviceManager, Sources, here

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from protocols.cel.worker.forked import forked_selections
 from protocols.dra.gates import Gates
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object
-from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS
 from supervisor.dra.explain import TAINT, Explanation
 from supervisor.dra.snapshot import snapshot_of
 from supervisor.dra.sources import RESOURCES, list_objects

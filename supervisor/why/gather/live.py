@@ -10,8 +10,8 @@ import msgspec
 
 from protocols.bus import Bus, BusOptions, Following, Replica
 from protocols.dra.gates import Gates, gates_of
+from protocols.kinds.table import PODS
 from protocols.kube.meta import Object, name_of, namespace_of
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.messages import adopt
 from protocols.messages import devices as messages

@@ -6,9 +6,9 @@ import msgspec
 
 from protocols.dra.pods import device_of, pod_done, results_of, used_claims
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, uid_of
-from protocols.kube.resources import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.dra.explain import EVERY, SELECTED

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.pods import node_of
-from protocols.kube.resources import EVENTS, NODES, PODS
 from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage

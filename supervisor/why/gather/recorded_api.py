@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from protocols.kinds.table import EVENTS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, join_key, namespace_of
-from protocols.kube.resources import EVENTS, Resource
 from protocols.messages.objects import stream_of
 from protocols.recording import sources
 from protocols.recording.reader import Recording, State
@@ -20,7 +20,7 @@ class RecordedApi:
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         found = self._objects(resource).get(join_key(namespace if resource.namespaced else "", name))
         if found is None:
-            raise ApiError(404, {"message": f"{resource.qualified} {name!r} is not in the recording"})
+            raise ApiError(404, {"message": f"{resource.full_name} {name!r} is not in the recording"})
         return found
 
     async def list(

@@ -9,9 +9,9 @@ import msgspec
 
 from protocols.dra.gates import Gates
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, name_of
-from protocols.kube.resources import Resource
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
 from protocols.messages.supervisor import PlaneStatus

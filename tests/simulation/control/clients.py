@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
+from protocols.kinds.table import CONFIGMAPS
 from protocols.kube.errors import ApiAway, ApiError, EventInvalid
 from protocols.kube.meta import Object, key_of, version_of
-from protocols.kube.resources import CONFIGMAPS
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.simulation.control.history import History, Seen

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.actor import Context
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class FollowerActor:
     """An actor that holds replicas of some resources; what the first delivers is recorded."""
 
-    def __init__(self, context: Context, rows: Sequence[Resource], history: History, world: "World") -> None:
+    def __init__(self, context: Context, rows: Sequence[Served], history: History, world: "World") -> None:
         self._context, self._row, self._beside = context, rows[0], rows[1:]
         self._process = running(world)
         self._seen = Seen(f"{context.instance} pid {self._process.pid}")

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from protocols.kinds.table import LEASES, NODES, PODS, REPLICASETS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
-from protocols.kube.resources import LEASES, NODES, PODS, REPLICASETS
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions

@@ -9,9 +9,9 @@ import msgspec
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.table import EVENTS, PODS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, version_of
-from protocols.kube.resources import EVENTS, PODS, Resource
 from protocols.kube.times import now
 from protocols.kubeclient import client as client_module
 from tests.simulation.model import Fault

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import PODS, RESOURCECLAIMS
 from tests.simulation.node.pods import NAMESPACE, card_request, has_ended, hollow_pod, with_card
 from tests.simulation.node.simulators import DRIVER
 

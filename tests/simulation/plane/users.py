@@ -4,9 +4,9 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any
 
+from protocols.kinds.table import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta
-from protocols.kube.resources import DEVICECLASSES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.simulation.control.clients import Silent

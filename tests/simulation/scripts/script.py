@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
 from protocols.bus import Bus, BusOptions
 from protocols.errors import NodeplaneError
-from protocols.kube.resources import NAMESPACES, PODS, Resource
+from protocols.kinds.table import NAMESPACES, PODS, Resource
 from protocols.process.layout import Layout
 from supervisor.chaos import stage as stage_module
 from supervisor.chaos.player import Player

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, NotAcceptable, NotThisView
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from protocols.kube import protobuf
 
 JSON = "application/json"
@@ -85,7 +85,7 @@ def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
     return -quality, media.startswith("*/"), media.endswith("/*")
 
 
-def check_form(form: Form, row: Resource, verb: str) -> Form:
+def check_form(form: Form, row: Served, verb: str) -> Form:
     """Return a form if the resource supports it for a verb. Raises NotAcceptable.
 
     Some kinds have no protobuf messages, what is not stored has no columns, and a watch cannot be YAML, since its
@@ -103,12 +103,12 @@ def check_form(form: Form, row: Resource, verb: str) -> Form:
     return form
 
 
-def _mismatch(form: Form, row: Resource) -> str:
+def _mismatch(form: Form, row: Served) -> str:
     package = "unstructured" if row.custom else row.group.partition(".")[0] or "core"
     if form.of_list:
         kind = "Unstructured" if row.custom else row.kind
         return f"you requested {METADATA}List, but the requested object is not a list (*{package}.{kind})"
-    listing = "UnstructuredList" if row.custom else row.listing
+    listing = "UnstructuredList" if row.custom else row.list_kind
     return f"you requested {METADATA}, but the requested object is a list (*{package}.{listing})"
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.stored import Stored
 from protocols.kube import protobuf
 from protocols.kube.meta import Object
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
+def render_stored(resource: Served, stored: Stored, form: Form) -> bytes:
     """Encode one stored object; plain JSON needs no decoding."""
     shown = resource.converter.view(stored)
     if form == PLAIN:
@@ -34,13 +34,13 @@ def render_stored(resource: Resource, stored: Stored, form: Form) -> bytes:
     return render_object(resource, shown.obj, form)
 
 
-def render_object(resource: Resource, obj: Object, form: Form, columns: bool = True) -> bytes:
+def render_object(resource: Served, obj: Object, form: Form, columns: bool = True) -> bytes:
     if form.view == "Table":
         return dump(table(resource, [obj], form, _version_of(obj), columns=columns), form)
     return dump(partial(obj, form) if form.view else obj, form)
 
 
-def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
+def render_list(resource: Served, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
     if form.protobuf or form.yaml:
         items = "rows" if form.view == "Table" else "items"
         shown = [_shown(resource, stored, form) for stored in found]
@@ -48,7 +48,7 @@ def render_list(resource: Resource, found: Iterable[Stored], form: Form, metadat
     return b"".join(list_parts(resource, found, form, metadata))
 
 
-def _shown(resource: Resource, stored: Stored, form: Form) -> Object:
+def _shown(resource: Served, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
     obj = resource.converter.view(stored).obj
@@ -59,7 +59,7 @@ def _shown(resource: Resource, stored: Stored, form: Form) -> Object:
     return obj if resource.custom else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
-def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
+def list_parts(resource: Served, found: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
     """Encode a list as JSON lazily, part by part.
 
     Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists.
@@ -83,18 +83,18 @@ def list_parts(resource: Resource, found: Iterable[Stored], form: Form, metadata
     yield b"".join((*batch, b"]}\n"))
 
 
-def _list(resource: Resource, form: Form, metadata: Object) -> Object:
+def _list(resource: Served, form: Form, metadata: Object) -> Object:
     """Return a list without its items, which are encoded last."""
     if form.view == "Table":
         return table(resource, [], form, metadata)
     if form.view:
         kind, version = "PartialObjectMetadataList", _meta(form)
     else:
-        kind, version = resource.listing, resource.api_version
+        kind, version = resource.list_kind, resource.api_version
     return {"kind": kind, "apiVersion": version, "metadata": metadata, "items": []}
 
 
-def _item(resource: Resource, obj: Object, form: Form) -> bytes:
+def _item(resource: Served, obj: Object, form: Form) -> bytes:
     return _encode(_row(resource, obj, form) if form.view == "Table" else partial(obj, form))
 
 
@@ -111,7 +111,7 @@ def partial(obj: Object, form: Form) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": _meta(form), "metadata": obj.get("metadata", {})}
 
 
-def table(resource: Resource, objects: Iterable[Object], form: Form, metadata: Object, columns: bool = True) -> Object:
+def table(resource: Served, objects: Iterable[Object], form: Form, metadata: Object, columns: bool = True) -> Object:
     """Return a meta.k8s.io Table. Of a watch, only the first event has the column definitions."""
     return {
         "kind": "Table",
@@ -127,7 +127,7 @@ def _column(column: Any) -> Object:
     return {key: getattr(column, key) for key in keys}
 
 
-def _row(resource: Resource, obj: Object, form: Form) -> Object:
+def _row(resource: Served, obj: Object, form: Form) -> Object:
     carried = {"Object": obj, "None": None}.get(form.include, partial(obj, form))
     return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
@@ -18,7 +18,7 @@ SHORT = 1024
 class Selection:
     """A compiled pair of selectors. Missing fields compare as empty text."""
 
-    def __init__(self, resource: Resource, labels: str, fields: str) -> None:
+    def __init__(self, resource: Served, labels: str, fields: str) -> None:
         self.labels, self.fields = labels, fields
         self._labels = _label_matcher(labels) if labels.strip() else None
         self.terms = _field_terms(resource, fields) if fields.strip() else ()
@@ -47,14 +47,14 @@ class Selection:
         return all(test(obj) for test in self._fields)
 
 
-def selection(resource: Resource, labels: str, fields: str) -> Selection:
+def selection(resource: Served, labels: str, fields: str) -> Selection:
     """Return the compiled selectors. Raises BadRequest."""
     short = len(labels) + len(fields) <= SHORT
     return _shared(resource, labels, fields) if short else Selection(resource, labels, fields)
 
 
 @functools.lru_cache(maxsize=1024)
-def _shared(resource: Resource, labels: str, fields: str) -> Selection:
+def _shared(resource: Served, labels: str, fields: str) -> Selection:
     return Selection(resource, labels, fields)
 
 
@@ -76,7 +76,7 @@ def _label_matcher(text: str) -> Callable[[Mapping[str, str]], bool]:
         raise BadRequest(f"unable to parse requirement: {error}") from None
 
 
-def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
+def _field_terms(resource: Served, text: str) -> tuple[FieldTerm, ...]:
     try:
         terms = parse_field_selector(text).terms
     except SelectorInvalid as error:
@@ -86,7 +86,7 @@ def _field_terms(resource: Resource, text: str) -> tuple[FieldTerm, ...]:
     return terms
 
 
-def _field_tests(resource: Resource, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Object], bool], ...]:
+def _field_tests(resource: Served, terms: tuple[FieldTerm, ...]) -> tuple[Callable[[Object], bool], ...]:
     """Return one test for each field, however many terms it has."""
     fields = dict.fromkeys(term.field for term in terms)
     return tuple(_field_test(_getter(resource, field), [t for t in terms if t.field == field]) for field in fields)
@@ -103,7 +103,7 @@ def _field_test(get: Callable[[Object], str], terms: list[FieldTerm]) -> Callabl
     return test
 
 
-def _getter(resource: Resource, path: str) -> Callable[[Object], str]:
+def _getter(resource: Served, path: str) -> Callable[[Object], str]:
     if path == "metadata.name":
         return lambda obj: str(at(obj, "metadata", "name") or "")
     if path == "metadata.namespace" and resource.namespaced:

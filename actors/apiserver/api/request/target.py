@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from actors.apiserver.api.errors import AlreadyExists, BadRequest, Conflict, Forbidden, MethodNotAllowed, NotFound
-from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.resource import Served, Table
 from protocols.kube.errors import StatusError
 
 
@@ -39,7 +39,7 @@ SUBRESOURCE_VERBS = {**OBJECT_VERBS, "POST": "create"}
 class Target(msgspec.Struct, frozen=True):
     """Resource, object and verb of a request. A watch has the verb `list`, since only its query differs."""
 
-    resource: Resource
+    resource: Served
     verb: str
     namespace: str = ""
     name: str = ""
@@ -120,7 +120,7 @@ def _split_namespace(rest: list[str]) -> tuple[str, list[str]]:
     return (rest[1], rest[2:]) if inside else ("", rest)
 
 
-def _target(resource: Resource, method: str, namespace: str, rest: list[str]) -> Target:
+def _target(resource: Served, method: str, namespace: str, rest: list[str]) -> Target:
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if name and resource.namespaced and not namespace:
@@ -133,7 +133,7 @@ def _target(resource: Resource, method: str, namespace: str, rest: list[str]) ->
     return Target(resource, verb, namespace, name, subresource)
 
 
-def _verb(resource: Resource, method: str, name: str, subresource: str) -> str:
+def _verb(resource: Served, method: str, name: str, subresource: str) -> str:
     if subresource:
         known = resource.subresource(subresource)
         if known is None:
@@ -150,7 +150,7 @@ def _verb(resource: Resource, method: str, name: str, subresource: str) -> str:
     return verb
 
 
-def verb_not_supported(resource: Resource, verb: str) -> MethodNotAllowed:
+def verb_not_supported(resource: Served, verb: str) -> MethodNotAllowed:
     message = f'{verb} is not supported on resources of kind "{resource.full_name}"'
     return MethodNotAllowed(message, {"group": resource.group, "kind": resource.plural})
 
@@ -162,30 +162,30 @@ def unknown_path() -> NotFound:
 MODIFIED_TEXT = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def details(resource: Resource, name: str) -> dict[str, object]:
+def details(resource: Served, name: str) -> dict[str, object]:
     return {"name": name, "group": resource.group, "kind": resource.plural}
 
 
-def not_found(resource: Resource, name: str) -> NotFound:
+def not_found(resource: Served, name: str) -> NotFound:
     return NotFound(f'{resource.full_name} "{name}" not found', details(resource, name))
 
 
-def already_exists(resource: Resource, name: str, terminating: bool = False) -> AlreadyExists:
+def already_exists(resource: Served, name: str, terminating: bool = False) -> AlreadyExists:
     prefix = "object is being deleted: " if terminating else ""
     return AlreadyExists(f'{prefix}{resource.full_name} "{name}" already exists', details(resource, name))
 
 
-def name_exhausted(resource: Resource, name: str) -> AlreadyExists:
+def name_exhausted(resource: Served, name: str) -> AlreadyExists:
     text = "already exists, the server was not able to generate a unique name for the object"
     return AlreadyExists(f'{resource.full_name} "{name}" {text}', details(resource, name), retry_after=1)
 
 
-def conflict(resource: Resource, name: str, text: str = MODIFIED_TEXT) -> Conflict:
+def conflict(resource: Served, name: str, text: str = MODIFIED_TEXT) -> Conflict:
     message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {text}'
     return Conflict(message, details(resource, name))
 
 
-def forbidden(resource: Resource, name: str, text: str) -> Forbidden:
+def forbidden(resource: Served, name: str, text: str) -> Forbidden:
     return Forbidden(f'{resource.full_name} "{name}" is forbidden: {text}', details(resource, name))
 
 

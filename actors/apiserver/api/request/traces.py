@@ -1,17 +1,17 @@
 """Record what happens to pods in this process as spans of their traces."""
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from protocols.messages.trace import WATCH
 from protocols.trace import clock, record
 
 
-def is_pods(resource: Resource) -> bool:
+def is_pods(resource: Served) -> bool:
     return resource.plural == "pods" and not resource.group
 
 
-def record_stored(resource: Resource, stored: Stored, began: int, revision: int) -> None:
+def record_stored(resource: Served, stored: Stored, began: int, revision: int) -> None:
     """Record that the store acknowledged a write, if it is of a pod; `stored` is the object before a deletion."""
     if is_pods(resource):
         record(stored.uid, "store", began, revision=revision)

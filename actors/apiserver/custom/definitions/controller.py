@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.custom.definitions.definition import CLEANUP, Names
@@ -21,9 +23,9 @@ from actors.apiserver.replica.window import Change
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from protocols.errors import NodeplaneError
+from protocols.kinds.table import DEFINITIONS
 from protocols.kube.custom import declared
 from protocols.kube.meta import Object
-from protocols.kube.resources import DEFINITIONS
 from protocols.process.rates import backoff_delay
 
 log = logging.getLogger(__name__)
@@ -87,7 +89,7 @@ class DefinitionController:
         return True
 
     @property
-    def _row(self) -> Resource:
+    def _row(self) -> Served:
         return self._definitions.resource
 
     async def _finalize(self, name: str) -> None:
@@ -120,7 +122,7 @@ class DefinitionController:
         await asyncio.sleep(FIRST_PAUSE)
         return not await self._delete_all(row)
 
-    async def _delete_all(self, row: Resource) -> int:
+    async def _delete_all(self, row: Served) -> int:
         """Return the number of objects found."""
         start, count = "", 0
         while True:
@@ -132,7 +134,7 @@ class DefinitionController:
                 return count
             start = page.objects[-1].key + "\0"
 
-    async def _delete(self, row: Resource, stored: Stored) -> None:
+    async def _delete(self, row: Served, stored: Stored) -> None:
         """Delete an object as a client would; objects with finalizers remain until those are removed."""
         obj = decode_stored(stored.raw, stored.rv)
         left = deleted(Target(row, "delete", stored.namespace, stored.name), DeleteOptions(), obj)
@@ -161,11 +163,11 @@ class DefinitionController:
             return
 
 
-def names_by_group(rows: tuple[Resource, ...]) -> dict[str, Taken]:
+def names_by_group(rows: tuple[Served, ...]) -> dict[str, Taken]:
     """Return the names of the built-in resources by group; definitions cannot claim them."""
     groups: dict[str, list[Names]] = {}
     for row in rows:
-        names = Names(row.plural, row.singular, row.kind, row.listing, row.short_names)
+        names = Names(row.plural, row.singular, row.kind, row.list_kind, row.short_names)
         groups.setdefault(row.group, []).append(names)
     return {group: taken(each) for group, each in groups.items()}
 
@@ -180,20 +182,14 @@ def _is_finalizing(stored: Stored) -> bool:
     return bool(metadata.get("deletionTimestamp")) and CLEANUP in (metadata.get("finalizers") or ())
 
 
-def _bare_resource(definition: Object) -> Resource | None:
+def _bare_resource(definition: Object) -> Served | None:
     """Return a minimal resource, enough to find and delete the stored objects."""
     resource = declared(definition)
     if resource is None or not at(definition, "spec", "names"):
         return None
-    return Resource(
-        group=resource.group,
-        version=resource.version,
-        plural=resource.plural,
-        kind=resource.kind,
-        namespaced=resource.namespaced,
+    return Served(
+        **asdict(resource),
         strategy=Strategy(),
-        singular="",
         columns=(),
-        prefix=resource.etcd_prefix,
-        stored_as=DEFINITIONS.qualified,
+        stored_as=DEFINITIONS.full_name,
     )

@@ -5,10 +5,12 @@ Its conditions are written by the definition controller (controller.py), which r
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Served, Subresource
 from actors.apiserver.api.schemas.registry import registry
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.custom.definitions.definition import CLEANUP
@@ -16,9 +18,9 @@ from actors.apiserver.custom.definitions.rules import changed_causes, definition
 from actors.apiserver.custom.definitions.warnings import definition_warnings
 from actors.apiserver.resources.cells import CREATED, NAME
 from actors.apiserver.writes.fields import WrongType, clean
+from protocols.kinds.table import DEFINITIONS as ROW
 from protocols.kube.custom import condition
 from protocols.kube.meta import Object
-from protocols.kube.resources import DEFINITIONS as ROW
 
 PROPS = "io.k8s.api.apiextensions.v1.JSONSchemaProps"
 MAPS = ("properties", "patternProperties", "definitions")
@@ -137,18 +139,10 @@ def _tidied(obj: Object) -> list[Cause]:
     return []
 
 
-DEFINITIONS: Resource = Resource(
-    group=ROW.group,
-    version=ROW.version,
-    plural=ROW.plural,
-    singular="customresourcedefinition",
-    kind=ROW.kind,
-    namespaced=False,
+DEFINITIONS: Served = Served(
+    **asdict(ROW),
     strategy=DefinitionStrategy(),
-    short_names=("crd", "crds"),
-    categories=("api-extensions",),
     columns=(NAME, CREATED),
-    prefix=ROW.etcd_prefix,
     versioned_update=True,
     subresources=(Subresource("status", STATUS_VERBS, ROW.kind, ROW.group, ROW.version),),
 )

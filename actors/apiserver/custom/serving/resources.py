@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.resource import STATUS_VERBS, CachedConverter, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, CachedConverter, Served, Subresource
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.custom.definitions.definition import Definition, Version
 from actors.apiserver.custom.printing.columns import columns_of, format_value
@@ -46,23 +46,23 @@ class CustomConverter(CachedConverter):
         return self._stored_head not in stored.raw[:HEAD]
 
 
-def resources_of(definition: Definition) -> list[Resource]:
+def resources_of(definition: Definition) -> list[Served]:
     versions = sorted((v for v in definition.versions if v.served), key=lambda v: priority(v.name))
     return [_row(definition, version) for version in versions]
 
 
-def _row(definition: Definition, version: Version) -> Resource:
+def _row(definition: Definition, version: Version) -> Served:
     kind, names = Kind(definition, version), definition.names
-    return Resource(
+    return Served(
         group=definition.group,
         version=version.name,
         plural=names.plural,
         kind=names.kind,
         namespaced=definition.namespaced,
         strategy=CustomStrategy(kind),
-        singular=names.singular,
+        singular_name=names.singular,
         columns=columns_of(version.columns),
-        prefix=f"{definition.group}/{names.plural}",
+        etcd_prefix=f"{definition.group}/{names.plural}",
         short_names=names.short,
         categories=names.categories,
         subresources=_subresources(definition, version),
@@ -71,7 +71,7 @@ def _row(definition: Definition, version: Version) -> Resource:
         versioned_update=True,
         converter=CustomConverter(kind),
         custom=kind,
-        list_kind=names.list_kind,
+        list_name=names.list_kind,
     )
 
 

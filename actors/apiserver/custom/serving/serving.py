@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.custom.definitions.definition import Definition, read_definition
 from actors.apiserver.custom.serving.kind import priority
@@ -17,7 +17,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.catalog import Catalog
 from protocols.errors import NodeplaneError
-from protocols.kube.resources import DEFINITIONS
+from protocols.kinds.table import DEFINITIONS
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0
@@ -28,7 +28,7 @@ FILL_SECONDS = 5.0
 class _Made(NamedTuple):
     rv: int
     definition: Definition
-    rows: list[Resource]
+    rows: list[Served]
 
 
 class Serving:
@@ -37,10 +37,10 @@ class Serving:
     `fresh(row)` brings a replica up to date with the store; None if that is not possible.
     """
 
-    def __init__(self, catalog: Catalog, fresh: Callable[[Resource], Awaitable[Replica]] | None) -> None:
+    def __init__(self, catalog: Catalog, fresh: Callable[[Served], Awaitable[Replica]] | None) -> None:
         self._catalog = catalog
         self._fresh = fresh
-        self.definitions = catalog.replicas[DEFINITIONS.qualified]
+        self.definitions = catalog.replicas[DEFINITIONS.full_name]
         self._made: dict[str, _Made] = {}
         """By definition name. Resources stay identical while their definition is unchanged."""
         self.definitions.listen(self._on_change)
@@ -66,7 +66,7 @@ class Serving:
                 async with asyncio.timeout(FRESH_SECONDS):
                     await self._fresh(self.definitions.resource)
 
-    async def filled(self, row: Resource) -> None:
+    async def filled(self, row: Served) -> None:
         """Wait up to FILL_SECONDS for the objects of a newly served resource."""
         replica = self._catalog.replicas.get(row.store)
         if replica is not None and not replica.filled:
@@ -94,7 +94,7 @@ def _same(held: Definition, definition: Definition) -> bool:
     return alike == definition
 
 
-def _rows(definition: Definition) -> list[Resource]:
+def _rows(definition: Definition) -> list[Served]:
     """Return no resources for a definition that is not established or that this version cannot parse."""
     if not definition.established:
         return []

@@ -1,6 +1,6 @@
 """Discovery documents in the two forms clients ask for: resource lists and aggregated discovery."""
 
-from actors.apiserver.api.resource import Resource, Subresource, Table
+from actors.apiserver.api.resource import Served, Subresource, Table
 from protocols.kube.meta import Object
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -47,7 +47,7 @@ def _group(name: str, versions: list[str]) -> Object:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resource(row: Resource) -> Object:
+def _resource(row: Served) -> Object:
     entry: Object = {
         "name": row.plural,
         "singularName": row.singular,
@@ -62,7 +62,7 @@ def _resource(row: Resource) -> Object:
     return entry
 
 
-def _sub(row: Resource, sub: Subresource) -> Object:
+def _sub(row: Served, sub: Subresource) -> Object:
     entry: Object = {
         "name": f"{row.plural}/{sub.name}",
         "singularName": "",
@@ -80,7 +80,7 @@ def _version(table: Table, group: str, version: str) -> Object:
     return {"version": version, "resources": rows, "freshness": "Current"}
 
 
-def _discovered(row: Resource) -> Object:
+def _discovered(row: Served) -> Object:
     entry: Object = {
         "resource": row.plural,
         "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.api.schemas.descriptions import description
 from actors.apiserver.api.schemas.registry import META, kind_shape, registry
 from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
@@ -133,7 +133,7 @@ def root_of(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def resource_paths(row: Resource, names: dict[str, str]) -> dict[str, Object]:
+def resource_paths(row: Served, names: dict[str, str]) -> dict[str, Object]:
     """Return the operations of a resource by path; `names` are component names by kind."""
     base = f"/{root_of(row.group, row.version)}/"
     inside = f"{base}namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"{base}{row.plural}"
@@ -158,7 +158,7 @@ def _without_strategic(operations: Object) -> None:
         operations["patch"]["requestBody"]["content"].pop("application/strategic-merge-patch+json")
 
 
-def _path(row: Resource, verbs: list[str], names: dict[str, str]) -> Object:
+def _path(row: Served, verbs: list[str], names: dict[str, str]) -> Object:
     return _operations({"group": row.group, "version": row.version, "kind": row.kind}, verbs, names)
 
 
@@ -200,7 +200,7 @@ def _response_schema(verb: str, whole: Object) -> Object:
 class OpenApi:
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._made: dict[str, tuple[list[Resource], bytes]] = {}
+        self._made: dict[str, tuple[list[Served], bytes]] = {}
         self._hashes: dict[str, tuple[bytes, str]] = {}
 
     @property
@@ -232,7 +232,7 @@ class OpenApi:
         return {"paths": {root: {"serverRelativeURL": self.url(root, body)} for root, body in self.documents.items()}}
 
 
-def _document(rows: list[Resource]) -> Object:
+def _document(rows: list[Served]) -> Object:
     kinds = {kind: shape for kind, shape in _kinds(rows).items() if shape is not None}
     custom = [(row, *row.custom.component()) for row in rows if row.custom is not None]
     schemas = components([*kinds.values(), *([registry().structs[f"{META}.ObjectMeta"]] if custom else [])])
@@ -252,7 +252,7 @@ def _document(rows: list[Resource]) -> Object:
     }
 
 
-def _kinds(rows: list[Resource]) -> dict[tuple[str, str, str], Shape | None]:
+def _kinds(rows: list[Served]) -> dict[tuple[str, str, str], Shape | None]:
     """Return the kinds of the resources and of their subresources' bodies."""
     found = [(row.group, row.version, row.kind) for row in rows if row.custom is None]
     subs = [(row, (sub.group, sub.version or row.version, sub.kind)) for row in rows for sub in row.subresources]

@@ -97,7 +97,7 @@ class Watching:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
         answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
         began = time.monotonic()
-        hub = self._hubs[request.target.resource.path]
+        hub = self._hubs[request.target.resource.gvr]
         hub.replica.check_filled()
         try:
             opened = await self._open(request, hub)

@@ -9,7 +9,7 @@ from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions, write_options
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.http.connection.requests import Request, read_body, read_object
@@ -34,11 +34,10 @@ from actors.apiserver.writes.update import unnamed, updated
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kube.meta import Object
 
-SCALES = Resource(
+SCALES = Served(
     group="autoscaling",
     version="v1",
     plural="scales",
-    singular="scale",
     kind=KIND,
     namespaced=True,
     strategy=Strategy(),

@@ -120,7 +120,7 @@ class Usage:
         row = request.target.resource
         found, left_out = await self._ask_all(self._nodes())
         items = [item for item in self._items(request, found) if request.wanted.matches_object(item)]
-        body = {"kind": row.listing, "apiVersion": row.api_version, "metadata": {}, "items": items}
+        body = {"kind": row.list_kind, "apiVersion": row.api_version, "metadata": {}, "items": items}
         return Reply(dump(body), warnings=left_out)
 
     def _items(self, request: Request, found: Found) -> list[Object]:

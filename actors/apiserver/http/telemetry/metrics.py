@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.storage.metrics import SECONDS
 from actors.apiserver.watch.watcher import Meter
 
@@ -165,7 +165,7 @@ class OpenWatches:
 class WatchMeter(Meter):
     """Metrics of the watches of one resource."""
 
-    def __init__(self, metrics: WatchMetrics, resource: Resource) -> None:
+    def __init__(self, metrics: WatchMetrics, resource: Served) -> None:
         row = (resource.group, resource.version, resource.plural)
         kind = (resource.group, resource.plural)
         self._events, self._sizes = metrics.events.of(*row), metrics.sizes.labels(*row)

@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.admission.rules import (
     EXPRESSIONS,
@@ -30,6 +32,8 @@ from actors.apiserver.resources.dra.selectors import Budget
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.selectors import label_selector
 from actors.apiserver.resources.validation.table import found
+from protocols.kinds import table as kinds
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, qualified_faults, subdomain_faults
 
@@ -298,55 +302,37 @@ def _count(*path: str) -> Callable[[Object], int]:
     return lambda obj: len(items(obj, *path))
 
 
-def _policy(plural: str, kind: str, strategy: Strategy, counted: Column, *parts: Subresource) -> Resource:
-    return Resource(
-        group=GROUP,
-        version="v1",
-        plural=plural,
-        singular=kind.lower(),
-        kind=kind,
-        namespaced=False,
+def _policy(row: Resource, strategy: Strategy, counted: Column, *parts: Subresource) -> Served:
+    return Served(
+        **asdict(row),
         strategy=strategy,
         columns=(NAME, counted, Column("ParamKind", _param_kind), AGE),
         subresources=parts,
-        categories=("api-extensions",),
         versioned_update=True,
     )
 
 
-def _binding(plural: str, kind: str, strategy: Strategy) -> Resource:
-    return Resource(
-        group=GROUP,
-        version="v1",
-        plural=plural,
-        singular=kind.lower(),
-        kind=kind,
-        namespaced=False,
+def _binding(row: Resource, strategy: Strategy) -> Served:
+    return Served(
+        **asdict(row),
         strategy=strategy,
         columns=(NAME, Column("PolicyName", cell("spec", "policyName")), Column("ParamRef", _reference), AGE),
-        categories=("api-extensions",),
         versioned_update=True,
     )
 
 
 VALIDATING = _policy(
-    "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicy",
+    kinds.VALIDATINGADMISSIONPOLICIES,
     ValidatingPolicyStrategy(),
     Column("Validations", _count("spec", "validations"), type="integer"),
     Subresource("status", STATUS_VERBS, "ValidatingAdmissionPolicy", GROUP, "v1"),
 )
-VALIDATING_BINDINGS = _binding(
-    "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", BindingStrategy(actions=True)
-)
+VALIDATING_BINDINGS = _binding(kinds.VALIDATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=True))
 MUTATING = _policy(
-    "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicy",
+    kinds.MUTATINGADMISSIONPOLICIES,
     MutatingPolicyStrategy(),
     Column("Mutations", _count("spec", "mutations"), type="integer"),
 )
-MUTATING_BINDINGS = _binding(
-    "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", BindingStrategy(actions=False)
-)
+MUTATING_BINDINGS = _binding(kinds.MUTATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=False))
 
 ROWS = (VALIDATING, VALIDATING_BINDINGS, MUTATING, MUTATING_BINDINGS)

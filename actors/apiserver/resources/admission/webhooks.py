@@ -2,11 +2,12 @@
 
 from urllib.parse import urlsplit
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_many
 from actors.apiserver.api.objects import items
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.admission.policies import GROUP
 from actors.apiserver.resources.admission.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -20,6 +21,8 @@ from actors.apiserver.resources.admission.rules import (
 )
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.dra.selectors import Budget
+from protocols.kinds import table as kinds
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, subdomain_faults
 
@@ -160,22 +163,16 @@ def _version_causes(path: str, versions: list[str]) -> list[Cause]:
     return causes
 
 
-def _configuration(plural: str, kind: str, mutating: bool) -> Resource:
-    return Resource(
-        group=GROUP,
-        version="v1",
-        plural=plural,
-        singular=kind.lower(),
-        kind=kind,
-        namespaced=False,
+def _configuration(row: Resource, mutating: bool) -> Served:
+    return Served(
+        **asdict(row),
         strategy=WebhookStrategy(mutating),
         columns=(NAME, Column("Webhooks", lambda obj: len(items(obj, "webhooks")), type="integer"), AGE),
-        categories=("api-extensions",),
         versioned_update=True,
     )
 
 
-VALIDATING = _configuration("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", mutating=False)
-MUTATING = _configuration("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", mutating=True)
+VALIDATING = _configuration(kinds.VALIDATINGWEBHOOKCONFIGURATIONS, mutating=False)
+MUTATING = _configuration(kinds.MUTATINGWEBHOOKCONFIGURATIONS, mutating=True)
 
 ROWS = (VALIDATING, MUTATING)

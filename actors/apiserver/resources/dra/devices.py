@@ -1,9 +1,9 @@
 """The resources of resource.k8s.io. Each is stored in one version and served in all its versions."""
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.resources.cells import AGE, NAME, age_of, cell, field
 from actors.apiserver.resources.dra.administration import ClassStrategy, PatchStrategy, RuleStrategy
 from actors.apiserver.resources.dra.claims import ClaimStrategy, TemplateStrategy
@@ -19,6 +19,7 @@ from protocols.dra.versions import (
     same,
     wrapped_devices,
 )
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 
@@ -39,13 +40,8 @@ def patch_filter(obj: Object) -> str:
 
 FILTER_WORDS = {"class": "deviceClassName", "driver": "driver", "pool": "pool", "device": "device"}
 
-SLICES = Resource(
-    group=GROUP,
-    version="v1",
-    plural="resourceslices",
-    singular="resourceslice",
-    kind="ResourceSlice",
-    namespaced=False,
+SLICES = Served(
+    **asdict(kinds.RESOURCESLICES),
     strategy=SliceStrategy(),
     columns=(
         NAME,
@@ -58,50 +54,30 @@ SLICES = Resource(
     returns_object=True,
 )
 
-CLASSES = Resource(
-    group=GROUP,
-    version="v1",
-    plural="deviceclasses",
-    singular="deviceclass",
-    kind="DeviceClass",
-    namespaced=False,
+CLASSES = Served(
+    **asdict(kinds.DEVICECLASSES),
     strategy=ClassStrategy(),
     columns=(NAME, AGE),
     returns_object=True,
 )
 
-CLAIMS = Resource(
-    group=GROUP,
-    version="v1",
-    plural="resourceclaims",
-    singular="resourceclaim",
-    kind="ResourceClaim",
-    namespaced=True,
+CLAIMS = Served(
+    **asdict(kinds.RESOURCECLAIMS),
     strategy=ClaimStrategy(),
     columns=(NAME, Column("State", claim_state), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "ResourceClaim", GROUP, "v1"),),
     returns_object=True,
 )
 
-TEMPLATES = Resource(
-    group=GROUP,
-    version="v1",
-    plural="resourceclaimtemplates",
-    singular="resourceclaimtemplate",
-    kind="ResourceClaimTemplate",
-    namespaced=True,
+TEMPLATES = Served(
+    **asdict(kinds.RESOURCECLAIMTEMPLATES),
     strategy=TemplateStrategy(),
     columns=(NAME, AGE),
     returns_object=True,
 )
 
-PATCHES = Resource(
-    group=GROUP,
-    version="v1alpha3",
-    plural="resourceslicepatches",
-    singular="resourceslicepatch",
-    kind="ResourceSlicePatch",
-    namespaced=False,
+PATCHES = Served(
+    **asdict(kinds.RESOURCESLICEPATCHES),
     strategy=PatchStrategy(),
     columns=(
         NAME,
@@ -112,13 +88,8 @@ PATCHES = Resource(
     returns_object=True,
 )
 
-RULES = Resource(
-    group=GROUP,
-    version="v1beta2",
-    plural="devicetaintrules",
-    singular="devicetaintrule",
-    kind="DeviceTaintRule",
-    namespaced=False,
+RULES = Served(
+    **asdict(kinds.DEVICETAINTRULES),
     strategy=RuleStrategy(),
     columns=(
         NAME,
@@ -133,7 +104,7 @@ RULES = Resource(
 )
 
 
-def in_version(row: Resource, version: str, show: Convert = same, store: Convert = same) -> Resource:
+def in_version(row: Served, version: str, show: Convert = same, store: Convert = same) -> Served:
     """Return the resource served under another version."""
     strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
     subresources = tuple(replace(sub, version=version) for sub in row.subresources)

@@ -1,8 +1,10 @@
 """The pods resource: defaults, status subresource, graceful deletion."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid
 from actors.apiserver.api.objects import MIRROR, at, is_mirror, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.pods import cells as pod_cells
@@ -28,6 +30,7 @@ from actors.apiserver.resources.pods.subresources import (
     keep_resize,
     resize_causes,
 )
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.pods import is_finished, node_of
 
@@ -111,16 +114,9 @@ def mirror_change_causes(new: Object, old: Object) -> list[Cause]:
     return [] if same else [forbidden(MIRROR_FIELD, "may not remove or update mirror pod annotation")]
 
 
-PODS = Resource(
-    group="",
-    version="v1",
-    plural="pods",
-    singular="pod",
-    kind="Pod",
-    namespaced=True,
+PODS = Served(
+    **asdict(kinds.PODS),
     strategy=PodStrategy(),
-    short_names=("po",),
-    categories=("all",),
     columns=(
         NAME,
         Column("Ready", pod_cells.ready),

@@ -6,14 +6,17 @@ The disruption controller keeps the status; the eviction subresource of pods dec
 import re
 from typing import Any
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, unsupported
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.selectors import label_selector
 from actors.apiserver.resources.validation.table import Causes, Struct, at_least, found
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 BOTH = "minAvailable and maxUnavailable cannot be both set"
@@ -79,16 +82,10 @@ def limit(title: str, name: str) -> Column:
     return Column(title, shown)
 
 
-BUDGETS = Resource(
-    group="policy",
-    version="v1",
-    plural="poddisruptionbudgets",
-    singular="poddisruptionbudget",
+BUDGETS = Served(
+    **asdict(kinds.PODDISRUPTIONBUDGETS),
     versioned_update=True,
-    kind="PodDisruptionBudget",
-    namespaced=True,
     strategy=BudgetStrategy(),
-    short_names=("pdb",),
     columns=(
         NAME,
         limit("Min Available", "minAvailable"),

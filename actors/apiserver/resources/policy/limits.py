@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.api.objects import items
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import CREATED, NAME
 from actors.apiserver.resources.pods.spec.resources import HUGE, name_faults
 from actors.apiserver.resources.policy.names import standard_faults
+from protocols.kinds import table as kinds
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
@@ -146,14 +149,8 @@ def _equal_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[C
         yield invalid(f"{path}.defaultRequest[{name}]", str(request), text)
 
 
-LIMITRANGES = Resource(
-    group="",
-    version="v1",
-    plural="limitranges",
-    singular="limitrange",
-    kind="LimitRange",
-    namespaced=True,
+LIMITRANGES = Served(
+    **asdict(kinds.LIMITRANGES),
     strategy=LimitRangeStrategy(),
-    short_names=("limits",),
     columns=(NAME, CREATED),
 )

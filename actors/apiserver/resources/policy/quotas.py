@@ -5,12 +5,15 @@ Admission charges `status.used` before it stores an object, and the quota contro
 
 from collections.abc import Iterator
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.policy.names import COMPUTE, COUNTS, is_quota_name, standard_faults
+from protocols.kinds import table as kinds
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
@@ -134,15 +137,9 @@ def usage(limits: bool) -> Column:
     return Column("Limit" if limits else "Request", shown)
 
 
-QUOTAS = Resource(
-    group="",
-    version="v1",
-    plural="resourcequotas",
-    singular="resourcequota",
-    kind="ResourceQuota",
-    namespaced=True,
+QUOTAS = Served(
+    **asdict(kinds.RESOURCEQUOTAS),
     strategy=QuotaStrategy(),
-    short_names=("quota",),
     columns=(NAME, usage(limits=False), usage(limits=True), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "ResourceQuota", version="v1"),),
     returns_object=True,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.resources.classes import system_classes
@@ -116,7 +116,7 @@ class Bootstrap:
             return None
         return updated(held.obj, obj) if obj["kind"] == "ConfigMap" else missing_in(held.obj, obj)
 
-    def _new(self, obj: Object) -> tuple[Resource, str, bytes]:
+    def _new(self, obj: Object) -> tuple[Served, str, bytes]:
         row = self._replicas[obj["kind"]].resource
         stamp_new(obj, row)
         row.strategy.default(obj)

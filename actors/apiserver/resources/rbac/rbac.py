@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import Column, Resource
+from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.authorization.rbac.rules import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
 from actors.apiserver.resources.parts import selector_causes
+from protocols.kinds import table as kinds
+from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
 from protocols.kube.names import path_segment_fault, subdomain_faults
 
@@ -167,14 +171,9 @@ BINDING_COLUMNS = (
 )
 
 
-def _row(kind: str, namespaced: bool, strategy: Strategy, columns: tuple[Column, ...]) -> Resource:
-    return Resource(
-        group=GROUP,
-        version="v1",
-        plural=f"{kind.lower()}s",
-        singular=kind.lower(),
-        kind=kind,
-        namespaced=namespaced,
+def _row(row: Resource, strategy: Strategy, columns: tuple[Column, ...]) -> Served:
+    return Served(
+        **asdict(row),
         strategy=strategy,
         columns=columns,
         free_names=True,
@@ -182,8 +181,8 @@ def _row(kind: str, namespaced: bool, strategy: Strategy, columns: tuple[Column,
 
 
 ROWS = (
-    _row("Role", True, RoleStrategy(namespaced=True), ROLE_COLUMNS),
-    _row("RoleBinding", True, BindingStrategy(("ClusterRole", "Role")), BINDING_COLUMNS),
-    _row("ClusterRole", False, RoleStrategy(namespaced=False), ROLE_COLUMNS),
-    _row("ClusterRoleBinding", False, BindingStrategy(("ClusterRole",)), BINDING_COLUMNS),
+    _row(kinds.ROLES, RoleStrategy(namespaced=True), ROLE_COLUMNS),
+    _row(kinds.ROLEBINDINGS, BindingStrategy(("ClusterRole", "Role")), BINDING_COLUMNS),
+    _row(kinds.CLUSTERROLES, RoleStrategy(namespaced=False), ROLE_COLUMNS),
+    _row(kinds.CLUSTERROLEBINDINGS, BindingStrategy(("ClusterRole",)), BINDING_COLUMNS),
 )

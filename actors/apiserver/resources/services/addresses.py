@@ -2,12 +2,15 @@
 
 import ipaddress
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, required, too_many
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.validation.values import cidr_faults
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 GROUP = "networking.k8s.io"
@@ -66,26 +69,15 @@ def _parent(obj: Object) -> str:
     return "/".join(filter(None, (".".join(filter(None, parts)), parent.get("namespace"), parent.get("name"))))
 
 
-ADDRESSES = Resource(
-    group=GROUP,
-    version="v1",
-    plural="ipaddresses",
-    singular="ipaddress",
-    kind="IPAddress",
-    namespaced=False,
+ADDRESSES = Served(
+    **asdict(kinds.IPADDRESSES),
     strategy=AddressStrategy(),
-    short_names=("ip",),
     free_names=True,
     columns=(NAME, Column("ParentRef", _parent), AGE),
 )
 
-CIDRS = Resource(
-    group=GROUP,
-    version="v1",
-    plural="servicecidrs",
-    singular="servicecidr",
-    kind="ServiceCIDR",
-    namespaced=False,
+CIDRS = Served(
+    **asdict(kinds.SERVICECIDRS),
     strategy=CidrStrategy(),
     columns=(NAME, Column("CIDRs", lambda obj: ",".join(at(obj, "spec", "cidrs") or [])), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "ServiceCIDR", GROUP, "v1"),),

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.resources.services.allocation import api_address
@@ -105,7 +105,7 @@ class KubernetesService:
             self._report(str(held_by_other))
 
 
-def _new(row: Resource, obj: Object) -> Object:
+def _new(row: Served, obj: Object) -> Object:
     stamp_new(obj, row)
     row.strategy.default(obj)
     row.strategy.prepare_create(obj)

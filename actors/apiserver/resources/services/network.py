@@ -1,14 +1,17 @@
 """Services, Endpoints and EndpointSlices. Nothing proxies the addresses of services."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
 from actors.apiserver.resources.parts import changed_causes
 from actors.apiserver.resources.services.allocation import reservations
 from actors.apiserver.resources.services.endpoint_rules import endpoints_causes, slice_causes
 from actors.apiserver.resources.services.services import ServiceStrategy
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 MOST_ENDPOINTS = 3
@@ -91,16 +94,9 @@ def slice_endpoints(obj: Object) -> str:
     return (",".join(found[:MOST_ENDPOINTS]) + more) or "<unset>"
 
 
-SERVICES = Resource(
-    group="",
-    version="v1",
-    plural="services",
-    singular="service",
-    kind="Service",
-    namespaced=True,
+SERVICES = Served(
+    **asdict(kinds.SERVICES),
     strategy=ServiceStrategy(),
-    short_names=("svc",),
-    categories=("all",),
     columns=(
         NAME,
         Column("Type", cell("spec", "type")),
@@ -110,7 +106,6 @@ SERVICES = Resource(
         AGE,
         Column("Selector", selector, 1),
     ),
-    prefix="services/specs",
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), "ServiceProxyOptions", version="v1"),
         Subresource("status", STATUS_VERBS, "Service", version="v1"),
@@ -120,27 +115,15 @@ SERVICES = Resource(
     reserves=reservations,
 )
 
-ENDPOINTS = Resource(
-    group="",
-    version="v1",
-    plural="endpoints",
-    singular="endpoints",
-    kind="Endpoints",
-    namespaced=True,
+ENDPOINTS = Served(
+    **asdict(kinds.ENDPOINTS),
     strategy=EndpointsStrategy(),
-    short_names=("ep",),
     columns=(NAME, Column("Endpoints", endpoints), AGE),
-    prefix="services/endpoints",
     create_on_update=True,
 )
 
-SLICES = Resource(
-    group="discovery.k8s.io",
-    version="v1",
-    plural="endpointslices",
-    singular="endpointslice",
-    kind="EndpointSlice",
-    namespaced=True,
+SLICES = Served(
+    **asdict(kinds.ENDPOINTSLICES),
     strategy=SliceStrategy(),
     columns=(
         NAME,

@@ -1,13 +1,16 @@
 """PersistentVolumes on nodes: attachments of volumes, and the capacities that CSI drivers report."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, CREATED, NAME, cell
 from actors.apiserver.resources.validation.selectors import label_selector
 from actors.apiserver.resources.validation.table import Struct, between, found
 from actors.apiserver.resources.validation.values import MAX_INT32
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 
@@ -69,26 +72,16 @@ class AttributesStrategy(Strategy):
         return [forbidden(name, f"updates to {name} are forbidden.") for name in changed]
 
 
-CAPACITIES = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    plural="csistoragecapacities",
-    singular="csistoragecapacity",
+CAPACITIES = Served(
+    **asdict(kinds.CSISTORAGECAPACITIES),
     versioned_update=True,
-    kind="CSIStorageCapacity",
-    namespaced=True,
     strategy=CapacityStrategy(),
     columns=(NAME, CREATED),
 )
 
-ATTACHMENTS = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    plural="volumeattachments",
-    singular="volumeattachment",
+ATTACHMENTS = Served(
+    **asdict(kinds.VOLUMEATTACHMENTS),
     versioned_update=True,
-    kind="VolumeAttachment",
-    namespaced=False,
     strategy=AttachmentStrategy(),
     columns=(
         NAME,
@@ -102,15 +95,9 @@ ATTACHMENTS = Resource(
     returns_object=True,
 )
 
-ATTRIBUTES = Resource(
-    group="storage.k8s.io",
-    version="v1",
-    plural="volumeattributesclasses",
-    singular="volumeattributesclass",
-    kind="VolumeAttributesClass",
-    namespaced=False,
+ATTRIBUTES = Served(
+    **asdict(kinds.VOLUMEATTRIBUTESCLASSES),
     strategy=AttributesStrategy(),
-    short_names=("vac",),
     columns=(NAME, Column("DriverName", cell("driverName")), AGE),
     returns_object=True,
 )

@@ -1,8 +1,10 @@
 """Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.storage.claim_rules import (
@@ -22,10 +24,10 @@ from actors.apiserver.resources.storage.volume_rules import (
     volume_causes,
     volume_change_causes,
 )
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.times import now
 
-STORAGE = "storage.k8s.io"
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 UNSET = "<unset>"
 
@@ -163,15 +165,9 @@ CLASS = Column("StorageClass", cell("spec", "storageClassName"))
 ATTRIBUTES = Column("VolumeAttributesClass", cell("spec", "volumeAttributesClassName", missing=UNSET))
 MODE = Column("VolumeMode", cell("spec", "volumeMode"), 1)
 
-VOLUMES = Resource(
-    group="",
-    version="v1",
-    plural="persistentvolumes",
-    singular="persistentvolume",
-    kind="PersistentVolume",
-    namespaced=False,
+VOLUMES = Served(
+    **asdict(kinds.PERSISTENTVOLUMES),
     strategy=VolumeStrategy(),
-    short_names=("pv",),
     columns=(
         NAME,
         Column("Capacity", cell("spec", "capacity", "storage")),
@@ -189,15 +185,9 @@ VOLUMES = Resource(
     returns_object=True,
 )
 
-CLAIMS = Resource(
-    group="",
-    version="v1",
-    plural="persistentvolumeclaims",
-    singular="persistentvolumeclaim",
-    kind="PersistentVolumeClaim",
-    namespaced=True,
+CLAIMS = Served(
+    **asdict(kinds.PERSISTENTVOLUMECLAIMS),
     strategy=ClaimStrategy(),
-    short_names=("pvc",),
     columns=(
         NAME,
         Column("Status", cell("status", "phase")),
@@ -213,15 +203,9 @@ CLAIMS = Resource(
     returns_object=True,
 )
 
-CLASSES = Resource(
-    group=STORAGE,
-    version="v1",
-    plural="storageclasses",
-    singular="storageclass",
-    kind="StorageClass",
-    namespaced=False,
+CLASSES = Served(
+    **asdict(kinds.STORAGECLASSES),
     strategy=StorageClassStrategy(),
-    short_names=("sc",),
     columns=(
         NAME,
         Column("Provisioner", cell("provisioner")),
@@ -233,26 +217,16 @@ CLASSES = Resource(
     returns_object=True,
 )
 
-NODES = Resource(
-    group=STORAGE,
-    version="v1",
-    plural="csinodes",
-    singular="csinode",
-    kind="CSINode",
-    namespaced=False,
+NODES = Served(
+    **asdict(kinds.CSINODES),
     strategy=CSINodeStrategy(),
     versioned_update=True,
     columns=(NAME, Column("Drivers", lambda obj: len(items(obj, "spec", "drivers")), type="integer"), AGE),
     returns_object=True,
 )
 
-DRIVERS = Resource(
-    group=STORAGE,
-    version="v1",
-    plural="csidrivers",
-    singular="csidriver",
-    kind="CSIDriver",
-    namespaced=False,
+DRIVERS = Served(
+    **asdict(kinds.CSIDRIVERS),
     strategy=CSIDriverStrategy(),
     versioned_update=True,
     columns=(

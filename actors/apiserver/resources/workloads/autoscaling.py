@@ -1,14 +1,17 @@
 """HorizontalPodAutoscalers, stored for kube-controller-manager: defaults, validation, columns."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import path_segment_fault
 
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+CPU = {"type": "Served", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 """The metric of an autoscaler that names none."""
 POSITIVE = "must be greater than 0"
 
@@ -52,16 +55,9 @@ def _number(*path: str) -> Column:
     return Column(titles[path[-1]], lambda obj: at(obj, *path) or 0, type="integer")
 
 
-AUTOSCALERS = Resource(
-    group="autoscaling",
-    version="v2",
-    plural="horizontalpodautoscalers",
-    singular="horizontalpodautoscaler",
-    kind="HorizontalPodAutoscaler",
-    namespaced=True,
+AUTOSCALERS = Served(
+    **asdict(kinds.HORIZONTALPODAUTOSCALERS),
     strategy=AutoscalerStrategy(),
-    short_names=("hpa",),
-    categories=("all",),
     columns=(
         NAME,
         Column("Reference", _reference),

@@ -1,23 +1,18 @@
 """Core workloads: replication controllers and templates of pods."""
 
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from msgspec.structs import asdict
+
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, field
 from actors.apiserver.resources.workloads.cells import COUNTS, SCALE, WORKLOAD, container_columns, labels
+from protocols.kinds import table as kinds
 
 STRATEGIES = "actors.apiserver.resources.workloads.replication"
 
-CONTROLLERS = Resource(
-    group="",
-    version="v1",
-    plural="replicationcontrollers",
-    singular="replicationcontroller",
-    kind="ReplicationController",
-    namespaced=True,
+CONTROLLERS = Served(
+    **asdict(kinds.REPLICATIONCONTROLLERS),
     strategy=deferred(STRATEGIES, "ReplicationStrategy", propagation="Orphan", **WORKLOAD),
-    prefix="controllers",
-    short_names=("rc",),
-    categories=("all",),
     columns=(NAME, *COUNTS, AGE, *container_columns(), Column("Selector", labels("spec", "selector"), 1)),
     subresources=(
         Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1"),
@@ -27,13 +22,8 @@ CONTROLLERS = Resource(
     scale_paths=SCALE,
 )
 
-TEMPLATES = Resource(
-    group="",
-    version="v1",
-    plural="podtemplates",
-    singular="podtemplate",
-    kind="PodTemplate",
-    namespaced=True,
+TEMPLATES = Served(
+    **asdict(kinds.PODTEMPLATES),
     strategy=deferred(STRATEGIES, "TemplateStrategy", has_generation=True),
     columns=(
         NAME,

@@ -7,9 +7,9 @@ import msgspec
 
 from actors.controllers.workloads.common.pods import owner_of
 from actors.controllers.workloads.common.templates import owner_reference
+from protocols.kinds.table import REPLICATIONCONTROLLERS
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, meta, terminating, uid_of
-from protocols.kube.resources import REPLICATIONCONTROLLERS
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 T = TypeVar("T")

@@ -16,10 +16,10 @@ from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OwnWrites
 from actors.controllers.workloads.common.pod_control import OVERDUE_S, PodControl
 from actors.controllers.workloads.common.pods import Owner, PodView, owner_of, pod_view
+from protocols.kinds.table import BY_KIND, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import is_finished
-from protocols.kube.resources import BY_KIND, Resource
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 

@@ -8,9 +8,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 
+from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, split_key, version_of
-from protocols.kube.resources import Resource
 from protocols.kubeclient.client import ApiClient
 
 OVERDUE_S = 5.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from actors.controllers.workloads.common.expectations import Expectations
 from actors.controllers.workloads.common.pods import PodView, pod_view
 from actors.controllers.workloads.common.templates import ALPHABET
+from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
-from protocols.kube.resources import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 

@@ -18,9 +18,9 @@ from actors.controllers.workloads.daemons.revisions import (
     stored_template,
     surplus,
 )
+from protocols.kinds.table import CONTROLLERREVISIONS, DAEMONSETS, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, name_of, namespace_of, terminating, uid_of
-from protocols.kube.resources import CONTROLLERREVISIONS, DAEMONSETS, PODS
 from protocols.process.rates import backoff_delay
 
 FAILED_S, LONGEST_FAILED_S = 1.0, 900.0

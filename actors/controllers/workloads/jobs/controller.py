@@ -9,9 +9,9 @@ from actors.controllers.workloads.common.pods import JOB_TRACKING, Owner, PodVie
 from actors.controllers.workloads.jobs.plan import Plan, plan
 from actors.controllers.workloads.jobs.pods import job_pod
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
+from protocols.kinds.table import JOBS, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, meta, name_of, namespace_of, terminating, uid_of, version_of
-from protocols.kube.resources import JOBS, PODS
 
 ORPHAN = "job pod"
 """Kind of queue keys for pods whose Job is gone."""

@@ -12,9 +12,9 @@ from actors.controllers.workloads.replicas.deployments import Change, Plan, find
 from actors.controllers.workloads.replicas.progress import create_failed
 from actors.controllers.workloads.replicas.replica_sets import replicas_of
 from actors.controllers.workloads.replicas.views import REVISION, set_view
+from protocols.kinds.table import DEPLOYMENTS, REPLICASETS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
-from protocols.kube.resources import DEPLOYMENTS, REPLICASETS
 
 SCALED = "ScalingReplicaSet"
 

@@ -8,9 +8,9 @@ from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
 from actors.controllers.workloads.common.pods import PodView, owner_of, pod_view
 from actors.controllers.workloads.common.templates import pod_from, template_of
 from actors.controllers.workloads.replicas.replica_sets import Fault, plan, status, wait
+from protocols.kinds.table import REPLICASETS, REPLICATIONCONTROLLERS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, terminating, uid_of
-from protocols.kube.resources import REPLICASETS, REPLICATIONCONTROLLERS
 
 
 class ReplicaSetController(WorkloadController):

@@ -1,7 +1,9 @@
 """apps/v1: deployments, replica sets, daemon sets, stateful sets and controller revisions."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, NONE
 from actors.apiserver.resources.workloads.cells import (
@@ -15,6 +17,7 @@ from actors.apiserver.resources.workloads.cells import (
     number,
     ready,
 )
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 FOLDER = "actors.apiserver.resources.workloads.apps"
@@ -36,16 +39,9 @@ def _controller(obj: Object) -> str:
     return NONE
 
 
-DEPLOYMENTS = Resource(
-    group="apps",
-    version="v1",
-    plural="deployments",
-    singular="deployment",
-    kind="Deployment",
-    namespaced=True,
+DEPLOYMENTS = Served(
+    **asdict(kinds.DEPLOYMENTS),
     strategy=deferred(STRATEGIES, "DeploymentStrategy", **WORKLOAD),
-    short_names=("deploy",),
-    categories=("all",),
     columns=(
         NAME,
         Column("Ready", ready),
@@ -59,31 +55,17 @@ DEPLOYMENTS = Resource(
     scale_paths=SCALE,
 )
 
-REPLICASETS = Resource(
-    group="apps",
-    version="v1",
-    plural="replicasets",
-    singular="replicaset",
-    kind="ReplicaSet",
-    namespaced=True,
+REPLICASETS = Served(
+    **asdict(kinds.REPLICASETS),
     strategy=deferred(STRATEGIES, "ReplicaSetStrategy", **WORKLOAD),
-    short_names=("rs",),
-    categories=("all",),
     columns=(NAME, *COUNTS, AGE, *container_columns(), SELECTOR),
     subresources=(SCALING, _status("ReplicaSet")),
     scale_paths=SCALE,
 )
 
-DAEMONSETS = Resource(
-    group="apps",
-    version="v1",
-    plural="daemonsets",
-    singular="daemonset",
-    kind="DaemonSet",
-    namespaced=True,
+DAEMONSETS = Served(
+    **asdict(kinds.DAEMONSETS),
     strategy=deferred(STRATEGIES, "DaemonSetStrategy", **WORKLOAD),
-    short_names=("ds",),
-    categories=("all",),
     columns=(
         NAME,
         count("Desired", "status", "desiredNumberScheduled"),
@@ -99,28 +81,16 @@ DAEMONSETS = Resource(
     subresources=(_status("DaemonSet"),),
 )
 
-STATEFULSETS = Resource(
-    group="apps",
-    version="v1",
-    plural="statefulsets",
-    singular="statefulset",
-    kind="StatefulSet",
-    namespaced=True,
+STATEFULSETS = Served(
+    **asdict(kinds.STATEFULSETS),
     strategy=deferred(f"{FOLDER}.stateful", "StatefulSetStrategy", **WORKLOAD),
-    short_names=("sts",),
-    categories=("all",),
     columns=(NAME, Column("Ready", ready), AGE, *container_columns()),
     subresources=(SCALING, _status("StatefulSet")),
     scale_paths=SCALE,
 )
 
-REVISIONS = Resource(
-    group="apps",
-    version="v1",
-    plural="controllerrevisions",
-    singular="controllerrevision",
-    kind="ControllerRevision",
-    namespaced=True,
+REVISIONS = Served(
+    **asdict(kinds.CONTROLLERREVISIONS),
     strategy=deferred(STRATEGIES, "RevisionStrategy"),
     columns=(NAME, Column("Controller", _controller), Column("Revision", lambda obj: at(obj, "revision") or 0), AGE),
 )

@@ -1,10 +1,13 @@
 """batch/v1: jobs and cron jobs."""
 
+from msgspec.structs import asdict
+
 from actors.apiserver.api.objects import at, items, text
-from actors.apiserver.api.resource import STATUS_VERBS, Column, Resource, Subresource
+from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import deferred
 from actors.apiserver.resources.cells import AGE, NAME, NONE, age_of, cell, field, seconds_since, short_duration
 from actors.apiserver.resources.workloads.cells import SELECTOR, WORKLOAD, container_columns, has_condition, selector
+from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 FOLDER = "actors.apiserver.resources.workloads.batch"
@@ -48,15 +51,9 @@ def _last(job: Object) -> str:
     return age_of(moment) if moment else NONE
 
 
-JOBS = Resource(
-    group="batch",
-    version="v1",
-    plural="jobs",
-    singular="job",
-    kind="Job",
-    namespaced=True,
+JOBS = Served(
+    **asdict(kinds.JOBS),
     strategy=deferred(f"{FOLDER}.jobs", "JobStrategy", propagation="Orphan", unasked_warning=PODS_REMAIN, **WORKLOAD),
-    categories=("all",),
     columns=(
         NAME,
         Column("Status", _status),
@@ -71,16 +68,9 @@ JOBS = Resource(
 )
 
 JOB_TEMPLATE = ("spec", "jobTemplate", "spec")
-CRONJOBS = Resource(
-    group="batch",
-    version="v1",
-    plural="cronjobs",
-    singular="cronjob",
-    kind="CronJob",
-    namespaced=True,
+CRONJOBS = Served(
+    **asdict(kinds.CRONJOBS),
     strategy=deferred(f"{FOLDER}.cron_jobs", "CronJobStrategy", **WORKLOAD),
-    short_names=("cj",),
-    categories=("all",),
     columns=(
         NAME,
         Column("Schedule", cell("spec", "schedule")),

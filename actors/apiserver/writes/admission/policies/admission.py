@@ -11,7 +11,7 @@ import msgspec
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE, PolicyIndex
@@ -28,9 +28,9 @@ class PolicyOptions(msgspec.Struct, frozen=True):
 
     authorizer: Authorizer
     namespace: Callable[[str], Awaitable[Object | None]]
-    find: Callable[[str, str], Resource | None]
+    find: Callable[[str, str], Served | None]
     """Return the resource of an apiVersion and kind, for parameters."""
-    below: Callable[[Resource, str], Iterable[Stored]]
+    below: Callable[[Served, str], Iterable[Stored]]
     """Return the stored objects of a resource whose key begins with a prefix."""
     service: Callable[[str], Object | None]
     slices: Callable[[str], Iterable[Object]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.apiserver.api.resource import Resource, Table
+from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.kube.meta import Object
@@ -32,13 +32,13 @@ KNOWN = 4096
 class PolicyHook(msgspec.Struct, frozen=True):
     policy: "Policy"
     bindings: tuple["Binding", ...]
-    row: Resource
+    row: Served
     """The version of the written resource that the policy covers."""
 
 
 class WebhookHook(msgspec.Struct, frozen=True):
     webhook: "Webhook"
-    row: Resource
+    row: Served
 
 
 class Hooks(msgspec.Struct, frozen=True):
@@ -61,13 +61,13 @@ class PolicyIndex:
     def __init__(self, replicas: Mapping[str, Replica], table: Table) -> None:
         self._replicas = {plural: replicas[f"{plural}.{GROUP}"] for plural in KINDS}
         self._table = table
-        self._known: dict[tuple[Resource, str, str], Hooks | None] = {}
+        self._known: dict[tuple[Served, str, str], Hooks | None] = {}
         self._parsed: dict[tuple[str, str], tuple[int, Any]] = {}
         """By plural and name: the revision and what was read of it."""
         for plural, replica in self._replicas.items():
             replica.listen(self._follower(plural))
 
-    async def hooks(self, row: Resource, subresource: str, operation: str) -> Hooks | None:
+    async def hooks(self, row: Served, subresource: str, operation: str) -> Hooks | None:
         """Return what may match a write of this kind; None if nothing does."""
         try:
             return self._known[row, subresource, operation]
@@ -89,7 +89,7 @@ class PolicyIndex:
 
         return follow
 
-    def _find(self, row: Resource, subresource: str, operation: str) -> Hooks | None:
+    def _find(self, row: Served, subresource: str, operation: str) -> Hooks | None:
         rows = (row, *(each for each in self._table.rows if each.store == row.store and each is not row))
         where = rows, subresource, operation
         found = Hooks(
@@ -100,9 +100,7 @@ class PolicyIndex:
         )
         return found or None
 
-    def _policies(
-        self, kind: str, rows: tuple[Resource, ...], subresource: str, operation: str
-    ) -> Iterator[PolicyHook]:
+    def _policies(self, kind: str, rows: tuple[Served, ...], subresource: str, operation: str) -> Iterator[PolicyHook]:
         from actors.apiserver.writes.admission.policies.validating import read_binding, read_policy
 
         bound: dict[str, list[Binding]] = {}
@@ -116,7 +114,7 @@ class PolicyIndex:
                 yield PolicyHook(policy, tuple(bound[policy.name]), row)
 
     def _webhooks(
-        self, plural: str, rows: tuple[Resource, ...], subresource: str, operation: str
+        self, plural: str, rows: tuple[Served, ...], subresource: str, operation: str
     ) -> Iterator[WebhookHook]:
         from actors.apiserver.writes.admission.policies.webhook import read_webhooks
 

@@ -7,7 +7,7 @@ import msgspec
 
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from protocols.kube.meta import Object
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
@@ -18,7 +18,7 @@ class Write(msgspec.Struct, frozen=True):
     """Attributes of a write for admission."""
 
     operation: str
-    row: Resource
+    row: Served
     namespace: str
     name: str
     user: User
@@ -38,7 +38,7 @@ class Rule(msgspec.Struct, frozen=True):
     scope: str
     names: frozenset[str]
 
-    def covers(self, row: Resource, subresource: str, operation: str) -> bool:
+    def covers(self, row: Served, subresource: str, operation: str) -> bool:
         """Return True if the rule is about writes of this kind, whatever their object."""
         return (
             _in(self.operations, operation)
@@ -82,7 +82,7 @@ class Match(msgspec.Struct, frozen=True):
     namespaces: LabelSelector
     objects: LabelSelector
 
-    def row_of(self, rows: Iterable[Resource], subresource: str, operation: str) -> Resource | None:
+    def row_of(self, rows: Iterable[Served], subresource: str, operation: str) -> Served | None:
         """Return the version that a rule covers, of `rows`: the one of the write first, then equivalent ones."""
         for row in rows:
             if any(rule.covers(row, subresource, operation) for rule in self.rules):
@@ -91,7 +91,7 @@ class Match(msgspec.Struct, frozen=True):
                 break
         return None
 
-    def selects(self, write: Write, row: Resource, new: Object | None, old: Object | None, namespace: Object) -> bool:
+    def selects(self, write: Write, row: Served, new: Object | None, old: Object | None, namespace: Object) -> bool:
         """Return True if names and selectors match a write; `row`: the version that the rules cover."""
         name = write.name or str(at(new, "metadata", "name") or "")
         if not any(self._named(rule, write, row, name) for rule in self.rules):
@@ -100,7 +100,7 @@ class Match(msgspec.Struct, frozen=True):
             return False
         return self._in_namespace(write, new, old, namespace) and self._selects_object(new, old)
 
-    def _named(self, rule: Rule, write: Write, row: Resource, name: str) -> bool:
+    def _named(self, rule: Rule, write: Write, row: Served, name: str) -> bool:
         return rule.covers(row, write.subresource, write.operation) and (not rule.names or name in rule.names)
 
     def _in_namespace(self, write: Write, new: Object | None, old: Object | None, namespace: Object) -> bool:

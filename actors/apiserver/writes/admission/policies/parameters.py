@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
@@ -18,9 +18,9 @@ class ParametersMissing(NodeplaneError):
     """Raised when a binding's parameters cannot be had, with the reason."""
 
 
-FindRow = Callable[[str, str], Resource | None]
+FindRow = Callable[[str, str], Served | None]
 """Return the resource of an apiVersion and kind."""
-Below = Callable[[Resource, str], Iterable[Stored]]
+Below = Callable[[Served, str], Iterable[Stored]]
 """Return the stored objects of a resource whose key begins with a prefix."""
 
 
@@ -43,7 +43,7 @@ class Parameters:
             raise ParametersMissing(NO_PARAMS)
         return []
 
-    def _found(self, row: Resource, reference: Object, namespace: str) -> Iterable[Object]:
+    def _found(self, row: Served, reference: Object, namespace: str) -> Iterable[Object]:
         name = reference.get("name")
         prefix = row.key(namespace, str(name or ""))
         if name:
@@ -58,7 +58,7 @@ class Parameters:
         return shown
 
 
-def _namespace(row: Resource, reference: Object, namespace: str) -> str:
+def _namespace(row: Served, reference: Object, namespace: str) -> str:
     wanted = str(at(reference, "namespace") or "")
     if not row.namespaced:
         if wanted:

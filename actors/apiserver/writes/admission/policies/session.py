@@ -14,7 +14,7 @@ import msgspec
 from actors.apiserver.api.errors import BadRequest, InternalError
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object, fresh_copy, same
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
@@ -272,7 +272,7 @@ class Session:
             text = "" if str(error).startswith("received ") else "failed to call webhook: "
             raise InternalError(f'failed calling webhook "{webhook.name}": {text}{error}') from None
 
-    def _holds(self, hook: WebhookHook, row: Resource, new: Object | None, old: Object | None) -> bool:
+    def _holds(self, hook: WebhookHook, row: Served, new: Object | None, old: Object | None) -> bool:
         """Return True if the match conditions hold. Raises EvaluationError."""
         from protocols.cel.policies import Scope
 
@@ -299,15 +299,15 @@ class Session:
 class _Views:
     """The objects of a write in the versions that rules cover."""
 
-    def __init__(self, row: Resource, new: Object | None, old: Object | None) -> None:
+    def __init__(self, row: Served, new: Object | None, old: Object | None) -> None:
         self._row, self._new, self._old = row, new, old
 
-    def of(self, row: Resource) -> tuple[Object | None, Object | None]:
+    def of(self, row: Served) -> tuple[Object | None, Object | None]:
         if row is self._row:
             return self._new, self._old
         return _converted(self._new, self._row, row), _converted(self._old, self._row, row)
 
-    def back(self, row: Resource, obj: Object | None) -> Object | None:
+    def back(self, row: Served, obj: Object | None) -> Object | None:
         """Return a patched object of `row` in the version of the write. Raises WebhookFailed for one of other shape."""
         if row is self._row:
             return obj
@@ -317,7 +317,7 @@ class _Views:
             raise WebhookFailed(f"received invalid webhook response: the patched object is no {row.kind}") from None
 
 
-def _converted(obj: Object | None, row: Resource, to: Resource) -> Object | None:
+def _converted(obj: Object | None, row: Served, to: Served) -> Object | None:
     return obj and to.converter.view(Stored("", 0, encode_object(row.converter.to_stored(fresh_copy(obj))))).obj
 
 

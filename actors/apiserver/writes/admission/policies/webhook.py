@@ -10,7 +10,7 @@ import msgspec
 
 from actors.apiserver.api.errors import ApiError, BadRequest, BodyTooLarge, Conflict, Forbidden, Invalid, NotFound
 from actors.apiserver.api.objects import items
-from actors.apiserver.api.resource import Resource
+from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.admission.policies.evaluation import Condition, read_conditions, request_of
 from actors.apiserver.writes.admission.policies.matching import Match, Write, read_match
 from protocols.errors import NodeplaneError
@@ -97,7 +97,7 @@ def _decoded(text: Any) -> bytes:
 
 
 def review_of(
-    webhook: Webhook, write: Write, row: Resource, new: Object | None, old: Object | None
+    webhook: Webhook, write: Write, row: Served, new: Object | None, old: Object | None
 ) -> tuple[str, Object]:
     """Return the uid and the AdmissionReview of one call."""
     uid = str(uuid.uuid4())
