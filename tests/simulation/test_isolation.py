@@ -1,9 +1,12 @@
-"""State of modules in simulated processes."""
+"""State of modules and logs of simulated processes."""
 
-from types import ModuleType
+import logging
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.simulation.world.install import _Logs
 from tests.simulation.world.isolation import Isolation, nothing
 
 
@@ -29,3 +32,12 @@ def test_each_process_finds_its_own_values_in_modules_and_classes() -> None:
 def test_a_place_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(AttributeError, match="renamed"):
         Isolation().add(_Holder, "renamed", nothing)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_process_logs_while_it_is_alive(alive: bool) -> None:
+    texts: list[str] = []
+    process = SimpleNamespace(name="store", alive=alive)
+    world: Any = SimpleNamespace(current=process, logged=lambda name, level, text: texts.append(text))
+    _Logs(world).emit(logging.makeLogRecord({"msg": "checkpoint failed", "levelno": logging.ERROR}))
+    assert texts == ["checkpoint failed"] * alive

@@ -223,6 +223,8 @@ class _Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         process: Process | None = self._world.current
+        if process is not None and not process.alive:
+            return  # killed within a call of SQLite, which answers with an error that nobody sees
         text = record.getMessage()
         self._world.logged(process.name if process else "", record.levelno, text)
 
