@@ -19,9 +19,11 @@ BACK = 1, 3, 6, 12
 """Revisions that are lost; one is drawn. Few: soon the store has as many again, and a quiet collection lost none."""
 
 
-AWAY = "clients", "watchcache"
-"""Who does nothing for AWAY_S after the restore: the watch cache returns to a store that is behind it, or ahead."""
-AWAY_S = 3.0
+AWAY = "clients", "watchcache", "etcd"
+"""Who does nothing for AWAY_S after the restore: the watch cache returns to a store that is behind it, or ahead.
+
+The etcd is away for OUTAGE_S, and the watch cache starts meanwhile: longer than any call waits for a connection."""
+AWAY_S, OUTAGE_S = 3.0, 8.0
 
 
 class RestoredProfile(StoreProfile):
@@ -35,7 +37,7 @@ class RestoredProfile(StoreProfile):
     def __init__(self, world: "World") -> None:
         super().__init__(world)
         self.kinds = tuple(kind for kind in self.kinds if kind != "restore")
-        self._away = AWAY[int(world.draw("restored_away", 1, 0))]
+        self._away = AWAY[int(world.draw("restored_away", 2, 1, 0))]
 
     def begin(self) -> None:
         super().begin()
@@ -48,3 +50,7 @@ class RestoredProfile(StoreProfile):
             if (process := world.processes.get(name)) is not None:
                 process.paused_until = world.now + AWAY_S
         KINDS["restore"](world, Fault(world.elapsed, "restore", "etcd", (back + 0.5) / OLDEST))
+        if self._away == "etcd" and self._plane.cluster is not None:
+            for member in self._plane.cluster.members:
+                member.go_away(OUTAGE_S)
+            world.kill_by_fault("watchcache")

@@ -116,9 +116,8 @@ BUS = (
         old="        await members.channels[member].stands(timeout)\n",
         new="        pass\n",
         mistake="A member is asked for its status without connecting, which is left to other calls.",
-        profile="control",
+        profile="restored",
         commit="6b71e944",
-        missed=True,
     ),
     Mutant(
         "restart-forgotten",
