@@ -1,7 +1,8 @@
 """For every test: no example of a property has a deadline of its own, a machine may be busy; speed is the bench's.
 
-`make test` tries the same examples each time, so that what it says of a commit it says again; NODEPLANE_FUZZ=1 tries
-others each time, and more of them. A test names a number of its own only where an example is expensive.
+`make test` tries the same examples each time, so that what it says of a commit it says again; `make test-all` twice as
+many; NODEPLANE_FUZZ=1 tries others each time, and more of them. A test names a number of its own only where an example
+is expensive.
 """
 
 import gc
@@ -18,9 +19,10 @@ from tests.support.durations import Recorder, read_durations
 # Tests fork this process, where gRPC may be at work: its handlers start threads in the child, which end in SIGABRT.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 FUZZ = bool(os.environ.get("NODEPLANE_FUZZ"))
-settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=500 if FUZZ else 60)
-settings.load_profile("nodeplane")
 ALL = bool(os.environ.get("NODEPLANE_ALL")) or os.environ.get("CI") == "true"
+EXAMPLES = 500 if FUZZ else 60 if ALL else 30
+settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=EXAMPLES)
+settings.load_profile("nodeplane")
 HEAVY = pytest.mark.skip(reason="heavy: make test-all runs it, or pytest with its file")
 
 

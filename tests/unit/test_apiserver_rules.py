@@ -164,13 +164,12 @@ def test_status_word_of_pods() -> None:
     assert status({"spec": {"initContainers": [{"name": "i"}]}, "status": waiting}) == "Init:ErrImagePull"
 
 
-@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: str(row.plural))
 @pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": 3, "status": []}, {"spec": {"containers": "x"}}])
-def test_no_object_breaks_a_cell_or_a_field(row: Any, odd: dict[str, Any]) -> None:
-    for column in row.columns:
-        column.cell(odd)
-    for get in row.fields.values():
-        assert isinstance(get(odd), str)
+def test_no_object_breaks_a_cell_or_a_field(odd: dict[str, Any]) -> None:
+    for row in TABLE.rows:
+        for column in row.columns:
+            column.cell(odd)
+        assert all(isinstance(get(odd), str) for get in row.fields.values()), row.plural
 
 
 ADMIN = User("admin", ("system:masters", "system:authenticated"))

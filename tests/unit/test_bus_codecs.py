@@ -72,7 +72,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", tuple(structs()), ids=lambda kind: getattr(kind, "__name__", str(kind)))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_codecs_any_value_same_bytes(kind: type[msgspec.Struct], data: st.DataObject) -> None:
     message = data.draw(values_of(inspect.type_info(kind)))

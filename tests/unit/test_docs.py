@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 REPO = Path(__file__).parents[2]
 PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -28,13 +26,12 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPO)))
-def test_links_lead_to_files_and_headings(page: Path) -> None:
-    missing = [str(target) for target, _ in targets(page) if not target.exists()]
-    missing += [
-        f"{target.relative_to(REPO)}#{anchor}"
+def test_links_lead_to_files_and_headings() -> None:
+    missing = [
+        f"{page.relative_to(REPO)}: {target}#{anchor}"
+        for page in PAGES
         for target, anchor in targets(page)
-        if anchor and target.suffix == ".md" and anchor not in anchors(target)
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target))
     ]
     assert missing == []
 

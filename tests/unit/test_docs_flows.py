@@ -28,10 +28,9 @@ def flow(title: str) -> str:
     return ARCHITECTURE.read_text().split(f"\n## {title}\n", 1)[1].split("```", 2)[1]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPO)))
-def test_code_paths_of_a_page_exist(page: Path) -> None:
-    quoted = " ".join(CODE.findall(page.read_text()))
-    assert [path for path in PATH.findall(quoted) if "NAME" not in path and not (REPO / path).exists()] == []
+def test_code_paths_of_pages_exist() -> None:
+    quoted = [(page, path) for page in PAGES for path in PATH.findall(" ".join(CODE.findall(page.read_text())))]
+    assert [(page, path) for page, path in quoted if "NAME" not in path and not (REPO / path).exists()] == []
 
 
 def test_paths_of_the_architecture_page_exist() -> None:

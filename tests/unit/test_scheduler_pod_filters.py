@@ -321,7 +321,7 @@ def worlds(draw: Any) -> tuple[World, Object, set[str]]:
     return world, waiting, gone
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_filters_equal_the_definitions(drawn: tuple[World, Object, set[str]]) -> None:
     world, waiting, gone = drawn
@@ -347,7 +347,7 @@ def test_filters_equal_the_definitions(drawn: tuple[World, Object, set[str]]) ->
     }, "after they left"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_index_is_empty_after_the_last_pod(drawn: tuple[World, Object, set[str]]) -> None:
     world, _, _ = drawn

@@ -214,7 +214,7 @@ def pods(draw: Any) -> Object:
     return pod("", draw(st.sampled_from((DB, DB, {"app": "web"}, {}))), **spec)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(st.sampled_from(("x", "y", "z", "")), min_size=2, max_size=5),
     st.lists(st.tuples(st.integers(0, 4), pods()), max_size=8),
