@@ -1,8 +1,12 @@
 """Names of CDI devices, and those that the files of a directory declare."""
 
 import asyncio
+import itertools
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,15 +17,18 @@ from protocols.process.files import read_bounded
 from protocols.process.layout import SYSTEM_CDI
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.base.errors import SupervisorError
+from supervisor.conform.cdi_rules import faults_of, mounts_of, nodes_of
 from supervisor.conform.scripts import several
 from supervisor.conform.verdict import Failed
 
 QUALIFIED = re.compile(
-    r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
+    r"[A-Za-z]([-\w.]*[A-Za-z0-9])?/[A-Za-z]([-\w.]*[A-Za-z0-9])?=[A-Za-z0-9]([-\w.:]*[A-Za-z0-9])?", re.ASCII
 )
 """VENDOR/CLASS=NAME"""
 SUFFIXES = (".json", ".yaml")
 ANNOTATION = "cdi.k8s.io/"
+BOUND = ("", "bind", "none")
+"""Types of mounts whose hostPath is a path of the host; that of a tmpfs is none."""
 
 
 class CdiInvalid(SupervisorError):
@@ -31,10 +38,23 @@ class CdiInvalid(SupervisorError):
 
 
 class Declared(NamedTuple):
-    names: set[str]
-    """Qualified names of all devices."""
+    files: dict[str, list[Path]]
+    """The files that declare a device, by its qualified name."""
     faults: list[str]
     """Files that no runtime can read: it goes on without them, so that another vendor's does no harm."""
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the devices that a runtime has: of two files of one directory it takes neither."""
+        return {name for name in self.files if not self.conflict(name)}
+
+    def conflict(self, name: str) -> str:
+        """Return which files of one directory declare a device both; empty if none do."""
+        files = self.files.get(name, [])
+        for first, second in itertools.pairwise(files):
+            if first.parent == second.parent:
+                return f"{first.name} and {second.name} both declare {name}: runtimes take neither"
+        return ""
 
 
 def folders_of(environment: Mapping[str, str]) -> list[Path]:
@@ -53,10 +73,11 @@ def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
 
 def declared(folders: Iterable[Path]) -> Declared:
     """Return what the files of some directories declare."""
-    found = Declared(set(), [])
+    found = Declared({}, [])
     for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
         try:
-            found.names.update(_names(path) if path.suffix in SUFFIXES else ())
+            for name in _names(path) if path.suffix in SUFFIXES else ():
+                found.files.setdefault(name, []).append(path)
         except CdiInvalid as error:
             found.faults.append(str(error))
     return found
@@ -65,8 +86,12 @@ def declared(folders: Iterable[Path]) -> Declared:
 async def check_declared(names: Set[str], folders: Sequence[Path]) -> None:
     """Raise Failed if no file of the directories declares one of the names."""
     known = await asyncio.to_thread(declared, folders)
-    if missing := [f"no file declares {name}" for name in sorted(names - known.names)]:
-        raise Failed(several([*known.faults, *missing]) + f", in {' or '.join(map(str, folders))}")
+    missing = sorted(names - known.names)
+    if conflicts := list(filter(None, map(known.conflict, missing))):
+        raise Failed(several(conflicts))
+    if missing:
+        absent = [f"no file declares {name}" for name in missing]
+        raise Failed(several([*known.faults, *absent]) + f", in {' or '.join(map(str, folders))}")
 
 
 def files_of(folder: Path, names: Set[str]) -> list[Path]:
@@ -81,6 +106,30 @@ def declared_by(path: Path) -> set[str]:
         return _names(path)
     except CdiInvalid:
         return set()
+
+
+def faults_in(folders: Iterable[Path], names: Set[str]) -> tuple[list[Path], list[str]]:
+    """Return the files that declare one of the names, and what keeps a runtime from using them."""
+    files = [path for folder in folders for path in files_of(folder, names)]
+    specs = [(path, read_spec(path)) for path in files]
+    return files, [f"{path.name}: {fault}" for path, spec in specs for fault in (*faults_of(spec), *absent(spec))]
+
+
+def absent(spec: Any) -> Iterator[str]:
+    """Yield a sentence for each path of the host that the edits need and that is not there."""
+    for path in nodes_of(spec):
+        with suppress(FileNotFoundError):
+            if not is_device(os.lstat(path).st_mode):
+                yield f"{path} is no device node"
+            continue
+        yield f"{path}, a device node, does not exist"
+    for path, kind in mounts_of(spec):
+        if kind in BOUND and not os.path.exists(path):
+            yield f"{path}, which is mounted, does not exist"
+
+
+def is_device(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISFIFO(mode)
 
 
 def read_spec(path: Path) -> Any:

@@ -11,6 +11,8 @@ from supervisor.conform.caller import NO_ANSWER, Peer, Stream
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
+PRE_START_S = 30.0
+"""kubelet's deadline for PreStartContainer."""
 SAMPLE = 8
 """Devices that are allocated to see what an answer looks like."""
 Lists: TypeAlias = Stream[pb.ListAndWatchResponse]
@@ -95,6 +97,13 @@ class PluginPeer(Peer):
         """Return the answers for the first devices, each allocated by itself."""
         return [answer for id in self.healthy()[:SAMPLE] for answer in await self.allocate([id])]
 
+    async def all_answers(self) -> list[pb.ContainerAllocateResponse]:
+        """Return these, and that for all devices in one container if the plugin gives them."""
+        try:
+            return [*await self.answers(), *await self.allocate_all()]
+        except NotApplicable:
+            return await self.answers()
+
     async def repeatable(self, id: str) -> pb.ContainerAllocateResponse | None:
         """Return the answer for one device; None if two calls do not get the same one, as with ids made for each."""
         first, second = await self.allocate([id]), await self.allocate([id])
@@ -109,7 +118,7 @@ class PluginPeer(Peer):
         return [list(each.deviceIDs) for each in reply.container_responses]
 
     async def pre_start(self, ids: Sequence[str]) -> None:
-        await self.call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids))
+        await self.call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids), PRE_START_S)
 
     async def close(self) -> None:
         if self.lists:

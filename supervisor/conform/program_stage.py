@@ -86,10 +86,14 @@ class Running:
         if not await self.until(holds, self.timeout):
             raise Failed(f"no {what} came within {self.timeout:g} s after {script!r}")
 
+    def unexpected_end(self) -> str:
+        """Return how the program has ended by itself; empty if it runs, or was not started."""
+        return self.program.end if self._begun and not self.program.runs else ""
+
     def check_runs(self) -> None:
         """Raise Failed if the program has ended by itself."""
-        if self._begun and not self.program.runs:
-            raise Failed(f"the program ended meanwhile: {self.program.end}")
+        if end := self.unexpected_end():
+            raise Failed(f"the program ended meanwhile: {end}")
 
     def _check_able(self) -> None:
         if self._unable:

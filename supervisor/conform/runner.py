@@ -11,6 +11,11 @@ from supervisor.conform.scripts import Behaviour
 from supervisor.conform.verdict import FAIL, MAX_REASON, NOT_APPLICABLE, PASS, CallFailed, Failed, NotApplicable, Result
 
 PATIENCE = 3
+ENDED = "Look at what the program printed: nothing that was asked of it is a reason to end."
+BROKEN = ("UNAVAILABLE", "CANCELLED")
+"""Codes of calls whose connection broke."""
+NOTICED_S = 0.5
+"""Time from a broken connection until the end of its process is known."""
 DISTURBING = ("restarts", "end")
 """Phases after whose failures the program is started anew, as after a call that failed: it may hang."""
 
@@ -18,13 +23,14 @@ DISTURBING = ("restarts", "end")
 async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncGenerator[Result, None]:
     """Yield a result for each; the program is ended afterwards.
 
-    A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, the rest is not judged.
+    A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, of which each counts
+    for one at most, the rest is not judged.
     """
     lost, patience = 0.0, PATIENCE * stage.timeout
     try:
         for behaviour in behaviours:
             result = await judge(stage, behaviour) if lost < patience else _not_judged(behaviour, patience)
-            lost += result.seconds if result.verdict != PASS else 0.0
+            lost += min(result.seconds, stage.timeout) if result.verdict != PASS else 0.0
             yield result
     finally:
         await stage.end()
@@ -47,6 +53,14 @@ def _result(behaviour: Behaviour, verdict: str, reason: str) -> Result:
     )
 
 
+async def _with_end(stage: Running, error: Failed) -> str:
+    """Return the finding, and the program's end if that is why: a broken connection alone does not say so."""
+    if isinstance(error, CallFailed) and error.status in BROKEN:
+        await stage.until(lambda: False, NOTICED_S)  # over once the program has ended
+    end = stage.unexpected_end()
+    return f"{error}; {end}" if end and end not in str(error) else str(error)
+
+
 async def judge(stage: Running, behaviour: Behaviour) -> Result:
     """Return the verdict on one behaviour; the stage stays as the behaviour leaves it."""
     if reason := stage.launcher.excluded(behaviour.name, behaviour.phase):
@@ -55,9 +69,11 @@ async def judge(stage: Running, behaviour: Behaviour) -> Result:
     verdict, reason = PASS, ""
     try:
         await behaviour.run(stage)
-        stage.check_runs()
+        if end := stage.unexpected_end():
+            verdict, reason = FAIL, f"the program ended meanwhile: {end}"
+            behaviour = msgspec.structs.replace(behaviour, advice=ENDED)
     except Failed as error:
-        verdict, reason = FAIL, str(error)
+        verdict, reason = FAIL, await _with_end(stage, error)
         if isinstance(error, CallFailed) or behaviour.phase in DISTURBING:
             stage.soil()
     except NotApplicable as error:

@@ -7,8 +7,18 @@ MANAGER = "pkg/kubelet/cm/devicemanager/manager.go"
 ENDPOINT = "pkg/kubelet/cm/devicemanager/endpoint.go"
 PLUGIN_CONTAINERS = "pkg/kubelet/cm/devicemanager/pod_devices.go"
 SERVER = "pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
+BITMASK = "pkg/kubelet/cm/topologymanager/bitmask/bitmask.go"
 HANDLER = "pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
 CDI = "github.com/cncf-tags/container-device-interface/blob/main/SPEC.md"
+CDI_VALID = f"{CDI}; its pkg/cdi/container-edits.go and specs-go/version.go"
+CDI_VALID_RULE = (
+    "A CDI file has a cdiVersion that has all it uses, and containerEdits for each device: env is NAME=VALUE, nodes"
+    " have a path, mounts both paths, hooks a name and a path; what they take from the host is there."
+)
+CDI_VALID_ADVICE = (
+    "Put the file right: a runtime leaves out a file that has a fault, and says that its devices are unresolvable; it"
+    " makes no container for which a path of the host is missing."
+)
 POD_LIFECYCLE = "kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle"
 
 PLUGIN_WATCHER = "pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go"

@@ -87,6 +87,17 @@ BUGS = {
     "registers_twice": "registers-once",
     "clears_the_directory": "others-stay",
     "spins_without_kubelet": "waits-idle",
+    "joins_cdi_names": "cdi-names",
+    "names_a_file_as_a_device_node": "device-nodes",
+    "declares_no_edits": "cdi-valid",
+    "declares_an_unknown_version": "cdi-valid",
+    "declares_a_missing_node": "cdi-valid",
+    "declares_devices_in_each_process": "answers-stay",
+    "removes_its_cdi_file_at_its_end": "answers-stay",
+    "repeats_what_must_be_included": "preferred-allocation",
+    "knows_a_container_by_the_order_of_its_devices": "pre-start",
+    "lists_in_another_order_each_time": "list-stays-open",
+    "has_the_number_of_its_bus_as_numa_node": "numa",
 }
 """Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
 SILENT = {
@@ -146,6 +157,16 @@ async def test_correct_plugin_has_no_finding() -> None:
 async def test_unusual_plugin_has_no_finding(name: str) -> None:
     results = await judged(name, CORRECT[name], LONG_S)
     assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
+
+
+async def test_plugin_that_starts_containers_as_slowly_as_kubelet_waits_has_no_finding() -> None:
+    [result] = await judged("starts_a_container_slowly", ["pre-start"], SHORT_S)
+    assert result.verdict == PASS, result.reason
+
+
+async def test_finding_of_a_program_that_ended_says_so() -> None:
+    [result] = await judged("ends_at_an_unknown_device", ["allocate-unknown"], LONG_S)
+    assert (result.verdict, result.reason.endswith("it ended with code 2")) == (FAIL, True), result.reason
 
 
 async def test_plugin_with_a_fixed_socket_is_not_judged_for_two_instances() -> None:

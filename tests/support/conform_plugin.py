@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -25,6 +26,7 @@ DIRECTORY = Path(os.environ["NODEPLANE_KUBELET_DIR"]) / "device-plugins"
 STATE = DIRECTORY.parent / "state"
 KUBELET = DIRECTORY / "kubelet.sock"
 CDI = Path(os.environ.get("CDI_ROOT") or DIRECTORY.parent / "cdi")
+CDI_FILE = "sample.json"
 FIXED_NAME = ("keeps_its_socket", "shares_its_socket")
 NAME = "sample.sock" if BUG in FIXED_NAME else f"sample-{os.getpid()}.sock"
 SOCKET = DIRECTORY / NAME
@@ -65,13 +67,17 @@ def whole_list() -> pb.ListAndWatchResponse:
     return pb.ListAndWatchResponse(devices=[device(number, id) for number, id in enumerate(listed)])
 
 
-def declare() -> None:
-    """Write the CDI file of all devices."""
+def cdi_spec() -> dict[str, Any]:
+    """Return the CDI file of all devices."""
     devices = [{"name": id, "containerEdits": {"env": ["GPU=1"]}} for id in ids()]
+    return {"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": devices}
+
+
+def declare() -> None:
     CDI.mkdir(exist_ok=True)
     temporary = CDI / f"sample-{os.getpid()}.tmp"
-    temporary.write_text(json.dumps({"cdiVersion": "0.5.0", "kind": "example.com/gpu", "devices": devices}))
-    temporary.rename(CDI / "sample.json")
+    temporary.write_text(json.dumps(cdi_spec()))
+    temporary.rename(CDI / CDI_FILE)
 
 
 def answer(wanted: Sequence[str]) -> pb.ContainerAllocateResponse:

@@ -3,14 +3,12 @@
 Each bug is a function that replaces a part of the correct plugin; a name that is not among them is left to that.
 """
 
-import atexit
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,31 +18,11 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
 from tests.support import conform_plugin as sample
 from tests.support.conform_plugin import POLL_S, Plugin
+from tests.support.planted_answers import BUGS, bug, replace
 
 Lists = Iterator[pb.ListAndWatchResponse]
-Answer = pb.ContainerAllocateResponse
 SLOWER = 4
-BUGS: dict[str, Callable[[], None]] = {}
-
-
-def bug(plant: Callable[[], None]) -> Callable[[], None]:
-    BUGS[plant.__name__] = plant
-    return plant
-
-
-def replace(owner: object, name: str, part: object) -> None:
-    setattr(owner, name, part)
-
-
-def replace_answer(change: Callable[[Answer, Sequence[str]], None]) -> None:
-    correct = sample.answer
-
-    def answer(wanted: Sequence[str]) -> Answer:
-        found = correct(wanted)
-        change(found, wanted)
-        return found
-
-    replace(sample, "answer", answer)
+SLOW_S = 5.0
 
 
 def watched(changed: Callable[[pb.ListAndWatchResponse], None]) -> None:
@@ -169,6 +147,32 @@ def begins_with_an_empty_list() -> None:
 
 
 @bug
+def lists_in_another_order_each_time() -> None:
+    """As maps of Go are; a device plugin that compares such lists sends them five times a second."""
+
+    def listing(self: Plugin, request: pb.Empty, context: grpc.ServicerContext) -> Lists:
+        ended, devices = over(context), list(sample.whole_list().devices)
+        yield pb.ListAndWatchResponse(devices=devices)
+        while not ended.wait(0.2):
+            devices = devices[1:] + devices[:1]
+            yield pb.ListAndWatchResponse(devices=devices)
+
+    replace(Plugin, "ListAndWatch", listing)
+
+
+@bug
+def has_the_number_of_its_bus_as_numa_node() -> None:
+    correct = sample.device
+
+    def device(number: int, id: str) -> pb.Device:
+        found = correct(number, id)
+        found.topology.nodes[0].ID = 0x86
+        return found
+
+    replace(sample, "device", device)
+
+
+@bug
 def sends_changed_devices_only() -> None:
     def listing(self: Plugin, request: pb.Empty, context: grpc.ServicerContext) -> Lists:
         ended, known = over(context), sample.whole_list()
@@ -199,93 +203,6 @@ def has_a_broken_device() -> None:
     """No bug: this one stays so, whatever happens to the others."""
     correct = sample.is_broken
     replace(sample, "is_broken", lambda id: id.endswith("-1") or correct(id))
-
-
-# answers
-
-
-@bug
-def adds_to_its_last_answer() -> None:
-    given: list[str] = []
-    correct = sample.answer
-
-    def answer(wanted: Sequence[str]) -> Answer:
-        given.extend(id for id in wanted if id not in given)
-        return correct(given)
-
-    replace(sample, "answer", answer)
-
-
-@bug
-def gives_all_devices() -> None:
-    correct = sample.answer
-    replace(sample, "answer", lambda wanted: correct(sample.ids()))
-
-
-@bug
-def answers_containers_in_reverse() -> None:
-    correct = Plugin.Allocate
-
-    def allocate(self: Plugin, request: pb.AllocateRequest, context: grpc.ServicerContext) -> pb.AllocateResponse:
-        answers = list(correct(self, request, context).container_responses)
-        return pb.AllocateResponse(container_responses=answers[::-1])
-
-    replace(Plugin, "Allocate", allocate)
-
-
-@bug
-def gives_the_last_device_only() -> None:
-    correct = sample.answer
-    replace(sample, "answer", lambda wanted: correct(wanted[-1:]))
-
-
-@bug
-def gives_all_devices_one_path() -> None:
-    hosts = ("/dev/null", "/dev/zero", "/dev/full")
-
-    def change(found: Answer, wanted: Sequence[str]) -> None:
-        for id in wanted:
-            host = hosts[int(id.rpartition("-")[2]) % len(hosts)]
-            found.devices.add(container_path="/dev/card", host_path=host, permissions="rw")
-
-    replace_answer(change)
-
-
-@bug
-def writes_short_names_into_annotations() -> None:
-    def change(found: Answer, wanted: Sequence[str]) -> None:
-        found.annotations["cdi.k8s.io/sample"] = ",".join(wanted)
-
-    replace_answer(change)
-
-
-@bug
-def declares_no_cdi_devices() -> None:
-    replace(sample, "declare", lambda: None)
-
-
-@bug
-def declares_cdi_devices_by_number() -> None:
-    correct, named = sample.declare, sample.ids
-
-    def declare() -> None:
-        replace(sample, "ids", lambda: [id.rpartition("-")[2] for id in named()])
-        correct()
-        replace(sample, "ids", named)
-
-    replace(sample, "declare", declare)
-
-
-@bug
-def removes_its_mounts_at_its_end() -> None:
-    folder = sample.STATE / "mounts"
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-
-    def change(found: Answer, wanted: Sequence[str]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        found.mounts.add(container_path="/state", host_path=str(folder))
-
-    replace_answer(change)
 
 
 # other calls
@@ -324,6 +241,61 @@ def prefers_no_odd_numbers() -> None:
         return correct(self, request, context)
 
     replace(Plugin, "GetPreferredAllocation", prefer)
+
+
+@bug
+def repeats_what_must_be_included() -> None:
+    """It is among the available devices, too."""
+
+    def prefer(self: Plugin, request: pb.PreferredAllocationRequest, context: grpc.ServicerContext) -> Any:
+        wanted = request.container_requests[0]
+        choice = [*wanted.must_include_deviceIDs, *wanted.available_deviceIDs][: wanted.allocation_size]
+        return pb.PreferredAllocationResponse(container_responses=[{"deviceIDs": choice}])
+
+    replace(Plugin, "GetPreferredAllocation", prefer)
+
+
+@bug
+def knows_a_container_by_the_order_of_its_devices() -> None:
+    correct: Any = Plugin.PreStartContainer
+    allocate: Any = Plugin.Allocate
+    known: set[str] = set()
+
+    def remember(self: Plugin, request: pb.AllocateRequest, context: grpc.ServicerContext) -> Any:
+        known.update(",".join(each.devices_ids) for each in request.container_requests)
+        return allocate(self, request, context)
+
+    def start(self: Plugin, request: pb.PreStartContainerRequest, context: grpc.ServicerContext) -> Any:
+        if ",".join(request.devices_ids) not in known:
+            context.abort(grpc.StatusCode.NOT_FOUND, "there is no such allocation")
+        return correct(self, request, context)
+
+    replace(Plugin, "Allocate", remember)
+    replace(Plugin, "PreStartContainer", start)
+
+
+@bug
+def starts_a_container_slowly() -> None:
+    """No bug: the kubelet waits for half a minute, here for some seconds that are more than other calls have."""
+    correct: Any = Plugin.PreStartContainer
+
+    def start(self: Plugin, request: pb.PreStartContainerRequest, context: grpc.ServicerContext) -> Any:
+        time.sleep(SLOW_S)
+        return correct(self, request, context)
+
+    replace(Plugin, "PreStartContainer", start)
+
+
+@bug
+def ends_at_an_unknown_device() -> None:
+    correct: Any = Plugin.Allocate
+
+    def allocate(self: Plugin, request: pb.AllocateRequest, context: grpc.ServicerContext) -> Any:
+        if not {id for each in request.container_requests for id in each.devices_ids} <= set(sample.ids()):
+            os._exit(2)
+        return correct(self, request, context)
+
+    replace(Plugin, "Allocate", allocate)
 
 
 # sockets

@@ -8,7 +8,10 @@ from supervisor.conform.verdict import CallFailed, Failed
 PHASE = "calls"
 RULE = "Allocate fails if a device cannot be given out; the pod is then rejected instead of running without it."
 SOURCE = DOCS
-ADVICE = "Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id."
+ADVICE = (
+    "Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id; live on, since all"
+    " other devices are lost with the process."
+)
 UNKNOWN = "nodeplane-no-such-device"
 
 

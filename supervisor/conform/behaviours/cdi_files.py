@@ -13,7 +13,7 @@ ADVICE = "Write the file into CDI_ROOT or /var/run/cdi before Allocate answers, 
 
 async def run(stage: Stage) -> None:
     """Look the names up in the files of all directories that a runtime reads."""
-    answers = [answer for plugin in await stage.plugins() for answer in await plugin.answers()]
+    answers = [answer for plugin in await stage.plugins() for answer in await plugin.all_answers()]
     names = {name for answer in answers for name in names_of(answer) if QUALIFIED.fullmatch(name)}
     if not names:
         raise NotApplicable("the answer has no CDI devices with qualified names")

@@ -16,8 +16,8 @@ ADVICE = "Send the qualified name, such as vendor.example/gpu=0; the runtime sta
 
 
 async def check(plugin: PluginPeer) -> None:
-    """Look at the answers for single devices."""
-    names = [name for answer in await plugin.answers() for name in names_of(answer)]
+    """Look at the answers for single devices, and at that for all."""
+    names = [name for answer in await plugin.all_answers() for name in names_of(answer)]
     if not names:
         raise NotApplicable("the answer has no CDI devices")
     if faults := [f"{name!r} is not VENDOR/CLASS=NAME" for name in names if not QUALIFIED.fullmatch(name)]:

@@ -13,7 +13,7 @@ ADVICE = (
     "Wait for a change of a device, or for the end of the call, after each list; do not return and do not poll"
     " by sending."
 )
-WATCHED_S, MOST = 1.0, 10
+WATCHED_S, MOST = 1.0, 3
 
 
 async def run(stage: Stage) -> None:

@@ -11,7 +11,8 @@ from supervisor.conform.verdict import Failed, NotApplicable
 
 PHASE = "calls"
 RULE = (
-    "container_path and host_path of a mount are absolute; the runtime starts no container whose host_path is missing."
+    "container_path and host_path of a mount are absolute; where host_path is missing, containerd and CRI-O mount an"
+    " empty directory that they make there, and other runtimes start no container."
 )
 SOURCE = API
 ADVICE = (
@@ -20,8 +21,8 @@ ADVICE = (
 
 
 async def check(plugin: PluginPeer) -> None:
-    """Look at the answers for single devices."""
-    mounts = [mount for answer in await plugin.answers() for mount in answer.mounts]
+    """Look at the answers for single devices, and at that for all."""
+    mounts = [mount for answer in await plugin.all_answers() for mount in answer.mounts]
     if not mounts:
         raise NotApplicable("the answer has no mounts")
     if faults := [fault for mount in mounts for fault in faults_of(mount)]:

@@ -10,8 +10,8 @@ PHASE = "calls"
 RULE = "The choice has allocation_size different devices of available_deviceIDs, and all of must_include_deviceIDs."
 SOURCE = f"{API}; {MANAGER}"
 ADVICE = (
-    "Begin with must_include_deviceIDs and fill up from available_deviceIDs; offer the call in the options"
-    " only if it does."
+    "Begin with must_include_deviceIDs, which are among available_deviceIDs, too, and fill up from the others; offer"
+    " the call in the options only if it does."
 )
 MOST = 8
 
@@ -32,6 +32,7 @@ def questions(ids: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]
     """Yield available devices, those that must be included, and the number."""
     for size in range(1, len(ids) + 1):
         yield ids, (), size
+        yield ids, ids[:1], size
         yield ids, ids[-1:], size
         yield ids, ids[-size:], size
     for some in (ids[1:], ids[::2], ids[1::2]):
@@ -46,4 +47,6 @@ def fault_of(choice: Sequence[str], available: Sequence[str], included: Sequence
         return f"{min(foreign)} is not available"
     if missing := set(included) - set(choice):
         return f"{min(missing)} is missing"
-    return "" if len(set(choice)) == len(choice) == size else f"{len(set(choice))} were chosen"
+    if repeated := {id for id in choice if choice.count(id) > 1}:
+        return f"{min(repeated)} was chosen twice"
+    return "" if len(choice) == size else f"{len(choice)} were chosen"

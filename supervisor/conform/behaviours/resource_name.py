@@ -7,8 +7,8 @@ from supervisor.conform.verdict import Failed
 
 PHASE, ORDER = "registration", 2
 RULE = (
-    "resource_name is DOMAIN/NAME outside of kubernetes.io, with a domain in lower case and a name of at most"
-    " 63 characters."
+    "resource_name is DOMAIN/NAME outside of kubernetes.io, with a domain in lower case that does not begin with"
+    " requests., and a name of at most 63 characters."
 )
 SOURCE = f"{DOCS}; {SERVER}"
 ADVICE = "Register a name such as vendor.example/gpu; pods ask for it by exactly this text in resources.limits."
