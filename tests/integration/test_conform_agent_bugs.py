@@ -54,6 +54,10 @@ BUGS = {
     "asks_for_each_pod": (POLL, "calls-per-pod"),
     "leaves_connections_open": (POLL, "connections"),
     "spins_without_kubelet": (POLL, "waits-idle"),
+    "knows_devices_by_their_ids": (POLL, "same-ids"),
+    "ignores_an_empty_list": (POLL, "shows-pods"),
+    "expects_pods": (POLL, "kinds-of-pods"),
+    "ends_at_a_deadline": (POLL, "server-hangs"),
 }
 """How the agent learns, and the behaviour that finds the bug."""
 

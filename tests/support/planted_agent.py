@@ -72,7 +72,57 @@ def adds_each_list() -> None:
     replace(sample, "list_pods", list_pods)
 
 
+@bug
+def knows_devices_by_their_ids() -> None:
+    def list_pods(stub: service.PodResourcesListerStub) -> None:
+        reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
+        entries = [(pod, entry) for pod in reply.pod_resources for each in pod.containers for entry in each.devices]
+        owners = {id: (pod, entry) for pod, entry in entries for id in entry.device_ids}
+        sample.pods.clear()
+        sample.pods.update(sample.key(pod) for pod, entry in owners.values() if entry.resource_name == sample.RESOURCE)
+        sample.show()
+
+    replace(sample, "list_pods", list_pods)
+
+
+@bug
+def ignores_an_empty_list() -> None:
+    correct = sample.key
+
+    def list_pods(stub: service.PodResourcesListerStub) -> None:
+        reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
+        if reply.pod_resources:
+            sample.pods.clear()
+            sample.pods.update(correct(pod) for pod in reply.pod_resources if sample.has_device(pod))
+            sample.show()
+
+    replace(sample, "list_pods", list_pods)
+
+
+@bug
+def expects_pods() -> None:
+    correct = sample.list_pods
+
+    def list_pods(stub: service.PodResourcesListerStub) -> None:
+        correct(stub)
+        max(sample.pods)
+
+    replace(sample, "list_pods", list_pods)
+
+
 # calls
+
+
+@bug
+def ends_at_a_deadline() -> None:
+    correct = sample.failed
+
+    def failed(code: grpc.StatusCode, stub: service.PodResourcesListerStub) -> None:
+        if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            sys.exit(3)
+        correct(code, stub)
+
+    replace(sample, "failed", failed)
 
 
 @bug

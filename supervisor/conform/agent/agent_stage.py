@@ -54,7 +54,7 @@ class AgentStage(Running):
 
     def restore(self) -> None:
         """Serve as a healthy kubelet."""
-        self.server.failing, self.server.unsupported = "", ()
+        self.server.failing, self.server.unsupported, self.server.hanging = "", (), False
         self.server.pods.clear()
         for number in range(self.server.pods.profile.pods):
             self.server.pods.add(f"pod-{number}")

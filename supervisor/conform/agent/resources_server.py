@@ -60,6 +60,8 @@ class ResourcesServer:
         self.calls: deque[Served] = deque(maxlen=MAX_CALLS)
         self.failing = ""
         """Code of all calls, empty for none."""
+        self.hanging = False
+        """No call is answered."""
         self.unsupported: tuple[str, ...] = ()
         """Methods that are answered with UNIMPLEMENTED."""
         self.open = 0
@@ -120,6 +122,7 @@ class ResourcesServer:
         self.calls.append(Served(sent.method.name, time.monotonic(), streams, seconds))
         self.counted += 1
         self.changes.notify()
+        await self.changes.until(lambda: not self.hanging, WAIT_S)
         code = "UNIMPLEMENTED" if sent.method.name in self.unsupported else self.failing
         if code:
             sent.status, sent.error = code, "nodeplane conform answers so"

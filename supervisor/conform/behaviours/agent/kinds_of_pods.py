@@ -1,4 +1,4 @@
-"""The agent lives with pods of all kinds: without devices, with processors, memory and claims."""
+"""The agent lives with pods of all kinds: without devices, with processors, memory and claims, and without any."""
 
 import asyncio
 import time
@@ -10,8 +10,8 @@ from supervisor.conform.verdict import Failed
 
 PHASE, ORDER = "calls", 50
 RULE = (
-    "All pods of the node are listed, with empty lists where they have nothing; a device may have no topology, or"
-    " several entries for its NUMA nodes, a claim no devices yet."
+    "All pods of the node are listed, none if there are none, with empty lists where they have nothing; a device may"
+    " have no topology, or several entries for its NUMA nodes, a claim no devices yet."
 )
 SOURCE = f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}"
 ADVICE = "Expect each list to be empty and each message to be missing; what the program printed may say where it fails."
@@ -35,8 +35,17 @@ async def run(stage: AgentStage) -> None:
         else:
             await stage.until(lambda: len(stage.calls(since)) > 1, stage.timeout)  # that of a slow one may come later
             stage.check_runs()
+            await _without_pods(stage)
     finally:
         stage.restore()
+
+
+async def _without_pods(stage: AgentStage) -> None:
+    """Let an agent that polls read an empty list."""
+    since = time.monotonic()
+    stage.server.pods.clear()
+    await stage.until(lambda: len(stage.calls(since)) > 1, stage.timeout)
+    stage.check_runs()
 
 
 def kinds(resource: str) -> list[list[pb.ContainerResources]]:

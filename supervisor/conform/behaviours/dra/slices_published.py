@@ -11,7 +11,11 @@ RULE = (
     " scheduler allocates nothing from a pool that is not complete."
 )
 SOURCE = f"{RESOURCE_API}; {DRA_KEP}"
-ADVICE = "Publish all slices of a pool with one generation and their number, and delete those that are left over."
+ADVICE = (
+    "Publish all slices of a pool with one generation and their number, and delete those that are left over; where none"
+    " is there, look for an error of the API in what the driver printed: the name of a device is a DNS label, a slice"
+    " has at most 128 devices, an attribute one value, a text at most 64 characters."
+)
 
 
 async def run(stage: DriverStage) -> None:
