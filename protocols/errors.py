@@ -9,9 +9,14 @@ class NodeplaneError(Exception):
     http: ClassVar[int] = 500
     grpc: ClassVar[str] = "INTERNAL"
 
+    def __init_subclass__(cls, *, http: int | None = None, grpc: str | None = None) -> None:
+        """A class that is given no code has the one of its bases."""
+        super().__init_subclass__()
+        if http is not None:
+            cls.http = http
+        if grpc is not None:
+            cls.grpc = grpc
 
-class SettingsInvalid(NodeplaneError):
+
+class SettingsInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when settings, flags or paths cannot be used; the process exits with code 2."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"

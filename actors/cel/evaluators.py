@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from actors.cel.quarantine import Quarantine
 from actors.cel.turns import Turns
@@ -47,11 +47,8 @@ class Death(NamedTuple):
     blamed: str
 
 
-class EvaluatorDied(NodeplaneError):
+class EvaluatorDied(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised inside this module when an evaluator ended before its answer."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class Running:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from google.protobuf.message import DecodeError
 
@@ -11,11 +10,8 @@ from protocols.messages import cri as messages
 from protocols.wire import cri_pb2
 
 
-class FaultUnknown(NodeplaneError):
+class FaultUnknown(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for an unknown fault."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 REORDER_BATCH = 4

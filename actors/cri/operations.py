@@ -1,7 +1,6 @@
 """CRI v1 methods that are passed on: gRPC path, time limit (upstream's runtime timeouts) and metrics of each."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -9,11 +8,8 @@ from protocols.actor.metrics import PlainCounter
 from protocols.errors import NodeplaneError
 
 
-class OperationUnknown(NodeplaneError):
+class OperationUnknown(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for a method that CRI v1 does not have or that this actor does not pass on."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 GENERAL_S = 120.0

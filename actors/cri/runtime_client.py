@@ -5,7 +5,6 @@ is under way.
 """
 
 from enum import Enum
-from typing import ClassVar
 
 import grpc
 import grpc.aio
@@ -16,11 +15,8 @@ from protocols.wire import cri_pb2
 from protocols.wire.methods import unix_channel
 
 
-class ListTooLong(NodeplaneError):
+class ListTooLong(NodeplaneError, http=507, grpc="RESOURCE_EXHAUSTED"):
     """Raised when a list that the runtime sends in pieces exceeds the limit of one answer."""
-
-    http: ClassVar[int] = 507
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 MOST_BYTES = 56 << 20

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError, Message
@@ -16,11 +16,8 @@ from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import number_of
 
 
-class RuntimeUnusable(NodeplaneError):
+class RuntimeUnusable(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when Version lacks a name, or Status does not report RuntimeReady."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 M = TypeVar("M", bound=Message)

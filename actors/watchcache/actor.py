@@ -6,8 +6,6 @@ store and reads the changes of the last revisions again, so followers continue f
 resourceVersions, without a new list.
 """
 
-from typing import ClassVar
-
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.service.backend import Backend
 from actors.watchcache.service.metrics import WatchcacheCollector
@@ -20,11 +18,8 @@ from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty
 
 
-class NotFresh(NodeplaneError):
+class NotFresh(NodeplaneError, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised by `freshen` when the cache does not reach the revision within its bounded wait."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
 class WatchcacheActor:

@@ -1,7 +1,5 @@
 """Errors of the bus. An RPC fails with a BusError: a gRPC code name, one line for users, and details for programs."""
 
-from typing import ClassVar
-
 from protocols.errors import NodeplaneError
 
 
@@ -25,113 +23,68 @@ class _Coded(BusError):
         super().__init__(self.grpc, message, details)
 
 
-class Cancelled(_Coded):
+class Cancelled(_Coded, http=499, grpc="CANCELLED"):
     """Raised when the callee gave the call up, e.g. because it stops."""
 
-    http: ClassVar[int] = 499
-    grpc: ClassVar[str] = "CANCELLED"
 
-
-class Unknown(_Coded):
+class Unknown(_Coded, grpc="UNKNOWN"):
     """Raised when the callee's own callee failed without a code."""
 
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class InvalidArgument(_Coded):
+class InvalidArgument(_Coded, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when the request's body does not decode, or the handler rejects its content."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class DeadlineExceeded(_Coded):
+class DeadlineExceeded(_Coded, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when the callee runs but did not answer in time."""
 
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
-
-class NotFound(_Coded):
+class NotFound(_Coded, http=404, grpc="NOT_FOUND"):
     """Raised when what the request names does not exist."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class AlreadyExists(_Coded):
+class AlreadyExists(_Coded, http=409, grpc="ALREADY_EXISTS"):
     """Raised when what the request would make exists."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ALREADY_EXISTS"
 
-
-class PermissionDenied(_Coded):
+class PermissionDenied(_Coded, http=403, grpc="PERMISSION_DENIED"):
     """Raised when a service behind the callee rejects the callee's identity."""
 
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
 
-
-class ResourceExhausted(_Coded):
+class ResourceExhausted(_Coded, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised when too many calls are open, here or at the callee, or a quota is used up."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class FailedPrecondition(_Coded):
+class FailedPrecondition(_Coded, http=412, grpc="FAILED_PRECONDITION"):
     """Raised when the callee is not in a state that allows the request; trying again at once does not help."""
 
-    http: ClassVar[int] = 412
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class Aborted(_Coded):
+class Aborted(_Coded, http=409, grpc="ABORTED"):
     """Raised when the request lost against another one; it may be tried again from its start."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ABORTED"
 
-
-class OutOfRange(_Coded):
+class OutOfRange(_Coded, http=410, grpc="OUT_OF_RANGE"):
     """Raised when a position lies outside of the retained range."""
 
-    http: ClassVar[int] = 410
-    grpc: ClassVar[str] = "OUT_OF_RANGE"
 
-
-class Unimplemented(_Coded):
+class Unimplemented(_Coded, http=501, grpc="UNIMPLEMENTED"):
     """Raised when the callee serves no such method."""
 
-    http: ClassVar[int] = 501
-    grpc: ClassVar[str] = "UNIMPLEMENTED"
 
-
-class Internal(_Coded):
+class Internal(_Coded, grpc="INTERNAL"):
     """Raised when the handler broke on an exception it does not know, or its reply does not decode."""
 
-    grpc: ClassVar[str] = "INTERNAL"
 
-
-class Unavailable(_Coded):
+class Unavailable(_Coded, http=503, grpc="UNAVAILABLE"):
     """Raised when the callee is not running, or died during a call that must not be repeated."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class DataLoss(_Coded):
+class DataLoss(_Coded, grpc="DATA_LOSS"):
     """Raised when stored data is damaged beyond repair."""
 
-    grpc: ClassVar[str] = "DATA_LOSS"
 
-
-class Unauthenticated(_Coded):
+class Unauthenticated(_Coded, http=401, grpc="UNAUTHENTICATED"):
     """Raised when the callee's callee does not accept the credentials."""
-
-    http: ClassVar[int] = 401
-    grpc: ClassVar[str] = "UNAUTHENTICATED"
 
 
 class NameTaken(AlreadyExists):

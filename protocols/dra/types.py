@@ -6,7 +6,7 @@ in a slice belongs to the slice's driver.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -181,11 +181,8 @@ class Rule(msgspec.Struct, frozen=True):
     """None selects nothing; an empty one everything. Only driver, pool and device are ever set."""
 
 
-class DraError(NodeplaneError):
+class DraError(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Base class of this package."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class ObjectUnreadable(DraError):

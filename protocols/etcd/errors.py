@@ -1,7 +1,5 @@
 """Errors of the etcd API as exceptions. Clients distinguish them by code and text, so the texts are wire facts."""
 
-from typing import ClassVar
-
 import grpc
 
 from protocols.errors import NodeplaneError
@@ -13,18 +11,12 @@ class EtcdError(NodeplaneError):
     """Base class; raised itself for a fault without a class of its own."""
 
 
-class Unavailable(EtcdError):
+class Unavailable(EtcdError, http=503, grpc="UNAVAILABLE"):
     """Raised when no member could be asked, or the connection broke."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class DeadlineExceeded(Unavailable):
+class DeadlineExceeded(Unavailable, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when the answer did not come in time."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
 class NotSent(Unavailable):
@@ -38,78 +30,48 @@ class OutcomeUnknown(Unavailable):
         super().__init__(f"{lost}: whether the write took effect is not known")
 
 
-class Compacted(EtcdError):
+class Compacted(EtcdError, http=410, grpc="OUT_OF_RANGE"):
     """Raised when the revision asked for is gone; `compact_revision` is the oldest one served, 0 when not known."""
-
-    http: ClassVar[int] = 410
-    grpc: ClassVar[str] = "OUT_OF_RANGE"
 
     def __init__(self, message: str, compact_revision: int = 0) -> None:
         super().__init__(message)
         self.compact_revision = compact_revision
 
 
-class FutureRevision(EtcdError):
+class FutureRevision(EtcdError, http=504, grpc="OUT_OF_RANGE"):
     """Raised when the revision asked for does not exist yet."""
 
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "OUT_OF_RANGE"
 
-
-class TooLarge(EtcdError):
+class TooLarge(EtcdError, http=413, grpc="INVALID_ARGUMENT"):
     """Raised when a write is larger than the store takes."""
 
-    http: ClassVar[int] = 413
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class AnswerTooLarge(EtcdError):
+class AnswerTooLarge(EtcdError, http=500, grpc="RESOURCE_EXHAUSTED"):
     """Raised when an answer is larger than this client takes (`EtcdOptions.max_message`): ask for fewer keys."""
 
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class NoSpace(EtcdError):
+class NoSpace(EtcdError, http=500, grpc="RESOURCE_EXHAUSTED"):
     """Raised when the store's disk or quota is full; nothing was written."""
 
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class TooManyRequests(EtcdError):
+class TooManyRequests(EtcdError, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised when the store is overloaded; nothing was written."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class LeaseNotFound(EtcdError):
+class LeaseNotFound(EtcdError, http=404, grpc="NOT_FOUND"):
     """Raised when a lease is gone."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class InvalidRequest(EtcdError):
+class InvalidRequest(EtcdError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when the store does not take a request for its form."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class WatchCanceled(EtcdError):
+class WatchCanceled(EtcdError, http=500, grpc="CANCELLED"):
     """Raised when the store ended a watch for a reason other than compaction."""
 
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "CANCELLED"
 
-
-class BadEndpoint(EtcdError):
+class BadEndpoint(EtcdError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an endpoint or its certificates cannot be used at all."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 RECEIVED = "grpc: received message larger than max"

@@ -2,16 +2,12 @@
 
 import struct
 from collections.abc import Iterator
-from typing import ClassVar
 
 from protocols.errors import NodeplaneError
 
 
-class BadHttp2(NodeplaneError):
+class BadHttp2(NodeplaneError, http=502, grpc="UNAVAILABLE"):
     """Raised when the other side does not speak HTTP/2 as it must; the connection is of no more use."""
-
-    http: ClassVar[int] = 502
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

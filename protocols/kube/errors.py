@@ -4,7 +4,7 @@ The API server makes its responses from them in one place of its own.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from protocols.errors import NodeplaneError
 
@@ -12,11 +12,8 @@ SHAPE_ERRORS = (TypeError, ValueError, AttributeError, KeyError)
 """Raised when reading an object of the wrong shape. Our API admits none, another server might."""
 
 
-class KubeError(NodeplaneError):
+class KubeError(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Base class of this package: a value from outside does not follow the API's conventions."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class BodyInvalid(KubeError):
@@ -27,18 +24,12 @@ class PatchInvalid(KubeError):
     """Raised when a patch is malformed, whatever it is applied to."""
 
 
-class PatchImpossible(KubeError):
+class PatchImpossible(KubeError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised when a sound patch cannot be applied to this object."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class PatchTooLarge(KubeError):
+class PatchTooLarge(KubeError, http=413, grpc="RESOURCE_EXHAUSTED"):
     """Raised when a patch has too many operations, or copies too much."""
-
-    http: ClassVar[int] = 413
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class SelectorInvalid(KubeError):
@@ -72,14 +63,11 @@ class ApiError(NodeplaneError):
         return any(cause.get("reason") == "NamespaceTerminating" for cause in self.details.get("causes") or ())
 
 
-class ApiAway(NodeplaneError):
+class ApiAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the API could not be reached, broke off or answered nonsense within the deadline.
 
     A write may have happened.
     """
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class CertificateUnusable(NodeplaneError):
@@ -90,11 +78,8 @@ class EventInvalid(KubeError):
     """Raised when a line of a watch is not an event: the position cannot be trusted any more."""
 
 
-class StatusError(NodeplaneError):
+class StatusError(NodeplaneError, http=500, grpc="UNKNOWN"):
     """Raised where a request must be answered by a Status object; `code` is the HTTP status."""
-
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "UNKNOWN"
 
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status.get("message", ""))

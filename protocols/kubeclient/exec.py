@@ -1,7 +1,7 @@
 """Commands in containers, over SPDY to the API server: its rejection has a reason, that of a websocket has none."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from protocols.errors import NodeplaneError
@@ -14,11 +14,8 @@ from protocols.streams.spdy_dial import DialedWire, NotUpgraded, Upgrade, dial
 from protocols.streams.websocket_channels import failure_text
 
 
-class CommandFailed(NodeplaneError):
+class CommandFailed(NodeplaneError, http=500, grpc="UNKNOWN"):
     """Raised when a command ended with another exit code than 0, or could not be run."""
-
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "UNKNOWN"
 
 
 class ContainerName(NamedTuple):

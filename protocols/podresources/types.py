@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import ClassVar
 
 import msgspec
 
@@ -50,22 +49,13 @@ class WatchOptions(msgspec.Struct, frozen=True):
     """Called with one line when the stream broke; the watch resumes by itself."""
 
 
-class NotAnswering(NodeplaneError):
+class NotAnswering(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when no server accepts connections."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class WatchUnsupported(NodeplaneError):
+class WatchUnsupported(NodeplaneError, http=501, grpc="UNIMPLEMENTED"):
     """Raised when the server has no watch: kubelet itself, or a gate that is off."""
 
-    http: ClassVar[int] = 501
-    grpc: ClassVar[str] = "UNIMPLEMENTED"
 
-
-class WatchRefused(NodeplaneError):
+class WatchRefused(NodeplaneError, http=400, grpc="FAILED_PRECONDITION"):
     """Raised when the server rejects the watch for a lasting reason."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"

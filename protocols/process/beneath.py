@@ -14,7 +14,7 @@ import contextlib
 import errno
 import os
 import stat
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
 
@@ -26,11 +26,8 @@ MOST_PARTS = 4096
 """Components still to walk, links' targets included."""
 
 
-class LeadsOut(NodeplaneError):
+class LeadsOut(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a path leads out of its directory, by `..`, by its name or by a link."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class Walk(NamedTuple):

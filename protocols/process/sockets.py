@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
 
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.process.layout import SOCKET_PATH_LIMIT
@@ -17,11 +16,8 @@ SOCKET_MODE = 0o600
 GROUP_PASSES = stat.S_IRGRP | stat.S_IXGRP
 
 
-class SocketInUse(NodeplaneError):
+class SocketInUse(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
     """Raised when another living process listens on the socket that we are to serve."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ALREADY_EXISTS"
 
 
 def prepare_socket(path: Path) -> None:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from protocols.errors import NodeplaneError
 from protocols.process.rates import backoff_delay
@@ -151,11 +151,8 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class TooManyHung(NodeplaneError):
+class TooManyHung(NodeplaneError, http=503, grpc="RESOURCE_EXHAUSTED"):
     """Raised for a call that would be one too many beside those that do not return."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class HangingCalls:

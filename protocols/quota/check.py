@@ -1,7 +1,6 @@
 """The decision of admission: what a write charges to the quotas of its namespace, or why it is rejected. Pure."""
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import msgspec
 
@@ -11,11 +10,8 @@ from protocols.quota.amounts import Amounts, exceeded, increase, listed, masked,
 from protocols.quota.evaluators import Evaluator
 
 
-class QuotaExceeded(NodeplaneError):
+class QuotaExceeded(NodeplaneError, http=403, grpc="PERMISSION_DENIED"):
     """Raised with the reason why a quota rejects a write, in upstream's words."""
-
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
 
 
 class Charge(msgspec.Struct, frozen=True):

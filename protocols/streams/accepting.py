@@ -6,7 +6,6 @@ Commands then have the messages of `v5.channel.k8s.io`, port-forwards the bytes 
 import contextlib
 import socket
 import typing
-from typing import ClassVar
 
 import msgspec
 from aiohttp import web
@@ -23,11 +22,8 @@ FORWARD_PROTOCOLS = (TUNNEL, V4, BASE64_V4, UNNAMED)
 KEEPALIVE_IDLE_S, KEEPALIVE_PROBE_S, KEEPALIVE_PROBES = 30, 10, 3
 
 
-class ProtocolUnknown(NodeplaneError):
+class ProtocolUnknown(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a client asks for no connection, or in protocols that are not spoken."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class Protocol(msgspec.Struct, frozen=True):

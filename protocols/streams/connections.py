@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import aiohttp
 from aiohttp import web
@@ -223,11 +223,8 @@ async def _copy(source: Socket, sink: Socket, passes: Callable[[bytes], bool] | 
             return
 
 
-class RedirectRefused(NodeplaneError, aiohttp.ClientError):
+class RedirectRefused(NodeplaneError, aiohttp.ClientError, http=503, grpc="UNAVAILABLE"):
     """Raised when a server answers with a redirect: it would choose whom its caller talks to next, and how."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 def no_redirects() -> aiohttp.TraceConfig:

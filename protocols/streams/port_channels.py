@@ -7,7 +7,6 @@ port, 16 bits little-endian. A pair is one connection to the port, so a client o
 import asyncio
 import struct
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 import aiohttp
 import msgspec
@@ -26,11 +25,8 @@ MOST_PORTS = 32
 _OVER = aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
 
 
-class PortsInvalid(NodeplaneError):
+class PortsInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a query names no port, a number that is none, or too many."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 def ports_of(values: Iterable[str]) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from http import HTTPStatus
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,11 +16,8 @@ LARGEST_ANSWER = 64 * 1024
 """Bytes of an answer other than an upgrade, head included."""
 
 
-class NotUpgraded(NodeplaneError):
+class NotUpgraded(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the server answers something else; `status` and `body` are its answer's."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"it answered {status} to an upgrade to {SPDY}")

@@ -3,16 +3,13 @@
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
 
 
-class SpdyBroken(NodeplaneError):
+class SpdyBroken(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when the peer's bytes are no SPDY/3 or pass a limit; the connection cannot go on."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 VERSION = 3

@@ -21,44 +21,30 @@ class SupervisorError(NodeplaneError):
     exit_code: ClassVar[int] = 1
 
 
-class Usage(SupervisorError):
+class Usage(SupervisorError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for flags, names and paths that cannot be used."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
     exit_code: ClassVar[int] = 2
 
 
-class AlreadyRunning(SupervisorError):
+class AlreadyRunning(SupervisorError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when another supervisor holds the root or the group."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class PortTaken(SupervisorError):
+class PortTaken(SupervisorError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised before anything is started when a port, of the API or of the console's server, is in use."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class RootUnusable(SupervisorError):
     """Raised when ROOT cannot be made or written: permissions, a full disk, a file in its place."""
 
 
-class RootTooNew(RootUnusable):
+class RootTooNew(RootUnusable, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a newer release wrote ROOT in a format that this one does not read."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class DirectoryNotTrusted(RootUnusable):
+class DirectoryNotTrusted(RootUnusable, http=403, grpc="PERMISSION_DENIED"):
     """Raised when ROOT, or a directory of keys and state below it, can be written or replaced by another user."""
-
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
 
 
 class PkiFailed(SupervisorError):
@@ -73,25 +59,16 @@ class PlaneFailed(SupervisorError):
     """Raised when a critical actor exceeds its restart budget; the supervisor ends."""
 
 
-class NoSuchActor(SupervisorError):
+class NoSuchActor(SupervisorError, http=404, grpc="NOT_FOUND"):
     """Raised when an order names an instance this supervisor does not run."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class NotRunning(SupervisorError):
+class NotRunning(SupervisorError, http=503, grpc="UNAVAILABLE"):
     """Raised by commands that need a plane when none answers below the root."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class NotOwner(SupervisorError):
+class NotOwner(SupervisorError, http=403, grpc="PERMISSION_DENIED"):
     """Raised by commands that need a plane, or a socket, of another user."""
-
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
 
 
 class ForeignPackage(SupervisorError):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from protocols.process.files import write_atomic
 from supervisor.base.errors import SupervisorError
@@ -10,11 +9,8 @@ from supervisor.base.errors import SupervisorError
 MAX_NAMED = 3
 
 
-class FilesExist(SupervisorError):
+class FilesExist(SupervisorError, http=409, grpc="ALREADY_EXISTS"):
     """Raised before anything is written when files with other contents would be overwritten."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ALREADY_EXISTS"
 
 
 def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = False) -> list[Path]:

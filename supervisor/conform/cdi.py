@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -31,10 +31,8 @@ BOUND = ("", "bind", "none")
 """Types of mounts whose hostPath is a path of the host; that of a tmpfs is none."""
 
 
-class CdiInvalid(SupervisorError):
+class CdiInvalid(SupervisorError, grpc="FAILED_PRECONDITION"):
     """Raised for a CDI file that no runtime can read."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class Declared(NamedTuple):

@@ -5,7 +5,7 @@ import socket
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.message import Message
@@ -23,10 +23,8 @@ LIFE = ("registration", "restarts", "end")
 """Phases about the start and the end of a program."""
 
 
-class SocketUnusable(Usage):
+class SocketUnusable(Usage, grpc="UNAVAILABLE"):
     """Raised when nothing at the socket of --socket can be judged: it is absent, not permitted, or does not answer."""
-
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class ServedProgram(Program):

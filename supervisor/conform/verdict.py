@@ -1,7 +1,5 @@
 """Verdicts on one behaviour of a plugin, and what they are made of."""
 
-from typing import ClassVar
-
 import msgspec
 
 from supervisor.base.errors import SupervisorError
@@ -12,10 +10,8 @@ MAX_REASON = 1000
 """Characters of a reason, which plugins may choose in part."""
 
 
-class Failed(SupervisorError):
+class Failed(SupervisorError, grpc="FAILED_PRECONDITION"):
     """Raised by a behaviour's script when the plugin breaks the rule; the text says what was found."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class CallFailed(Failed):
@@ -26,10 +22,8 @@ class CallFailed(Failed):
         self.status = status
 
 
-class NotApplicable(SupervisorError):
+class NotApplicable(SupervisorError, grpc="FAILED_PRECONDITION"):
     """Raised by a behaviour's script when its rule does not concern this plugin; the text says why."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class Result(msgspec.Struct, frozen=True):

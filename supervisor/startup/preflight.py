@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from protocols.kube.jsons import read_json
@@ -31,18 +31,12 @@ ENDED = 10
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
-class JoinRejected(SupervisorError):
+class JoinRejected(SupervisorError, http=403, grpc="PERMISSION_DENIED"):
     """Raised when the API rejects this node: another plane, another user, or another identity."""
 
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
 
-
-class NameInUse(JoinRejected):
+class NameInUse(JoinRejected, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when another node of this name is alive."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class Answer(NamedTuple):

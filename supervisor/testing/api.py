@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from protocols.kube.jsons import read_json
@@ -18,14 +18,12 @@ APPLY = "application/apply-patch+yaml"
 MAX_ANSWER = 64 << 20
 
 
-class ApiError(SupervisorError):
+class ApiError(SupervisorError, grpc="UNKNOWN"):
     """Raised for an answer that is an error; `code` is the HTTP status, `reason` that of the API."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.code, self.reason = code, reason
-
-    grpc: ClassVar[str] = "UNKNOWN"
 
 
 class Api:

@@ -34,16 +34,13 @@ PROGRAM = "nodeplane: "
 """Prefix of its messages, which the message of the error has once."""
 
 
-class PlaneNotStarted(SupervisorError):
+class PlaneNotStarted(SupervisorError, grpc="UNAVAILABLE"):
     """Raised when a plane for a test ends while it starts, or does not become ready in time."""
 
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class FlagsRejected(PlaneNotStarted):
+class FlagsRejected(PlaneNotStarted, grpc=Usage.grpc):
     """Raised when `up` rejects the flags or variables of a plane for a test; its message says all."""
 
-    grpc: ClassVar[str] = Usage.grpc
     exit_code: ClassVar[int] = Usage.exit_code
 
 

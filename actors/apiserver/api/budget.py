@@ -6,7 +6,6 @@ counted, so that pure functions can be used anywhere.
 
 import time
 from contextvars import ContextVar
-from typing import ClassVar
 
 from protocols.errors import NodeplaneError
 
@@ -14,21 +13,15 @@ UNITS = 4_000_000
 """Units of one request, some seconds."""
 
 
-class BudgetSpent(NodeplaneError):
+class BudgetSpent(NodeplaneError, http=413, grpc="RESOURCE_EXHAUSTED"):
     """Raised when a request needs more work than the server spends on one."""
-
-    http: ClassVar[int] = 413
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
     def __init__(self) -> None:
         super().__init__("the request needs more work than the server spends on one: send smaller objects or patterns")
 
 
-class DeadlinePassed(NodeplaneError):
+class DeadlinePassed(NodeplaneError, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised inside work that has passed its deadline."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
     def __init__(self) -> None:
         super().__init__("Timeout: the work of the request did not end within its deadline")

@@ -23,6 +23,11 @@ class ApiError(StatusError):
     why: ClassVar[str] = "InternalError"
     """The `reason` of its Status."""
 
+    def __init_subclass__(cls, *, http: int | None = None, grpc: str | None = None, why: str = "") -> None:
+        super().__init_subclass__(http=http, grpc=grpc)
+        if why:
+            cls.why = why
+
     def __init__(self, message: str, details: Object | None = None, retry_after: int = 0, resume: str = "") -> None:
         shown = {**(details or {}), "retryAfterSeconds": retry_after}
         shown = {key: value for key, value in shown.items() if value}
@@ -39,127 +44,72 @@ class ApiError(StatusError):
         super().__init__(status)
 
 
-class BadRequest(ApiError):
+class BadRequest(ApiError, http=400, grpc="INVALID_ARGUMENT", why="BadRequest"):
     """Raised when a query, selector, token or body cannot be understood."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
-    why: ClassVar[str] = "BadRequest"
 
-
-class Unauthorized(ApiError):
+class Unauthorized(ApiError, http=401, grpc="UNAUTHENTICATED", why="Unauthorized"):
     """Raised when a request names no known user."""
-
-    http: ClassVar[int] = 401
-    grpc: ClassVar[str] = "UNAUTHENTICATED"
-    why: ClassVar[str] = "Unauthorized"
 
     def __init__(self) -> None:
         super().__init__("Unauthorized")
 
 
-class Forbidden(ApiError):
+class Forbidden(ApiError, http=403, grpc="PERMISSION_DENIED", why="Forbidden"):
     """Raised when no rule allows the request, or the namespace accepts no objects."""
 
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
-    why: ClassVar[str] = "Forbidden"
 
-
-class NotFound(ApiError):
+class NotFound(ApiError, http=404, grpc="NOT_FOUND", why="NotFound"):
     """Raised when the object, or the path, does not exist."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
-    why: ClassVar[str] = "NotFound"
 
-
-class MethodNotAllowed(ApiError):
+class MethodNotAllowed(ApiError, http=405, grpc="UNIMPLEMENTED", why="MethodNotAllowed"):
     """Raised when the path does not support the method."""
 
-    http: ClassVar[int] = 405
-    grpc: ClassVar[str] = "UNIMPLEMENTED"
-    why: ClassVar[str] = "MethodNotAllowed"
 
-
-class NotAcceptable(ApiError):
+class NotAcceptable(ApiError, http=406, grpc="INVALID_ARGUMENT", why="NotAcceptable"):
     """Raised when the client accepts no media type that the server can write."""
-
-    http: ClassVar[int] = 406
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
-    why: ClassVar[str] = "NotAcceptable"
 
     def __init__(self, offered: str) -> None:
         super().__init__(f"only the following media types are accepted: {offered}")
 
 
-class NotThisView(ApiError):
+class NotThisView(ApiError, http=406, grpc="INVALID_ARGUMENT", why="NotAcceptable"):
     """Raised for the metadata of one object when a list is requested, and the reverse."""
 
-    http: ClassVar[int] = 406
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
-    why: ClassVar[str] = "NotAcceptable"
 
-
-class AlreadyExists(ApiError):
+class AlreadyExists(ApiError, http=409, grpc="ALREADY_EXISTS", why="AlreadyExists"):
     """Raised by create when the name is taken."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ALREADY_EXISTS"
-    why: ClassVar[str] = "AlreadyExists"
 
-
-class Conflict(ApiError):
+class Conflict(ApiError, http=409, grpc="ABORTED", why="Conflict"):
     """Raised when a precondition or the resourceVersion does not hold."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ABORTED"
-    why: ClassVar[str] = "Conflict"
 
-
-class Expired(ApiError):
+class Expired(ApiError, http=410, grpc="OUT_OF_RANGE", why="Expired"):
     """Raised when the requested revision is older than the retained history."""
 
-    http: ClassVar[int] = 410
-    grpc: ClassVar[str] = "OUT_OF_RANGE"
-    why: ClassVar[str] = "Expired"
 
-
-class BodyTooLarge(ApiError):
+class BodyTooLarge(ApiError, http=413, grpc="RESOURCE_EXHAUSTED", why="RequestEntityTooLarge"):
     """Raised when a request body, or a JSON patch, passes its limit."""
 
-    http: ClassVar[int] = 413
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
-    why: ClassVar[str] = "RequestEntityTooLarge"
 
-
-class UnsupportedMediaType(ApiError):
+class UnsupportedMediaType(ApiError, http=415, grpc="INVALID_ARGUMENT", why="UnsupportedMediaType"):
     """Raised when the media type of a body is not supported."""
-
-    http: ClassVar[int] = 415
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
-    why: ClassVar[str] = "UnsupportedMediaType"
 
     def __init__(self, offered: str) -> None:
         super().__init__(f"the body of the request was in an unknown format - accepted media types include: {offered}")
 
 
-class Invalid(ApiError):
+class Invalid(ApiError, http=422, grpc="INVALID_ARGUMENT", why="Invalid"):
     """Raised when an object, or an option, breaks a rule; its causes name each field."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
-    why: ClassVar[str] = "Invalid"
     rejected: Object | None = None
     """The changed object: whoever may not write it learns that, and not what is wrong with it."""
 
 
-class TooManyRequests(ApiError):
+class TooManyRequests(ApiError, http=429, grpc="RESOURCE_EXHAUSTED", why="TooManyRequests"):
     """Raised when the client should retry later, as while a replica is not filled yet."""
-
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
-    why: ClassVar[str] = "TooManyRequests"
 
 
 class InternalError(ApiError):
@@ -181,40 +131,27 @@ class CorruptObject(InternalError):
         super().__init__(f"{code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 
 
-class StoreReadError(ApiError):
+class StoreReadError(ApiError, why="StorageReadError"):
     """Raised when a collection cannot be deleted, because some of its objects cannot be read."""
 
-    why: ClassVar[str] = "StorageReadError"
 
-
-class ServiceUnavailable(ApiError):
+class ServiceUnavailable(ApiError, http=503, grpc="UNAVAILABLE", why="ServiceUnavailable"):
     """Raised when the store does not answer, or this process shuts down."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
-    why: ClassVar[str] = "ServiceUnavailable"
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message, retry_after=retry_after)
 
 
-class StoreFull(ApiError):
+class StoreFull(ApiError, http=500, grpc="RESOURCE_EXHAUSTED"):
     """Raised when the store is full; reads and deletions still work. As upstream's, its Status has no reason."""
-
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         del self.status["reason"]
 
 
-class TooLargeVersion(ApiError):
+class TooLargeVersion(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout"):
     """Raised when the replica does not reach the requested revision in time."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
-    why: ClassVar[str] = "Timeout"
 
     def __init__(self, wanted: int, current: int) -> None:
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
@@ -222,23 +159,15 @@ class TooLargeVersion(ApiError):
         super().__init__(message, {"causes": [cause]}, retry_after=1)
 
 
-class RequestTimeout(ApiError):
+class RequestTimeout(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout"):
     """Raised when a request passes the server's own deadline."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
-    why: ClassVar[str] = "Timeout"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=1)
 
 
-class WorkTimeout(ApiError):
+class WorkTimeout(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout"):
     """Raised when the work for one request exceeds its time limit."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
-    why: ClassVar[str] = "Timeout"
 
 
 BY_CODE: dict[int, type[ApiError]] = {413: BodyTooLarge, 422: Invalid}

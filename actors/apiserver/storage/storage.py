@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import ClassVar
 
 import msgspec
 
@@ -68,30 +67,24 @@ Held = Callable[[str], Stored | None]
 """Return the newest known object of a key."""
 
 
-class KeyExists(NodeplaneError):
+class KeyExists(NodeplaneError, http=409):
     """Raised by create when the key exists."""
-
-    http: ClassVar[int] = 409
 
     def __init__(self, existing: Stored) -> None:
         super().__init__(f"{existing.key} exists")
         self.terminating = not corruption(existing.raw) and bool(existing.obj["metadata"].get("deletionTimestamp"))
 
 
-class RevisionConflict(NodeplaneError):
+class RevisionConflict(NodeplaneError, http=409):
     """Raised by update and delete when the object has another revision. `current` is the stored object."""
-
-    http: ClassVar[int] = 409
 
     def __init__(self, current: Stored | None) -> None:
         super().__init__("the object has been modified")
         self.current = current
 
 
-class Taken(NodeplaneError):
+class Taken(NodeplaneError, http=409):
     """Raised by create and update when another object holds keys that this one would reserve."""
-
-    http: ClassVar[int] = 409
 
     def __init__(self, keys: tuple[bytes, ...]) -> None:
         super().__init__(f"{', '.join(map(bytes.decode, keys))}: held by another object")

@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from actors.apiserver.api.schemas import shape as forms
 from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, QUANTITY, STRUCT, TEXT, Shape
@@ -20,11 +20,8 @@ from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import is_quantity, parse_quantity
 
 
-class WrongType(NodeplaneError):
+class WrongType(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a value has another type than its field."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 NAMES = {

@@ -1,36 +1,22 @@
 """Errors between claims and drivers. The messages are upstream's; pods show them."""
 
-from typing import ClassVar
-
 from protocols.errors import NodeplaneError
 
 
-class DriverMissing(NodeplaneError):
+class DriverMissing(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a claim needs a driver that is not registered on this node."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class ClaimConflict(NodeplaneError):
+class ClaimConflict(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a claim of the same name but another uid is still in use on this node."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class ClaimUnprepared(NodeplaneError):
+class ClaimUnprepared(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when prepared claims are requested but some are not prepared."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class DriverFailed(NodeplaneError):
+class DriverFailed(NodeplaneError, http=502, grpc="FAILED_PRECONDITION"):
     """Raised when a driver rejects a call, fails, exceeds its deadline, or returns a wrong answer."""
-
-    http: ClassVar[int] = 502
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
     def __init__(self, message: str, status: str = "OK") -> None:
         """`status` is the gRPC code with which a stream ended."""
@@ -38,18 +24,12 @@ class DriverFailed(NodeplaneError):
         self.status = status
 
 
-class PreparationAborted(NodeplaneError):
+class PreparationAborted(NodeplaneError, http=409, grpc="ABORTED"):
     """Raised for a pending preparation when the pod's claims are unprepared meanwhile, or the process ends."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ABORTED"
 
-
-class ClaimsNotWritten(NodeplaneError):
+class ClaimsNotWritten(NodeplaneError, http=503, grpc="FAILED_PRECONDITION"):
     """Raised when the claim checkpoint cannot be written: no driver is called for anything new. Retryable."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class ClaimStateCorrupt(NodeplaneError):

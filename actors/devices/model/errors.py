@@ -8,11 +8,9 @@ import grpc.aio
 from protocols.errors import NodeplaneError
 
 
-class AdmissionRejected(NodeplaneError):
+class AdmissionRejected(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a pod cannot have its devices. Final for the pod; nothing of it stays allocated."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
     details: ClassVar[dict[str, str]] = {"reason": "UnexpectedAdmissionError"}
 
 
@@ -45,50 +43,32 @@ class StateFileCorrupt(NodeplaneError):
     """Raised when a kubelet state file is malformed; the file is renamed."""
 
 
-class NotEnoughResource(NodeplaneError):
+class NotEnoughResource(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a pod requests a resource whose plugin left so long ago that the node has none of it any more."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
     def __init__(self, resource: str, requested: int) -> None:
         super().__init__(f"Node didn't have enough resource: {resource}, requested: {requested}, used: 0, capacity: 0")
         self.details = {"reason": f"OutOf{resource}"}
 
 
-class AdmissionAborted(NodeplaneError):
+class AdmissionAborted(NodeplaneError, http=409, grpc="ABORTED"):
     """Raised for a pending admission when its pod is released meanwhile."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ABORTED"
 
-
-class RegistrationRejected(NodeplaneError):
+class RegistrationRejected(NodeplaneError, http=400, grpc="UNKNOWN"):
     """Raised when Register names a wrong version, resource or endpoint. The code is kubelet's."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class RegistrationFailed(NodeplaneError):
+class RegistrationFailed(NodeplaneError, http=400, grpc="UNKNOWN"):
     """Raised when a plugin found in plugins_registry/ cannot be registered; it is retried."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class PluginUnreachable(NodeplaneError):
+class PluginUnreachable(NodeplaneError, http=503, grpc="UNKNOWN"):
     """Raised when a plugin's socket does not answer, or its options call fails."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class PluginFailed(NodeplaneError):
+class PluginFailed(NodeplaneError, http=502, grpc="UNAVAILABLE"):
     """Raised when a call to a registered plugin fails, exceeds its deadline or returns an invalid answer."""
-
-    http: ClassVar[int] = 502
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self, message: str, status: str = "OK") -> None:
         """`status` is the gRPC code with which a stream ended."""
@@ -96,47 +76,32 @@ class PluginFailed(NodeplaneError):
         self.status = status
 
 
-class PreStartFailed(NodeplaneError):
+class PreStartFailed(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a container may not start because its devices are not ready; the same call fails again."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class DevicesInUse(NodeplaneError):
     """Raised when a reservation names a device of another pod: a bug here, never a client's fault."""
 
 
-class UnknownDevice(NodeplaneError):
+class UnknownDevice(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when an override names a device that was never reported."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class InvalidHealth(NodeplaneError):
+class InvalidHealth(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an override names a health that does not exist."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class TooManyFollowers(NodeplaneError):
+class TooManyFollowers(NodeplaneError, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised when too many clients wait for the next call of a plugin or driver."""
-
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
 
 class CheckpointCorrupt(NodeplaneError):
     """Raised when a checkpoint is corrupt; the file is copied aside."""
 
 
-class CheckpointNotWritten(NodeplaneError):
+class CheckpointNotWritten(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the checkpoint cannot be written; the change was taken back. Retryable."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class NotEnoughCpus(PlacementFailed):

@@ -1,68 +1,39 @@
 """Errors of the pod resources and pods APIs, with the gRPC code that clients see."""
 
-from typing import ClassVar
-
 from protocols.errors import NodeplaneError
 
 
-class PositionLost(NodeplaneError):
+class PositionLost(NodeplaneError, http=410, grpc="OUT_OF_RANGE"):
     """Raised when a client resumes from a position that is no longer retained; it must start with a snapshot."""
 
-    http: ClassVar[int] = 410
-    grpc: ClassVar[str] = "OUT_OF_RANGE"
 
-
-class MetadataInvalid(NodeplaneError):
+class MetadataInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a `nodeplane-*` request metadata key has an invalid value."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class TooManyWatchers(NodeplaneError):
+class TooManyWatchers(NodeplaneError, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised when the limit of open watches is reached, in total or for one client."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class WatcherTooSlow(NodeplaneError):
+class WatcherTooSlow(NodeplaneError, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised in a watch whose queue is full because its client does not read. Other watches are not affected."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class RateExceeded(NodeplaneError):
+class RateExceeded(NodeplaneError, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised for a unary call over the rate limit. The message is kubelet's."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class PodUnknown(NodeplaneError):
+class PodUnknown(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when Get names a pod that holds no resources on this node, or GetPod one that is not on it."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class SourcesNotSynced(NodeplaneError):
+class SourcesNotSynced(NodeplaneError, http=503, grpc="FAILED_PRECONDITION"):
     """Raised by the pods API until podworker has published the pods of this node."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class WatchDisabled(NodeplaneError):
+class WatchDisabled(NodeplaneError, http=501, grpc="UNIMPLEMENTED"):
     """Raised by the watch methods while their feature gate is off, with the code of a server without them."""
 
-    http: ClassVar[int] = 501
-    grpc: ClassVar[str] = "UNIMPLEMENTED"
 
-
-class Stopping(NodeplaneError):
+class Stopping(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised in open watches when this process stops."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from typing import ClassVar
 
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.mode import Mode
@@ -70,11 +69,8 @@ class PodPublisher:
             self._lifecycle.publish(Op.APPEND, event.uid, event)
 
 
-class NotNewer(NodeplaneError):
+class NotNewer(NodeplaneError, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised by GetNewerThan at its deadline: the pod did not become known up to the requested time."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
 
 class Waiters:

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -16,11 +16,8 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri
 
 
-class RelistFailed(NodeplaneError):
+class RelistFailed(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the runtime could not be listed or a pod not be inspected; the next relist tries again."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class InspectionFailed(RelistFailed):

@@ -16,19 +16,15 @@ class EndpointError(NodeplaneError):
     """Value of Retry-After in seconds; 0 if a retry is pointless."""
 
 
-class CallerUnknown(EndpointError):
+class CallerUnknown(EndpointError, http=401, grpc="UNAUTHENTICATED"):
     """Raised when a request has neither a client certificate of this plane nor a valid bearer token."""
 
-    http: ClassVar[int] = 401
-    grpc: ClassVar[str] = "UNAUTHENTICATED"
     reason: ClassVar[str] = "Unauthorized"
 
 
-class CallerForbidden(EndpointError):
+class CallerForbidden(EndpointError, http=403, grpc="PERMISSION_DENIED"):
     """Raised when the caller has no right to this node's page or stream."""
 
-    http: ClassVar[int] = 403
-    grpc: ClassVar[str] = "PERMISSION_DENIED"
     reason: ClassVar[str] = "Forbidden"
 
 
@@ -36,36 +32,28 @@ class AccessUndecided(EndpointError):
     """Raised when the API does not answer a review of the caller's rights."""
 
 
-class RequestInvalid(EndpointError):
+class RequestInvalid(EndpointError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a query is malformed, or the container is not yet in the state that the request needs."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
     reason: ClassVar[str] = "BadRequest"
 
 
-class StreamTargetMissing(EndpointError):
+class StreamTargetMissing(EndpointError, http=404, grpc="NOT_FOUND"):
     """Raised when this node has no such pod or container, or no such path."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
     reason: ClassVar[str] = "NotFound"
 
 
-class NotSynced(EndpointError):
+class NotSynced(EndpointError, http=503, grpc="UNAVAILABLE"):
     """Raised shortly after a start, while the pods of the node are not known; clients retry by themselves."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
     reason: ClassVar[str] = "ServiceUnavailable"
     retry_s: ClassVar[int] = 1
 
 
-class RuntimeUnavailable(EndpointError):
+class RuntimeUnavailable(EndpointError, http=503, grpc="UNAVAILABLE"):
     """Raised when the container runtime does not answer or does not open the stream."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
     reason: ClassVar[str] = "ServiceUnavailable"
 
 

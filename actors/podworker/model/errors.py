@@ -1,104 +1,63 @@
 """Errors raised while a pod is processed."""
 
-from typing import ClassVar
-
 from protocols.errors import NodeplaneError
 
 
-class PodInvalid(NodeplaneError):
+class PodInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when an API object cannot be read as a pod; that pod is logged and ignored."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class ContainerConfigInvalid(NodeplaneError):
+class ContainerConfigInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a container's environment or mounts cannot be built; shown as CreateContainerConfigError."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class ImageMissing(NodeplaneError):
+class ImageMissing(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when an image is absent and may not or could not be pulled; `reason` is the container's waiting reason."""
-
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-class PodStatusUnknown(NodeplaneError):
+class PodStatusUnknown(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when pleg could not inspect a pod: nothing is decided about it until it can."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class SyncFailed(NodeplaneError):
+class SyncFailed(NodeplaneError, http=500, grpc="INTERNAL"):
     """Raised at the end of a sync in which some steps failed; the pod is tried again."""
 
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "INTERNAL"
 
-
-class RoomTaken(NodeplaneError):
+class RoomTaken(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised while pods that are preempted by a critical pod have not ended; the critical one is tried again."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class ReferenceUnreadable(ContainerConfigInvalid):
+class ReferenceUnreadable(ContainerConfigInvalid, http=503, grpc="UNAVAILABLE"):
     """Raised when a referenced ConfigMap, Secret or token cannot be read now, though it may exist."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class ManifestInvalid(NodeplaneError):
+class ManifestInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a file of the manifest directory is no valid pod; the file is reported and ignored."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class MirrorMissing(NodeplaneError):
+class MirrorMissing(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the API has no mirror of a static pod yet; its status is sent once there is one."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class ClaimsNotReady(NodeplaneError):
+class ClaimsNotReady(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when a pod's ResourceClaims cannot be prepared yet; the pod stays Pending and is retried."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class HookFailed(NodeplaneError):
+class HookFailed(NodeplaneError, http=500, grpc="INTERNAL"):
     """Raised when a lifecycle hook fails. An event says so, without the message, which may hold secrets."""
-
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "INTERNAL"
 
 
 class HookTimedOut(HookFailed):
     """Raised when a lifecycle hook still runs at its deadline."""
 
 
-class RuntimeClassUnknown(NodeplaneError):
+class RuntimeClassUnknown(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when a pod's RuntimeClass does not exist; its sandbox waits for it."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class VolumeNotReady(NodeplaneError):
+class VolumeNotReady(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when a volume of a pod cannot be set up yet; its containers wait with this message."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"

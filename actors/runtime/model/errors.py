@@ -1,7 +1,5 @@
 """Errors of the embedded runtime, each with the gRPC code a CRI client gets."""
 
-from typing import ClassVar
-
 from protocols.errors import NodeplaneError
 
 
@@ -9,142 +7,84 @@ class RuntimeFault(NodeplaneError):
     """Base of all errors of the runtime."""
 
 
-class NotFound(RuntimeFault):
+class NotFound(RuntimeFault, http=404, grpc="NOT_FOUND"):
     """Raised when no sandbox, container or image has the id, prefix or name."""
 
-    http: ClassVar[int] = 404
-    grpc: ClassVar[str] = "NOT_FOUND"
 
-
-class AmbiguousId(RuntimeFault):
+class AmbiguousId(RuntimeFault, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an id is a prefix of several ids."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class InvalidRequest(RuntimeFault):
+class InvalidRequest(RuntimeFault, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a request lacks a field, contradicts itself or does not decode."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class CdiUnusable(RuntimeFault):
+class CdiUnusable(RuntimeFault, http=400, grpc="UNKNOWN"):
     """Raised when no CDI file describes a requested device, or its edits are not supported."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class NameReserved(RuntimeFault):
+class NameReserved(RuntimeFault, http=409, grpc="ALREADY_EXISTS"):
     """Raised when a sandbox or container that was not removed has the name of a new one."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ALREADY_EXISTS"
 
-
-class WrongState(RuntimeFault):
+class WrongState(RuntimeFault, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when the state does not allow an operation, e.g. the start of a container that has run."""
 
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class StartFailed(RuntimeFault):
+class StartFailed(RuntimeFault, grpc="UNKNOWN"):
     """Raised when a container's program could not be executed; the container is then exited: 128, StartError."""
 
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class HostPathAway(RuntimeFault):
+class HostPathAway(RuntimeFault, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when the file system of a mounted host path does not answer; the container can be created later."""
 
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
-
-class ExecFailed(RuntimeFault):
+class ExecFailed(RuntimeFault, grpc="UNKNOWN"):
     """Raised when a command could not be executed in a container, or the container ended meanwhile."""
 
-    grpc: ClassVar[str] = "UNKNOWN"
 
-
-class ExecTimedOut(RuntimeFault):
+class ExecTimedOut(RuntimeFault, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when a command ran longer than its timeout; its process group has been killed."""
 
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
-
-class StopTimedOut(RuntimeFault):
+class StopTimedOut(RuntimeFault, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when a container did not end although its processes were killed."""
 
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"
 
-
-class StateNotWritten(RuntimeFault):
+class StateNotWritten(RuntimeFault, http=507, grpc="RESOURCE_EXHAUSTED"):
     """Raised when the state directory or a log cannot be written; nothing has changed."""
 
-    http: ClassVar[int] = 507
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class LauncherGone(RuntimeFault):
+class LauncherGone(RuntimeFault, http=503, grpc="UNAVAILABLE"):
     """Raised when the launcher process cannot be started or does not answer; callers may retry."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class TooManyTickets(RuntimeFault):
+class TooManyTickets(RuntimeFault, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Raised when too many requested streams have not been opened yet."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class ShuttingDown(RuntimeFault):
+class ShuttingDown(RuntimeFault, http=503, grpc="UNAVAILABLE"):
     """Raised for a start after `nodeplane down` began to stop the containers."""
 
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
-
-class SubscriberTooSlow(RuntimeFault):
+class SubscriberTooSlow(RuntimeFault, http=429, grpc="RESOURCE_EXHAUSTED"):
     """Ends an event stream whose client read too slowly; it has lost events and must list again."""
 
-    http: ClassVar[int] = 429
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class NotSupported(RuntimeFault):
+class NotSupported(RuntimeFault, http=501, grpc="UNIMPLEMENTED"):
     """Raised for a CRI method that this runtime does not implement."""
 
-    http: ClassVar[int] = 501
-    grpc: ClassVar[str] = "UNIMPLEMENTED"
 
-
-class ImageUnusable(RuntimeFault):
+class ImageUnusable(RuntimeFault, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an import is no image, or not for this machine; nothing has changed."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class ImageTooLarge(ImageUnusable):
+class ImageTooLarge(ImageUnusable, http=413, grpc="RESOURCE_EXHAUSTED"):
     """Raised when an import exceeds a bound; nothing of it is left."""
 
-    http: ClassVar[int] = 413
-    grpc: ClassVar[str] = "RESOURCE_EXHAUSTED"
 
-
-class ImageInUse(RuntimeFault):
+class ImageInUse(RuntimeFault, http=409, grpc="FAILED_PRECONDITION"):
     """Raised for the removal of an image that a container uses."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class SocketTaken(RuntimeFault):

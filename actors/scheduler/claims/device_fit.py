@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from actors.scheduler.claims.device_ledger import DeviceLedger, with_kept
 from actors.scheduler.claims.verified_fits import VerifiedFits
@@ -93,11 +93,8 @@ class Answer(NamedTuple):
 Answers = dict[str, Answer]
 
 
-class SearchTakesLong(NodeplaneError):
+class SearchTakesLong(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when a scheduling cycle leaves a search to SearchWorker; the pod is tried again when that is done."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self, demand: Demand, nodes: Sequence[NodeView], deep: bool) -> None:
         super().__init__("the search for devices goes on in the background")

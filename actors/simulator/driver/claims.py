@@ -3,7 +3,6 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 
@@ -17,11 +16,8 @@ from protocols.process.files import write_atomic
 CDI_VERSION = "0.5.0"
 
 
-class ClaimRejected(NodeplaneError):
+class ClaimRejected(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a claim cannot be prepared: not allocated, replaced, or with a device that we lack."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -7,18 +7,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from protocols.errors import NodeplaneError
 from protocols.kubeclient.client import ClientOptions
 from protocols.process.files import read_bounded
 
 
-class KubeconfigUnusable(NodeplaneError):
+class KubeconfigUnusable(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when the kubeconfig cannot be read or names no client certificate."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

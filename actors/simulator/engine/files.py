@@ -2,17 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
 
 from protocols.errors import NodeplaneError
 from protocols.process.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, Changes
 
 
-class HealthFileInvalid(NodeplaneError):
+class HealthFileInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a line of the health file cannot be read; the health read before stays in force."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class WatchFailed(NodeplaneError):

@@ -7,18 +7,15 @@ is an example). Unknown keys and wrong values are errors of one line that names 
 import math
 import re
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from protocols.errors import NodeplaneError
 
 
-class ScriptInvalid(NodeplaneError):
+class ScriptInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised before anything is played when a script cannot be read; the text names the place and the valid values."""
-
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -9,7 +9,6 @@ revisions alone prove nothing. Therefore each new watch begins a little in the p
 
 from collections import deque
 from collections.abc import Iterable
-from typing import ClassVar
 from zlib import crc32
 
 from protocols.errors import NodeplaneError
@@ -19,13 +18,11 @@ RETAINED_REVISIONS = 32
 """Revisions that each new watch reads again."""
 
 
-class HistoryLost(NodeplaneError):
+class HistoryLost(NodeplaneError, grpc="DATA_LOSS"):
     """Raised when the store's data does not continue what this cache has applied: it was restored or replaced.
 
     The process ends and starts again, so that all followers get the store's own state.
     """
-
-    grpc: ClassVar[str] = "DATA_LOSS"
 
 
 class RecentRevisions:

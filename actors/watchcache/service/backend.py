@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import Change, StoreState
@@ -17,10 +16,8 @@ from protocols.errors import NodeplaneError
 from protocols.etcd import BadEndpoint, EtcdClient, EtcdError
 
 
-class StoreUnreachable(NodeplaneError):
+class StoreUnreachable(NodeplaneError, grpc="UNAVAILABLE"):
     """Raised when the store's endpoints or certificates cannot be used at all."""
-
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
 
 class Backend:

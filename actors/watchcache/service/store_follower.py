@@ -12,7 +12,7 @@ import re
 import time
 from contextlib import suppress
 from itertools import count
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from actors.watchcache.cache.history_check import HistoryCheck, HistoryLost
 from actors.watchcache.cache.options import WatchcacheOptions
@@ -33,10 +33,8 @@ from protocols.etcd.paging import Listing
 from protocols.process.rates import backoff_delay
 
 
-class StoreTooOld(NodeplaneError):
+class StoreTooOld(NodeplaneError, grpc="FAILED_PRECONDITION"):
     """Raised at start when the etcd version is known to lose acknowledged writes."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 Version = tuple[int, int, int]

@@ -5,16 +5,13 @@ The parser expands macros by copying and cannot be interrupted, so texts that wo
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
 
 
-class CelError(NodeplaneError):
+class CelError(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Base class of this package."""
-
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class CompileError(CelError):

@@ -29,11 +29,8 @@ CHECKS = 4096
 """Answers to checks of single expressions that a process keeps; they do not depend on data."""
 
 
-class NotAnswered(NodeplaneError):
+class NotAnswered(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised in pure code for a question without an answer; to users only where nothing asks the worker."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self) -> None:
         super().__init__("an expression was not evaluated; try again")

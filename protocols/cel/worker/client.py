@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from protocols.bus import Bus, BusError
 from protocols.cel.worker.asking import Asking, NotAnswered, Process, current, remember
@@ -28,11 +28,8 @@ ATTEMPT_S = 15.0
 PAUSE_S = 0.02
 
 
-class WorkerAway(NodeplaneError):
+class WorkerAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the worker for CEL does not answer in time."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self, why: object) -> None:
         super().__init__(f"the process that evaluates CEL expressions does not answer, please try again: {why}")

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from protocols.cel.programs import Program, compiled
 from protocols.cel.text.source import CompileError
@@ -43,11 +43,8 @@ PROGRAMS = 1024
 Result = bool | Fault
 
 
-class SelectorPending(NodeplaneError):
+class SelectorPending(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised in pure code for a selector and a device without a result; a shell that awaits `find` catches it."""
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "UNAVAILABLE"
 
     def __init__(self, expression: str, driver: str, device: Device) -> None:
         super().__init__("a selector was not evaluated yet; try again")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -126,41 +126,29 @@ class Selectors(Protocol):
         """Raises SelectorFault."""
 
 
-class AllocationFault(NodeplaneError):
+class AllocationFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised when a pod's claims cannot be allocated on any node.
 
     A missing class, a selector that fails, a pool that is being updated while all its devices are asked for. The
     attempt ends; it is tried again later.
     """
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
-
 
 class AllocationEnded(AllocationFault):
     """Raised when a selector ended its evaluation, or is in quarantine for that: true for a while only."""
 
 
-class NodeFault(NodeplaneError):
+class NodeFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised when this node cannot serve the claims because what is published for it is invalid; others may."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
-
-class SelectorFault(NodeplaneError):
+class SelectorFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised by a selector engine when an expression does not compile, or fails for a device."""
-
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class SelectorEnded(SelectorFault):
     """Raised by a selector engine for an expression that overran, grew or crashed, until it is tried again."""
 
 
-class TimedOut(NodeplaneError):
+class TimedOut(NodeplaneError, http=504, grpc="DEADLINE_EXCEEDED"):
     """Raised when a search ran out of steps or time before it knew whether there is a solution."""
-
-    http: ClassVar[int] = 504
-    grpc: ClassVar[str] = "DEADLINE_EXCEEDED"

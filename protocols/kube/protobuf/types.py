@@ -6,7 +6,7 @@ import enum
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -68,20 +68,15 @@ class ProtobufInvalid(KubeError):
     """Raised when bytes are not the message they should be: broken, cut off, of wrong types or beyond the limits."""
 
 
-class KindUnknown(KubeError):
+class KindUnknown(KubeError, http=415):
     """Raised when there are no field numbers for a kind; its objects travel as JSON only."""
-
-    http: ClassVar[int] = 415
 
     def __init__(self, api_version: str, kind: str) -> None:
         super().__init__(f"no protobuf form of kind {kind!r} in version {api_version!r} is known")
 
 
-class Unencodable(KubeError):
+class Unencodable(KubeError, http=500, grpc="INTERNAL"):
     """Raised when a value has a type that its message has no place for."""
-
-    http: ClassVar[int] = 500
-    grpc: ClassVar[str] = "INTERNAL"
 
 
 def read_string(raw: bytes) -> str:

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import ClassVar
 
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.base.terminal import print_json, table
@@ -42,10 +41,8 @@ RUNTIME_HELP = "runtime of the manifest's pods, unix:///PATH of a CRI socket (de
 PROGRAMS = "nodeplane conform -- COMMAND..., --socket PATH or --manifest FILE"
 
 
-class Interrupted(SupervisorError):
+class Interrupted(SupervisorError, grpc="CANCELLED"):
     """Raised when SIGTERM or SIGHUP ends the run."""
-
-    grpc: ClassVar[str] = "CANCELLED"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

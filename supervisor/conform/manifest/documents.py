@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -25,10 +25,8 @@ OF_THE_SCHEDULER = ("nodeSelector", "affinity", "topologySpreadConstraints")
 """Fields of a pod that choose a node; here there is one."""
 
 
-class ManifestUnusable(Usage):
+class ManifestUnusable(Usage, grpc="FAILED_PRECONDITION"):
     """Raised for a manifest whose DaemonSet cannot be run and judged; the text names the object."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class Manifest(NamedTuple):

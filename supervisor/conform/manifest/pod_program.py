@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from protocols.kube.pods import is_finished
 from protocols.process.tasks import Tasks, restarted
@@ -28,10 +28,8 @@ LOG_FIELDS = 3
 """Time, stream and tag before the text of a line."""
 
 
-class PodNotStarted(Usage):
+class PodNotStarted(Usage, grpc="FAILED_PRECONDITION"):
     """Raised when the pod of the DaemonSet is rejected, or waits for what does not come."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class PodLauncher(NamedTuple):

@@ -6,7 +6,7 @@ Supports fields, indexes, slices, wildcards, unions, filters and recursive desce
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from protocols.errors import NodeplaneError
 
@@ -66,18 +66,12 @@ MOST = 10_000
 Step = Callable[[list[Any]], list[Any]]
 
 
-class PathInvalid(NodeplaneError):
+class PathInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a path cannot be parsed."""
 
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class PathFails(NodeplaneError):
+class PathFails(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a path does not fit an object, such as an index into a map or out of bounds."""
-
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class JsonPath:

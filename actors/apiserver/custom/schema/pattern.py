@@ -8,7 +8,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from actors.apiserver.api.budget import BudgetSpent, spend
 from protocols.errors import NodeplaneError
@@ -80,11 +80,8 @@ STEPS_PER_UNIT, INSTRUCTIONS_PER_UNIT = 300, 1
 """Conversion to budget units; one unit is a microsecond."""
 
 
-class PatternInvalid(NodeplaneError):
+class PatternInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a pattern is not in RE2's syntax or too large for it."""
-
-    http: ClassVar[int] = 422
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
 
 class Pattern:

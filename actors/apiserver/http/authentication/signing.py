@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -21,14 +21,11 @@ PARAMETERS = ("kty", "crv", "x", "y", "n", "e")
 """Members of a JWK that hold the key itself."""
 
 
-class NoSigningKey(NodeplaneError):
+class NoSigningKey(NodeplaneError, http=503, grpc="FAILED_PRECONDITION"):
     """Raised when sa.key is missing, or it or sa.pub holds keys other than P-256 and RSA.
 
     Tokens can then neither be issued nor checked.
     """
-
-    http: ClassVar[int] = 503
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class PublicKey:
@@ -143,11 +140,8 @@ LONGEST_TOKEN = 16 * 1024
 """Bytes of the longest token that is read."""
 
 
-class BadToken(NodeplaneError):
+class BadToken(NodeplaneError, http=401, grpc="UNAUTHENTICATED"):
     """Raised when a bearer token is invalid. Its text, for TokenReview and the log, holds no part of the token."""
-
-    http: ClassVar[int] = 401
-    grpc: ClassVar[str] = "UNAUTHENTICATED"
 
 
 def looks_signed(token: str) -> bool:

@@ -6,7 +6,6 @@ import resource
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 from aiohttp import web
@@ -28,10 +27,8 @@ HEADER_LIMIT = 64 * 1024
 """Bytes of one header; there may be 128."""
 
 
-class CannotListen(NodeplaneError):
+class CannotListen(NodeplaneError, grpc="FAILED_PRECONDITION"):
     """Raised when the port is taken or the certificates cannot be used."""
-
-    grpc: ClassVar[str] = "FAILED_PRECONDITION"
 
 
 class ServerOptions(msgspec.Struct, frozen=True):

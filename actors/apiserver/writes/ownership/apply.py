@@ -1,6 +1,6 @@
 """Server-side apply: merge a configuration, prune abandoned fields, report conflicts."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -20,18 +20,12 @@ from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 
 
-class ConfigInvalid(NodeplaneError):
+class ConfigInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an applied configuration has unknown fields, or list elements without distinct keys."""
 
-    http: ClassVar[int] = 400
-    grpc: ClassVar[str] = "INVALID_ARGUMENT"
 
-
-class OwnedByOthers(NodeplaneError):
+class OwnedByOthers(NodeplaneError, http=409, grpc="ABORTED"):
     """Raised when an apply would change fields of other managers. `fields` are entries and paths."""
-
-    http: ClassVar[int] = 409
-    grpc: ClassVar[str] = "ABORTED"
 
     def __init__(self, fields: "list[tuple[dict[str, object], tuple[str, ...]]]") -> None:
         super().__init__("fields are owned by other managers")
