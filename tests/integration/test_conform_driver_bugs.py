@@ -99,6 +99,10 @@ BUGS = {
     "clears_the_directories": "others-stay",
     "owns_slices_of_all_nodes": "slices-of-others",
     "reports_another_pool": "health-report",
+    "reads_one_namespace": "namespaces",
+    "names_cdi_devices_by_the_device": "admin-access",
+    "writes_files_of_each_process": "driver-restarts",
+    "cleans_up_at_each_registration": "kubelet-restarts",
 }
 """Bugs of the sample that are found without waiting for what does not come, with the behaviour that finds each."""
 SILENT = {

@@ -3,6 +3,7 @@
 Each bug is a function that replaces a part of the correct driver; a name that is not among them is left to that.
 """
 
+import os
 import sys
 import threading
 import time
@@ -323,6 +324,41 @@ def has_a_broken_device() -> None:
         return found
 
     replace(sample.Health, "report", report)
+
+
+@bug
+def reads_one_namespace() -> None:
+    correct = sample.prepare
+
+    def prepare(claim: Any) -> list[Any]:
+        claim.namespace = "default"
+        return correct(claim)
+
+    replace(sample, "prepare", prepare)
+
+
+@bug
+def names_cdi_devices_by_the_device() -> None:
+    """In a file of each claim: two claims of a device declare it both."""
+    correct = sample.answer
+    replace(sample, "answer", lambda uid, result: correct("of", result))
+
+
+@bug
+def writes_files_of_each_process() -> None:
+    replace(sample, "cdi_file", lambda uid: sample.CDI / f"{sample.NAME}-{uid}-{os.getpid()}.json")
+
+
+@bug
+def cleans_up_at_each_registration() -> None:
+    correct = sample.Registrar.NotifyRegistrationStatus
+
+    def notify(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        for path in sample.CDI.glob(f"{sample.NAME}-*.json"):
+            path.unlink()
+        return correct(self, request, context)
+
+    replace(sample.Registrar, "NotifyRegistrationStatus", notify)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,11 @@ class DriverPeer(Peer):
         """Return those of the CDI ids that no file declares."""
         return ids - await asyncio.to_thread(self.declared)
 
+    async def why_undeclared(self, id: str, when: str) -> str:
+        """Return the sentence for a CDI device that a runtime does not have."""
+        conflict = (await asyncio.to_thread(declared, self.cdi)).conflict(id)
+        return f"{when} {conflict or f'no file declares {id}'}"
+
     async def unprepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
         """Return the answer for each uid. Raises CallFailed."""
         method = UNPREPARE[version or self.versions[0]]

@@ -12,7 +12,7 @@ from supervisor.testing.api import Api, ApiError
 NAMESPACE, VERSION = "default", "resource.k8s.io/v1"
 DRA = f"/apis/{VERSION}"
 CLAIMS, SLICES = f"{DRA}/namespaces/{NAMESPACE}/resourceclaims", f"{DRA}/resourceslices"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+NAMESPACES = "/api/v1/namespaces"
 REQUEST, NO_CLASS, GATE = "device", "none.example", "nodeplane.dev/conform"
 Reference = dict[str, str]
 """A pod as status.reservedFor of a claim names it."""
@@ -53,10 +53,31 @@ class Offered(NamedTuple):
 
 
 class Objects(AsyncApi):
-    def __init__(self, api: Api, node: str) -> None:
+    """Claims and pods of one namespace."""
+
+    def __init__(self, api: Api, node: str, namespace: str = NAMESPACE) -> None:
         super().__init__(api)
-        self.node = node
+        self.node, self.namespace = node, namespace
+        self._claims, self._pod_path = f"{DRA}/namespaces/{namespace}/resourceclaims", f"{NAMESPACES}/{namespace}/pods"
         self._pods: list[Reference] = []
+
+    async def of_namespace(self, name: str) -> "Objects":
+        """Create a namespace; `delete_namespace` ends it."""
+        body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.ask("POST", NAMESPACES, body)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        try:
+            await self.ask("POST", f"{NAMESPACES}/{name}/serviceaccounts", account)
+        except ApiError as error:
+            if error.code != 409:  # that of a controller
+                raise
+        found = Objects(self._api, self.node, name)
+        found._turn = self._turn
+        return found
+
+    async def delete_namespace(self) -> None:
+        await self.delete_pods()
+        await self.delete(f"{NAMESPACES}/{self.namespace}")
 
     async def slices(self, driver: str) -> list[Object]:
         """Return all slices of a driver, of this node and of others."""
@@ -67,7 +88,7 @@ class Objects(AsyncApi):
         container = {"name": "none", "image": "none.example/none"}
         spec = {"schedulingGates": [{"name": GATE}], "containers": [container]}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"conform-{uuid4().hex[:10]}"}, "spec": spec}
-        metadata = (await self.ask("POST", PODS, body))["metadata"]
+        metadata = (await self.ask("POST", self._pod_path, body))["metadata"]
         self._pods.append({"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]})
         return self._pods[-1]
 
@@ -77,7 +98,7 @@ class Objects(AsyncApi):
 
     async def delete_pods(self) -> None:
         while self._pods:
-            await self.delete(f"{PODS}/{self._pods.pop()['name']}")
+            await self.delete(f"{self._pod_path}/{self._pods.pop()['name']}")
 
     async def create_claim(
         self,
@@ -98,11 +119,11 @@ class Objects(AsyncApi):
             "metadata": {"name": name},
             "spec": {"devices": {"requests": _requests(results)}},
         }
-        created = await self.ask("POST", CLAIMS, body)
+        created = await self.ask("POST", self._claims, body)
         if results:
             status = {"allocation": self._allocation(results, config), "reservedFor": list(reserved or ())}
             await self._set_status(created, status)
-        return Claim(NAMESPACE, created["metadata"]["uid"], name)
+        return Claim(self.namespace, created["metadata"]["uid"], name)
 
     def _allocation(self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]]) -> Object:
         field = {"key": "metadata.name", "operator": "In", "values": [self.node]}
@@ -111,7 +132,7 @@ class Objects(AsyncApi):
 
     async def delete_claim(self, name: str) -> None:
         """Delete it whatever holds it, such as the finalizer of its allocation."""
-        path = f"{CLAIMS}/{name}"
+        path = f"{self._claims}/{name}"
         try:
             claim = await self.ask("GET", path)
             await self._set_status(claim, {})
@@ -122,7 +143,7 @@ class Objects(AsyncApi):
 
     async def reserve(self, name: str, pods: Sequence[Reference]) -> None:
         """Reserve an allocated claim for these pods and no others."""
-        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        claim = await self.ask("GET", f"{self._claims}/{name}")
         await self._set_status(claim, {**claim["status"], "reservedFor": list(pods)})
 
     async def pass_on(self, name: str) -> None:
@@ -131,25 +152,25 @@ class Objects(AsyncApi):
         kubelet prepares a claim that it has unprepared for another pod only, and so never in the same resourceVersion
         unless both had it reserved; a driver's error is then repeated until the claim has changed.
         """
-        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        claim = await self.ask("GET", f"{self._claims}/{name}")
         others = [pod for pod in self._pods if pod not in (claim["status"].get("reservedFor") or ())]
         await self._set_status(claim, {**claim["status"], "reservedFor": others[:1] or [await self.create_pod()]})
 
     async def deallocate(self, name: str) -> None:
         """Take the allocation away, as the claim controller does once the last pod is gone."""
-        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        claim = await self.ask("GET", f"{self._claims}/{name}")
         await self._set_status(claim, {})
 
     async def allocate(self, name: str, results: Sequence[Mapping[str, Any]]) -> None:
         """Allocate a claim that has no allocation, and reserve it for a pod."""
-        claim = await self.ask("GET", f"{CLAIMS}/{name}")
+        claim = await self.ask("GET", f"{self._claims}/{name}")
         status = {"allocation": self._allocation(results, ()), "reservedFor": [await self._pod()]}
         await self._set_status(claim, status)
 
     async def _set_status(self, claim: Object, status: Object) -> None:
         """Write whatever else changed it meanwhile: controllers of the plane write claims, too."""
         metadata = {key: value for key, value in claim["metadata"].items() if key != "resourceVersion"}
-        path = f"{CLAIMS}/{metadata['name']}/status"
+        path = f"{self._claims}/{metadata['name']}/status"
         await self.ask("PUT", path, {**claim, "metadata": metadata, "status": status})
 
 

@@ -27,4 +27,6 @@ async def run(stage: DriverStage) -> None:
             raise Failed(f"{min(lost)} was removed at the start of the driver, while its claim is prepared")
         if ids != (now := {id for device in await again.prepared(claim) for id in device.cdi_device_ids}):
             raise Failed(f"after the restart of the driver the claim has the CDI ids {sorted(now)}, not {sorted(ids)}")
+        if lost := await again.undeclared(ids):
+            raise Failed(await again.why_undeclared(min(lost), "after the next instance has prepared the claim,"))
         await again.unprepared(claim)
