@@ -290,12 +290,12 @@ class Bus:
             self._peers[name] = peer
         return peer
 
-    def _second(self) -> None:
+    def _on_tick(self) -> None:
         """Do the only periodic work: send our tick, and check for silent owners."""
         interval = self.options.tick
         try:
             if self._host:
-                self._host.second()
+                self._host.on_tick()
             interval = self._interval.next(self._sample())
             self._after_tick()
         finally:
@@ -303,14 +303,14 @@ class Bus:
 
     def _sample(self) -> Activity:
         now, peers = asyncio.get_running_loop().time(), list(self._peers.values())
-        silence = max([peer.second(now) for peer in peers], default=0.0)
+        silence = max([peer.on_tick(now) for peer in peers], default=0.0)
         return Activity(self._activity + self.changes, any(peer.waiting for peer in peers), silence)
 
     def _set_timer(self, interval: float) -> None:
         """Align ticks to multiples of the interval: the ticks of all processes then wake each of them once."""
         loop = asyncio.get_running_loop()
         at = loop.time() + interval
-        self._timer = loop.call_at(at - at % interval, self._second)
+        self._timer = loop.call_at(at - at % interval, self._on_tick)
 
     def _synced_changed(self) -> None:
         self._on_synced()

@@ -73,10 +73,10 @@ class Host:
             self._tick_due = True
             self._loop.call_soon(self._send_tick)
 
-    def second(self) -> None:
+    def on_tick(self) -> None:
         self._send_tick()
         self._desk.expire(self._loop.time())
-        self.service.second()
+        self.service.on_tick()
 
     async def close(self) -> None:
         await self.service.close()

@@ -97,7 +97,7 @@ class Peer:
             self._calls.close(call.id)
             self._futures.pop(call.id, None)
 
-    def second(self, now: float) -> float:
+    def on_tick(self, now: float) -> float:
         """Check for silence with each tick, after draining what arrived. Return the longest silence."""
         followings = self._followings.values()
         silence = now - min([following.heard_at for following in followings], default=now)

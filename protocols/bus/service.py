@@ -138,8 +138,8 @@ class Service:
     async def close(self) -> None:
         await self._owner.close()
 
-    def second(self) -> None:
-        """Cancel requests that run past their deadline; called once a second."""
+    def on_tick(self) -> None:
+        """Cancel requests that run past their deadline."""
         now = self._loop.time()
         for task in [task for task, deadline in self._tasks.items() if deadline < now]:
             task.cancel()

@@ -64,7 +64,7 @@ NOTICES = "notices"
 PLUGINS = "plugins"
 """State stream, key = `RESOURCE NUMBER`, value = PluginView; of a resource without a connection, its last one."""
 
-PLUGIN_SILENT, PLUGIN_SERVES, PLUGIN_WAITS, PLUGIN_GONE = "silent", "serves", "replaced", "gone"
+PLUGIN_SILENT, PLUGIN_SERVES, PLUGIN_REPLACED, PLUGIN_GONE = "silent", "serves", "replaced", "gone"
 
 CHECKPOINT = "DeviceCheckpoint"
 """Reason of notices about a checkpoint that was not as it was left: allocations may be gone, so pods ask again."""

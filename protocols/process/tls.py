@@ -14,6 +14,8 @@ import hashlib
 import logging
 import os
 import ssl
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -190,19 +192,28 @@ CACHE_OFF, CACHE_OF_SERVERS = 0, 2
 def disable_sessions(context: ssl.SSLContext) -> bool:
     """Return True when the session cache is off as well.
 
-    It stays on where OpenSSL is linked in without its symbols; then the caller must refuse resumed handshakes.
+    It stays on where OpenSSL is linked in without its symbols, and in builds of Python that are not known. Resumed
+    handshakes are refused there.
     """
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
+    if not _is_layout_known():
+        return False
     try:
         control = ctypes.CDLL(getattr(_ssl, "__file__", None)).SSL_CTX_ctrl
     except (OSError, AttributeError):
         return False
     control.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p)
     control.restype = ctypes.c_long
-    # CPython keeps the SSL_CTX pointer right behind the object's header, in all versions from 3.2 on.
+    # CPython keeps the SSL_CTX pointer right behind the object's header.
     pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
     if control(pointer, GET_CACHE_MODE, 0, None) != CACHE_OF_SERVERS:
         return False
     control(pointer, SET_CACHE_MODE, CACHE_OFF, None)
     return True
+
+
+def _is_layout_known() -> bool:
+    """Return True for the builds of CPython whose SSLContext was looked at; of another, its memory is not read."""
+    free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info < (3, 14) and not free_threaded

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from protocols.process import tls
 from protocols.process.tls import Renewed, ServerContexts, client_context, server_contexts, serving
 from tests.support.authority import Authority, write_self_signed
 from tests.support.store_lab import short_directory
@@ -183,3 +184,10 @@ def test_servers_of_others_are_verified_as_programs_in_go_do(
     context = client_context(file.read_bytes() if given is bytes else given(file) if given else None)
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+def test_memory_of_an_unknown_build_of_python_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    monkeypatch.setattr(tls.sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(tls.ctypes, "CDLL", lambda _: pytest.fail("it was read"))
+    assert not tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), "resumed handshakes are refused instead"

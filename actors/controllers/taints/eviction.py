@@ -40,12 +40,12 @@ class EvictionController:
         self.users = DeviceUsers()
         self.catalog = Catalog()
         self._rules: dict[str, Rule] = {}
-        self._causes = EvictionDeadlines(self.catalog, self._rules)
+        self._deadlines = EvictionDeadlines(self.catalog, self._rules)
         self._work = WorkQueue(self._step, log)
         self._pending: dict[str, Deadline] = {}
         """Pod key -> eviction deadline."""
         self._evictor = PodEvictor(client, recorder, metrics, TEXTS)
-        self._rule_status = RuleStatusWriter(client, self.users, self._causes, self._pending)
+        self._rule_status = RuleStatusWriter(client, self.users, self._deadlines, self._pending)
 
     async def run(self) -> None:
         await self._work.run()
@@ -124,7 +124,7 @@ class EvictionController:
     def _deadline(self, pod: Object) -> Deadline | None:
         if not runs(pod) or terminating(pod) or self._evictor.has_evicted(pod):
             return None
-        return self._causes.deadline(pod, self.users.claims_of(pod), time.time())
+        return self._deadlines.deadline(pod, self.users.claims_of(pod), time.time())
 
     def _settle(self, key: str, deadline: Deadline | None, pod: Object | None = None) -> None:
         """Record the pod's new deadline and enqueue the rules that start or stop evicting it."""

@@ -94,9 +94,9 @@ def due(rule: Rule, wanted: Object, known: Object, last: float, now: float) -> f
 
 class RuleStatusWriter:
     def __init__(
-        self, client: ApiClient, users: DeviceUsers, causes: EvictionDeadlines, pending: Mapping[str, Deadline]
+        self, client: ApiClient, users: DeviceUsers, deadlines: EvictionDeadlines, pending: Mapping[str, Deadline]
     ) -> None:
-        self._client, self._users, self._causes, self._pending = client, users, causes, pending
+        self._client, self._users, self._deadlines, self._pending = client, users, deadlines, pending
         self.known: dict[str, tuple[Rule, Object]] = {}
         """Rules by name: decoded, and as the API server has them."""
         self._evictions: Counter[str] = Counter()
@@ -143,9 +143,9 @@ class RuleStatusWriter:
             return Figures(len(pods), _namespaces(pods), self._evictions[rule.uid])
         touched = [keys for device, keys in self._users.devices() if selects(rule, device)]
         claims = {key: self._users.claims[key] for keys in touched for key in keys if key in self._users.claims}
-        driven = [key for key, claim in claims.items() if self._causes.if_executed(rule, claim)]
+        driven = [key for key, claim in claims.items() if self._deadlines.if_executed(rule, claim)]
         would = [key for key in self._users.of_claims(driven) if runs(self._users.pods.get(key) or {})]
-        return Figures(len(would), _namespaces(would), 0, self._causes.published(rule), len(touched))
+        return Figures(len(would), _namespaces(would), 0, self._deadlines.published(rule), len(touched))
 
 
 def _namespaces(pods: Iterable[str]) -> int:

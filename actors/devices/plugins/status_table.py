@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from protocols.bus import Op
-from protocols.messages.devices import PLUGIN_GONE, PLUGIN_SERVES, PLUGIN_SILENT, PLUGIN_WAITS, PluginView
+from protocols.messages.devices import PLUGIN_GONE, PLUGIN_REPLACED, PLUGIN_SERVES, PLUGIN_SILENT, PluginView
 
 Publish = Callable[[Op, str, PluginView], None]
 
@@ -32,7 +32,7 @@ class PluginStatusTable:
             return
         for other, old in [*self.views.items()]:
             if old.resource == resource and old.state == PLUGIN_SERVES:
-                self._set(int(other.rpartition(" ")[2]), old, PLUGIN_WAITS)
+                self._set(int(other.rpartition(" ")[2]), old, PLUGIN_REPLACED)
         self._set(generation, view, PLUGIN_SERVES)
 
     def ended(self, resource: str, generation: int, why: str) -> None:

@@ -202,7 +202,7 @@ def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRange
 
 
 def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb.RangeResponse:
-    """Evaluate a transaction; a Range at a past revision may raise Compacted or FutureRevision."""
+    """Evaluate a Range of a transaction: it sees what that has written. Raises Compacted, FutureRevision."""
     view: View = draft
     if request.revision > 0 and request.revision != draft.current:
         if request.revision > draft.index.revision:

@@ -117,7 +117,7 @@ def resource_rows_of(
 ) -> list[ResourceRow]:
     """Return a row per resource that the node has or had, sorted."""
     held = {(device.resource, device.id) for pod in pods.values() for c in pod.containers for device in c.devices}
-    order = (messages.PLUGIN_SERVES, messages.PLUGIN_SILENT, messages.PLUGIN_WAITS, messages.PLUGIN_GONE)
+    order = (messages.PLUGIN_SERVES, messages.PLUGIN_SILENT, messages.PLUGIN_REPLACED, messages.PLUGIN_GONE)
     views = sorted(plugins.values(), key=lambda view: (order.index(view.state), -view.since_ns))
     return [
         ResourceRow(

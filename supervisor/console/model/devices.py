@@ -116,7 +116,7 @@ class Devices:
         if dra:
             driver = self.drivers.get(source)
             return driver_state(driver) if driver else "gone"
-        order = (messages.PLUGIN_SERVES, messages.PLUGIN_SILENT, messages.PLUGIN_WAITS, messages.PLUGIN_GONE)
+        order = (messages.PLUGIN_SERVES, messages.PLUGIN_SILENT, messages.PLUGIN_REPLACED, messages.PLUGIN_GONE)
         states = [view.state for view in self.plugins.values() if view.resource == source]
         return min(states, key=order.index, default="gone")
 
