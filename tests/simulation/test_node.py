@@ -1,8 +1,13 @@
 """A node in the simulation: pods run to their end without a fault, and one seed gives one run."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from tests.simulation.alone import outcome
+from tests.simulation.node.oracle import NO_DEVICES, Oracle
 
 
 def test_node_without_faults_runs_pods_with_devices(tmp_path: Path) -> None:
@@ -20,3 +25,16 @@ def test_node_with_one_seed_has_one_trace() -> None:
     assert first.faults
     assert (first.trace, first.turns, first.broken) == (second.trace, second.turns, second.broken)
     assert first.broken == []
+
+
+@pytest.mark.parametrize(("early", "reason", "broken"), [(True, NO_DEVICES, 0), (False, NO_DEVICES, 1), (True, "", 1)])
+def test_pod_from_before_its_resource_may_wait_for_devices_as_in_kubelet(early: bool, reason: str, broken: int) -> None:
+    message = f"{reason} uid-1, container main, resource example.com/nic"
+    state = {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
+    pod = {
+        "metadata": {"name": "pod-1", "uid": "uid-1"},
+        "spec": {"containers": [{"resources": {"limits": {"cpu": "1", "example.com/nic": "1"}}}]},
+        "status": {"phase": "Pending", "containerStatuses": [{"state": state}]},
+    }
+    node: Any = SimpleNamespace(world=None, witness=SimpleNamespace(ledger=dict, knew=lambda resource, uid: not early))
+    assert len(list(Oracle(node, [pod])._converged_pods())) == broken

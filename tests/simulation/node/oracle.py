@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 EXPECTED_ERRORS = "node endpoint not served", LEADERSHIP_LOST
 """Nobody reaches a node's endpoint here."""
+NO_DEVICES = "no devices found allocated in local cache for pod"
+"""The begin of a message of kubelet."""
 LATEST_LIST_S = 12.0
 """An agent lists each few seconds; by then one must have succeeded."""
 TOLD_S = 5.0
@@ -52,8 +54,17 @@ class Oracle:
             name, status = meta(pod)["name"], pod.get("status") or {}
             if meta(pod).get("deletionTimestamp"):
                 yield Broken("converged", f"{name} is deleted and still there: {_reason(status)}")
-            elif not has_ended(pod) and not _settled(status):
+            elif not has_ended(pod) and not _settled(status) and not self._without_devices(pod):
                 yield Broken("converged", f"{name} is {status.get('phase')}: {_reason(status)}")
+
+    def _without_devices(self, pod: Object) -> bool:
+        """Return True for a pod from before a resource that it asks for, which waits for its devices as in kubelet."""
+        limits, knew = pod["spec"]["containers"][0]["resources"]["limits"], self._node.witness.knew
+        early = [each for each in limits if "/" in each and not knew(each, meta(pod)["uid"])]
+        return any(
+            f"{NO_DEVICES} {meta(pod)['uid']}, container main, resource {each}" in _reason(pod["status"])
+            for each in early
+        )
 
     def _converged_status(self) -> Iterator[Broken]:
         """A container that runs in the API runs on its node, and the other way round, soon after it has changed."""

@@ -137,6 +137,10 @@ class Witness:
         pods = self._api.objects["pods"].values() if self._api else ()
         return next((pod for pod in pods if meta(pod)["uid"] == uid), None)
 
+    def knew(self, resource: str, uid: str) -> bool:
+        """Return True if a resource was registered when a pod was made: before, it is none of the device manager's."""
+        return self._api is None or self._known_at.get(resource, math.inf) < self._api.made_at[uid]
+
     def _asked(self, uid: str, held: frozenset[str]) -> None:
         """Check that a container has as many devices as its pod asks for, of resources that the node knew before."""
         if self._api is None or (pod := self.pod(uid)) is None:
@@ -144,8 +148,7 @@ class Witness:
         limits = pod["spec"]["containers"][0]["resources"]["limits"]
         for resource in self._variables.values():
             found = sum(each.startswith(f"{resource} ") for each in held)
-            known = self._known_at.get(resource, math.inf) < self._api.made_at[uid]
-            if known and found != int(limits.get(resource, 0)):
+            if self.knew(resource, uid) and found != int(limits.get(resource, 0)):
                 self.break_promise("a container has what it asks for", f"{meta(pod)['name']}: {limits}, {sorted(held)}")
 
     def _started(self, container: Container) -> None:
