@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from protocols.recording.reader import Recording
 from supervisor.pki.certificates import Wanted
 from supervisor.pki.issue import issue
 from tests.support.commands import run_command
+from tests.support.insults import refused
 from tests.support.mistreat import pids
-from tests.support.plane import BIN, Plane, condition, until
+from tests.support.plane import Plane, condition, until
 
 DRIVER, GPU = "gpu.example.com", "example.com/gpu"
 
@@ -52,13 +52,8 @@ def join(plane: Plane, file: str = "", root: str = "j", check: bool = True) -> s
 
 
 def refusal(plane: Plane, file: str) -> str:
-    command = [str(BIN / "nodeplane"), "--root", str(plane.root / "x"), "up", "--detach", "--metrics-port", "0"]
-    done = subprocess.run(
-        [*command, "--join", str(plane.root / file)], env=plane.environment, capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode in (1, 2), done.stdout
-    (line,) = done.stderr.splitlines()
-    return line
+    words = ("--root", str(plane.root / "x"), "up", "--detach", "--metrics-port", "0", "--join", str(plane.root / file))
+    return refused(*words, environment=plane.environment)[1]
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """The device side of a node alone: `devices` and `frontdoor` as real processes, the test plays podworker on the bus."""
 
 import asyncio
+import os
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +31,7 @@ from protocols.process.layout import Layout
 from protocols.process.settings import save_settings
 from protocols.wire.methods import unix_channel
 from tests.support.actor_process import Process, start_actor
+from tests.support.commands import start_command
 from tests.support.settings import plane_settings
 from tests.support.stub_plugin import StubPlugin
 from tests.support.waiting import until_async
@@ -121,11 +121,10 @@ class DeviceNode:
     def start(self, actor: str) -> None:
         self.processes[actor] = start_actor(actor, self.layout.settings, self.root / f"{actor}.log")
 
-    def plugin(self, *flags: str) -> subprocess.Popen[bytes]:
+    def plugin(self, *flags: str) -> Process:
         """The product's own plugin, as a process."""
-        command = [sys.executable, "-m", "supervisor.cli.main", "--root", str(self.root), "plugin", *flags]
-        with open(self.root / "plugin.log", "ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+        words = ["--root", str(self.root), "plugin", *flags]
+        process = start_command(words, os.environ, self.root / "plugin.log")
         self.processes[f"plugin-{process.pid}"] = process
         return process
 

@@ -17,7 +17,8 @@ from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire.plugins import HEALTH_V1
 from supervisor.client.connection import Asking, ask
-from tests.support.plane import BIN, Plane, until
+from tests.support.actor_process import Process
+from tests.support.plane import Plane, until
 from tests.support.stub_driver import StubDriver, told_health
 from tests.support.witnesses import allocatable
 
@@ -55,9 +56,9 @@ class HealthPlane:
     def on_driver(self, action: Coroutine[Any, Any, Any]) -> None:
         asyncio.run_coroutine_threadsafe(action, self._loop).result(60)
 
-    def start_plugin(self) -> "subprocess.Popen[bytes]":
+    def start_plugin(self) -> Process:
         flags = ["--resource", "example.com/gpu", "--devices", str(GPUS), "--health-file", str(self.file)]
-        return self.spawn(str(BIN / "nodeplane"), "plugin", *flags)
+        return self.plane.start("plugin", *flags, log="spawned.log")
 
     def spawn(self, *command: str, **environment: str) -> "subprocess.Popen[bytes]":
         """A process beside the plane; it ends with it."""

@@ -4,14 +4,14 @@ import contextlib
 import errno
 import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import zmq
 
-from tests.support.plane import BIN, Plane
+from tests.support.commands import run_command
+from tests.support.plane import Plane
 
 Address = Path | int
 """A unix socket, or a port on 127.0.0.1."""
@@ -129,14 +129,7 @@ def _shout(held: contextlib.ExitStack, sock: "zmq.Socket[bytes]", path: Path, fr
 
 def refused(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 90) -> tuple[int, str]:
     """Exit code and the one line a nodeplane command that must fail says."""
-    done = subprocess.run(
-        [str(BIN / "nodeplane"), *arguments],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    done = run_command(arguments, {**os.environ, **(environment or {})}, timeout)
     lines = done.stderr.splitlines()
     assert done.returncode in (1, 2), f"{arguments} ended with {done.returncode}: {done.stdout}{done.stderr}"
     assert len(lines) == 1, f"{arguments} said {len(lines)} lines: {done.stderr}"
