@@ -1,25 +1,23 @@
 """Pods and plugins on a bad day: a plugin dies, a pod goes while nobody looks, a process will not end."""
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, stop, until, until_nothing
 from tests.support.witnesses import (
     Witnesses,
     allocatable,
     container_of,
     device_health,
-    lives,
     main_status,
     pod,
     with_devices,
 )
 
+LOOKED_AT_S = 2.5
 STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
 
 
@@ -40,43 +38,6 @@ def holder(plane: Plane) -> Iterator[str]:
     plane.kubectl("delete", "pod", "holder", "--ignore-not-found")
 
 
-def test_a_killed_plugin_leaves_its_devices_unknown_until_it_is_back(plane: Plane, holder: str) -> None:
-    before, container = lives(plane), container_of(plane, holder)
-    (plugin,) = plane.plugins
-    with Witnesses(plane):
-        plugin.kill()
-        plugin.wait()
-        until("both devices Unknown", lambda: healths(plane, holder) == ["Unknown", "Unknown"], every=0.1)
-        until("none allocatable", lambda: allocatable(plane) == "0", every=0.1)
-        plane.apply(pod("late", devices=1))
-        until(
-            "late cannot be placed", lambda: "nsufficient example.com/gpu" in str(plane.get("pod", "late")), every=0.1
-        )
-        plane.plugins.clear()
-        plane.plugin()
-        until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
-        until("4 devices", lambda: allocatable(plane) == "4", every=0.1)
-        plane.pod_ready("late")
-        assert container_of(plane, holder) == container
-        plane.kubectl("delete", "pod", "late")
-    assert lives(plane) == before
-
-
-def test_a_pod_deleted_while_podworker_hangs(plane: Plane, holder: str) -> None:
-    """Deleted, and another one made in its place, between the stop of one podworker and the start of the next."""
-    with Witnesses(plane):
-        hung = hit(plane, "podworker", number=signal.SIGSTOP)
-        plane.kubectl("delete", "pod", holder, "--wait=false")
-        plane.apply(pod("heir", devices=4))
-        os.kill(hung["podworker"], signal.SIGKILL)
-        replaced(plane, hung)
-        until("the deleted pod gone", lambda: not plane.get("pod", holder), every=0.1)
-        plane.pod_ready("heir")
-        assert container_of(plane, holder) == (0, "")
-        assert len(container_of(plane, "heir")[1].split(",")) == 4
-        plane.kubectl("delete", "pod", "heir")
-
-
 def test_a_process_that_ignores_sigterm_ends_after_its_grace(plane: Plane) -> None:
     with Witnesses(plane) as witnesses:
         plane.apply(pod("stubborn", STUBBORN, devices=1, grace=2))
@@ -95,7 +56,10 @@ def exit_codes(witnesses: Witnesses, name: str) -> set[int | None]:
 
 
 def test_down_and_up_with_a_pod_running(plane: Plane, holder: str) -> None:
-    """`down` ends the containers, the next `up` runs them again: same pod, same devices, told as a restart."""
+    """`down` ends the containers, the next `up` runs them again: same pod, same devices, told as a restart.
+
+    Once more, it is no crash loop.
+    """
     uid, (pid, devices) = plane.get("pod", holder)["metadata"]["uid"], container_of(plane, holder)
     with Witnesses(plane):
         plane.down()
@@ -107,14 +71,10 @@ def test_down_and_up_with_a_pod_running(plane: Plane, holder: str) -> None:
         assert found["metadata"]["uid"] == uid
         assert container_of(plane, holder)[1] == devices
         until("both devices Healthy", lambda: healths(plane, holder) == ["Healthy", "Healthy"], every=0.1)
-
-
-def test_going_down_again_and_again_is_no_crash_loop(plane: Plane, holder: str) -> None:
-    for _ in range(2):
-        pid, _ = container_of(plane, holder)
-        plane.down()
-        plane.up()
-        until("a new container at once", lambda pid=pid: container_of(plane, holder)[0] not in (0, pid))
+    pid, _ = container_of(plane, holder)
+    plane.down()
+    plane.up()
+    until("a new container at once", lambda: container_of(plane, holder)[0] not in (0, pid))
 
 
 def test_down_that_keeps_containers(plane: Plane, holder: str) -> None:
@@ -138,6 +98,23 @@ def restarted(plane: Plane, name: str) -> dict[str, dict[str, str]]:
     return found if status.get("restartCount") == 1 and status.get("ready") else {}
 
 
-def test_the_plugin_leaves_in_order(plane: Plane) -> None:
+@pytest.mark.scenario("S23")
+def test_a_pod_that_succeeded_stays_so_without_its_plugin(plane: Plane) -> None:
+    """A finalizer keeps it; its plugin is gone, and everybody on the node is restarted."""
+    done = pod("done", "exit 0", devices=2, restartPolicy="Never")
+    done["metadata"]["finalizers"] = ["example.com/keep"]
+    plane.apply(done)
+    until("it succeeded", lambda: plane.get("pod", "done").get("status", {}).get("phase") == "Succeeded")
     stop(plane.plugins[0])
     until("none allocatable", lambda: allocatable(plane) == "0", every=0.1)
+    for actor in ("devices", "podworker", "pleg", "runtime"):
+        plane.kill(actor)
+    plane.settled()
+    deadline = time.monotonic() + LOOKED_AT_S
+    while time.monotonic() < deadline:
+        assert plane.get("pod", "done")["status"]["phase"] == "Succeeded"
+        time.sleep(0.2)
+    assert "done" not in plane.nodeplane("devices"), "it holds no device any more"
+    plane.kubectl("delete", "pod", "done", "--wait=false")
+    plane.kubectl("patch", "pod", "done", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    until("the pod is gone", lambda: not plane.get("pod", "done"))

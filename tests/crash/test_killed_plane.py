@@ -1,10 +1,9 @@
 """kill -9 of the whole plane: nothing but containers is left, and the next start takes up where it was."""
 
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -28,30 +27,31 @@ def plane() -> Iterator[Plane]:
         plane.settled()
 
 
-def test_the_supervisor_killed(plane: Plane) -> None:
-    """Everything else of the plane ends with it, at once; stale sockets and pid files are no obstacle."""
-    with Witnesses(plane):
-        _kill_and_start(plane, [supervisor(plane)])
-
-
-def test_every_process_killed(plane: Plane) -> None:
-    with Witnesses(plane):
-        _kill_and_start(plane, list(of_the_plane(plane)))
-
-
 def test_killed_while_it_starts(plane: Plane) -> None:
-    """A start cut short, early or late, is like any other kill."""
+    """All else ends with the supervisor; stale files are no obstacle; nor is a start cut short, early or late."""
     with Witnesses(plane):
         _kill_and_start(plane, [supervisor(plane)], cut_short=(0.2, 0.6))
 
 
-def test_a_container_that_ends_while_nothing_runs(plane: Plane) -> None:
+@pytest.mark.scenario("K2")
+def test_containers_that_end_while_nothing_runs(plane: Plane, tmp_path: Path) -> None:
+    """Every process of the plane is killed; one container is killed meanwhile, and `survivor` completes."""
+    gate = tmp_path / "gate"
     with Witnesses(plane):
+        plane.apply(pod("survivor", f"while [ ! -e {gate} ]; do sleep 0.1; done", restartPolicy="Never"))
+        running = main_status(plane.pod_phase("survivor", "Running"))
         (pid, devices), other = container_of(plane, "first"), container_of(plane, "second")
-        os.kill(supervisor(plane), signal.SIGKILL)
-        os.kill(pid, signal.SIGKILL)
+        kill_all([*of_the_plane(plane), pid])
         assert not until_nothing(lambda: of_the_plane(plane), ALL_GONE_S)
+        gate.touch()
+        shim = plane.root / "runtime" / "shims" / running["containerID"].rpartition("/")[2]
+        until("the container's end", (shim / "exit.json").exists)
         plane.up()
+        completed = main_status(plane.pod_phase("survivor", "Succeeded"))
+        assert (completed["containerID"], completed["restartCount"]) == (running["containerID"], 0)
+        reported = completed["state"]["terminated"]
+        assert (reported["reason"], reported["exitCode"]) == ("Completed", 0)
+        assert reported["startedAt"] == running["state"]["running"]["startedAt"]
         until("a new container", lambda: container_of(plane, "first")[0] not in (0, pid))
         status = until("told", lambda: ended(plane, "first"), every=0.1)
         assert status["lastState"]["terminated"]["exitCode"] == 137

@@ -207,27 +207,6 @@ def job_with(plane, name, condition):
     return job if condition_true(job, condition) else {}
 
 
-def test_job_whose_controllers_are_killed_counts_every_pod_once(plane):
-    script = 'echo "$JOB_COMPLETION_INDEX $(hostname)"; sleep 1'
-    never = {"restartPolicy": "Never"}
-    plane.apply(workload("Job", "count", script, never, completions=4, parallelism=2, completionMode="Indexed"))
-    until("a first success", lambda: read(plane, "job", "count").get("status", {}).get("succeeded"))
-    kill_controllers(plane)
-    done = until("the job", lambda: [job for job in [read(plane, "job", "count")] if condition_true(job, "Complete")])[
-        0
-    ]
-    assert done["status"]["succeeded"] == 4
-    assert done["status"]["completedIndexes"] == "0-3"
-    assert "failed" not in done["status"]
-    pods = pods_of(plane, "count")
-    assert sorted(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for pod in pods) == list("0123")
-    assert all("finalizers" not in pod["metadata"] for pod in pods)
-    logs = sorted(plane.kubectl("logs", pod["metadata"]["name"]).split()[0] for pod in pods)
-    assert logs == list("0123")
-    plane.kubectl("delete", "job/count", "--timeout=60s")
-    until("its pods gone", lambda: not pods_of(plane, "count"))
-
-
 def test_job_that_fails_reports_why_and_is_deleted_after_its_time_to_live(plane):
     policy = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
     spec = {"podFailurePolicy": policy, "ttlSecondsAfterFinished": 3}
