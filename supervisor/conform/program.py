@@ -21,6 +21,9 @@ MAX_TAIL, LINES = 8192, 20
 class Program(ABC):
     """One instance; each `start` is a new incarnation."""
 
+    told_to_end = False
+    """True once this incarnation was sent a signal, or deleted."""
+
     @abstractmethod
     async def start(self) -> None:
         """Raises OSError, and Usage if it cannot be started."""
@@ -90,6 +93,7 @@ class Command(Program):
 
     async def start(self) -> None:
         """Start the process as leader of its group."""
+        self.told_to_end = False
         with self._output.open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -113,6 +117,7 @@ class Command(Program):
 
     async def terminate(self, seconds: float = END_S) -> bool:
         """Send SIGTERM to the process, and SIGKILL to what is left of its group."""
+        self.told_to_end = True
         if self._process and self.runs:
             self._process.terminate()
             with suppress(TimeoutError):
@@ -123,6 +128,7 @@ class Command(Program):
 
     async def kill(self) -> None:
         """SIGKILL to the group."""
+        self.told_to_end = True
         if self._process is None:
             return
         with suppress(ProcessLookupError):

@@ -88,7 +88,8 @@ class Running:
 
     def unexpected_end(self) -> str:
         """Return how the program has ended by itself; empty if it runs, or was not started."""
-        return self.program.end if self._begun and not self.program.runs else ""
+        ended = self._begun and not self.program.runs and not self.program.told_to_end
+        return self.program.end if ended else ""
 
     def check_runs(self) -> None:
         """Raise Failed if the program has ended by itself."""

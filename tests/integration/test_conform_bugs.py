@@ -169,6 +169,11 @@ async def test_finding_of_a_program_that_ended_says_so() -> None:
     assert (result.verdict, result.reason.endswith("it ended with code 2")) == (FAIL, True), result.reason
 
 
+async def test_finding_of_a_program_that_was_ended_does_not_say_so() -> None:
+    [result] = await judged("removes_its_mounts_at_its_end", ["answers-stay"], LONG_S)
+    assert (result.verdict, "ended" in result.reason) == (FAIL, False), result.reason
+
+
 async def test_plugin_with_a_fixed_socket_is_not_judged_for_two_instances() -> None:
     [result] = await judged("shares_its_socket", ["two-instances"], LONG_S)
     assert (result.verdict, "maxSurge" in result.reason) == (NOT_APPLICABLE, True)

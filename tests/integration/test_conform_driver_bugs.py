@@ -100,6 +100,8 @@ BUGS = {
     "owns_slices_of_all_nodes": "slices-of-others",
     "reports_another_pool": "health-report",
     "reads_one_namespace": "namespaces",
+    "answers_the_first_device_again": "prepare-again",
+    "writes_the_whole_status": "claim-status",
     "names_cdi_devices_by_the_device": "admin-access",
     "writes_files_of_each_process": "driver-restarts",
     "cleans_up_at_each_registration": "kubelet-restarts",

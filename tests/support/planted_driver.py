@@ -338,6 +338,37 @@ def reads_one_namespace() -> None:
 
 
 @bug
+def answers_the_first_device_again() -> None:
+    correct = sample.prepare
+    known: set[str] = set()
+
+    def prepare(claim: Any) -> list[Any]:
+        found = correct(claim)
+        again = claim.uid in known
+        known.add(claim.uid)
+        return found[:1] if again else found
+
+    replace(sample, "prepare", prepare)
+
+
+@bug
+def writes_the_whole_status() -> None:
+    """As of a claim that was read before it was reserved for the pod."""
+    correct = sample.prepare
+
+    def prepare(claim: Any) -> list[Any]:
+        found = correct(claim)
+        path = f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
+        stored = sample.api().get(path)
+        stored["metadata"].pop("resourceVersion")
+        stored["status"]["reservedFor"] = []
+        sample.api().ask("PUT", f"{path}/status", stored)
+        return found
+
+    replace(sample, "prepare", prepare)
+
+
+@bug
 def names_cdi_devices_by_the_device() -> None:
     """In a file of each claim: two claims of a device declare it both."""
     correct = sample.answer

@@ -130,6 +130,9 @@ class Objects(AsyncApi):
         selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
         return {"devices": {"results": list(results), "config": list(config)}, "nodeSelector": selector}
 
+    async def read(self, name: str) -> Object:
+        return await self.ask("GET", f"{self._claims}/{name}")
+
     async def delete_claim(self, name: str) -> None:
         """Delete it whatever holds it, such as the finalizer of its allocation."""
         path = f"{self._claims}/{name}"
@@ -143,7 +146,7 @@ class Objects(AsyncApi):
 
     async def reserve(self, name: str, pods: Sequence[Reference]) -> None:
         """Reserve an allocated claim for these pods and no others."""
-        claim = await self.ask("GET", f"{self._claims}/{name}")
+        claim = await self.read(name)
         await self._set_status(claim, {**claim["status"], "reservedFor": list(pods)})
 
     async def pass_on(self, name: str) -> None:
@@ -152,18 +155,18 @@ class Objects(AsyncApi):
         kubelet prepares a claim that it has unprepared for another pod only, and so never in the same resourceVersion
         unless both had it reserved; a driver's error is then repeated until the claim has changed.
         """
-        claim = await self.ask("GET", f"{self._claims}/{name}")
+        claim = await self.read(name)
         others = [pod for pod in self._pods if pod not in (claim["status"].get("reservedFor") or ())]
         await self._set_status(claim, {**claim["status"], "reservedFor": others[:1] or [await self.create_pod()]})
 
     async def deallocate(self, name: str) -> None:
         """Take the allocation away, as the claim controller does once the last pod is gone."""
-        claim = await self.ask("GET", f"{self._claims}/{name}")
+        claim = await self.read(name)
         await self._set_status(claim, {})
 
     async def allocate(self, name: str, results: Sequence[Mapping[str, Any]]) -> None:
         """Allocate a claim that has no allocation, and reserve it for a pod."""
-        claim = await self.ask("GET", f"{self._claims}/{name}")
+        claim = await self.read(name)
         status = {"allocation": self._allocation(results, ()), "reservedFor": [await self._pod()]}
         await self._set_status(claim, status)
 

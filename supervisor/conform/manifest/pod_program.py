@@ -63,6 +63,7 @@ class PodProgram(Program):
 
     async def start(self) -> None:
         """Create the pod, and wait until its containers run. Raises PodNotStarted."""
+        self.told_to_end = False
         try:
             self._pod = await self._pods.create(self._body, self._name)
         except ApiError as error:
@@ -106,6 +107,7 @@ class PodProgram(Program):
 
     async def terminate(self, seconds: float = END_S) -> bool:
         """Delete the pod: its containers are sent SIGTERM, and not killed before the time is over."""
+        self.told_to_end = True
         if self._path:
             await self._pods.delete(self._path, math.ceil(seconds) + SPARE_S)
         in_time = await self._changes.until(lambda: not self.runs, seconds)
@@ -114,6 +116,7 @@ class PodProgram(Program):
 
     async def kill(self) -> None:
         """SIGKILL to the first process of each container, with which its others end; then delete the pod."""
+        self.told_to_end = True
         if not self._path:
             return
         for descriptor in self._processes.values():

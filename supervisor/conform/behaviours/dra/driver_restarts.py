@@ -1,5 +1,6 @@
 """A driver that was ended and started again goes on with its claims."""
 
+from supervisor.conform.dra.driver_peer import SAMPLE
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
@@ -16,7 +17,7 @@ ADVICE = "Retain what a claim needs in files, such as those of CDI, and leave th
 async def run(stage: DriverStage) -> None:
     """SIGTERM, start again, and look whether the claim is as before."""
     driver = (await stage.drivers())[0]
-    async with driver.claim(driver.offered()[:1]) as claim:
+    async with driver.claim(driver.offered()[:SAMPLE]) as claim:
         ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
         await stage.program.terminate(stage.timeout)
         if lost := await driver.undeclared(ids):

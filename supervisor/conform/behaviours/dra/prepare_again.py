@@ -1,6 +1,6 @@
 """NodePrepareResources answers the same for a claim that is prepared already."""
 
-from supervisor.conform.dra.driver_peer import DriverPeer, contents
+from supervisor.conform.dra.driver_peer import SAMPLE, DriverPeer, contents
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
 
@@ -10,12 +10,15 @@ RULE = (
     " shares it; the answer is the same."
 )
 SOURCE = f"{DRA_API}; {DRA_MANAGER}"
-ADVICE = "Make it idempotent: look first whether the claim's uid is prepared, and answer with what was answered then."
+ADVICE = (
+    "Make it idempotent: look first whether the claim's uid is prepared, and answer with all that was answered then,"
+    " each device with its request and CDI ids."
+)
 
 
 async def check(driver: DriverPeer) -> None:
-    """Prepare a claim three times."""
-    async with driver.claim(driver.offered()[:1]) as claim:
+    """Prepare a claim of several devices three times."""
+    async with driver.claim(driver.offered()[:SAMPLE]) as claim:
         first = contents(await driver.prepared(claim))
         for number in ("second", "third"):
             try:
