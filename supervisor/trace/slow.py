@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from protocols.trace import Row
 
-LAST_STEP = "start container"
+LAST_STEP, INIT = "start container", "wait for init container"
 DETAILS = ("resource", "driver", "object", "container", "waits_for")
 """Attributes of which a step's name is followed by the first."""
 
@@ -22,10 +22,12 @@ class Gap(NamedTuple):
 def start_of(steps: Sequence[Row]) -> tuple[int, int] | None:
     """Return begin and end, in ns of the trace, of a pod's start: from its creation to its first container's start.
 
-    None where the trace does not hold both.
+    Init containers that others waited for do not count. None where the trace does not hold both.
     """
+    inits = {row.attributes.get("container") for row in steps if row.name == INIT}
     created = [row.start_ns for row in steps if row.name == "create" and "apiserver" in row.actor]
-    started = [row.start_ns + row.duration_ns for row in steps if row.name == LAST_STEP]
+    started = [row.start_ns + row.duration_ns for row in steps
+               if row.name == LAST_STEP and row.attributes.get("container") not in inits]  # fmt: skip
     return (created[0], min(started)) if created and started else None
 
 

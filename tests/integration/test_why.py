@@ -134,6 +134,16 @@ def test_back_off_is_a_step(plane: Plane) -> None:
     assert found["duration_ns"] > 8_000_000_000
 
 
+def test_run_of_an_init_container_is_a_step(plane: Plane) -> None:
+    made = pod("prepared")
+    made["spec"]["initContainers"] = [{"name": "prep", "image": "box", "command": ["sleep", "2"]}]
+    plane.apply(made)
+    plane.pod_ready("prepared")
+    found = next(each for each in steps(plane, "prepared") if each["name"] == "wait for init container")
+    assert (found["attributes"], found["duration_ns"] > 1_900_000_000) == ({"container": "prep"}, True)
+    assert any("'wait for init container' of podworker (prep)" in each for each in why(plane, "prepared")["evidence"])
+
+
 def test_finalizer_and_evicting_taint_are_named(plane: Plane) -> None:
     plane.apply(pod("kept", metadata={"finalizers": ["example.com/keep"]}))
     plane.pod_ready("kept")

@@ -13,6 +13,7 @@ from actors.podworker.pods.probes.results import (
     LIVENESS,
     READINESS,
     STARTUP,
+    Attempt,
     Outcome,
     Probe,
     ProbeState,
@@ -117,8 +118,9 @@ async def test_checks_of_real_sockets(tmp_path):
     assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
     server.close()
     await server.wait_closed()
-    assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.FAILURE
-    assert (await http("/200")).outcome is Outcome.FAILURE
+    dialled = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+    assert await check(deps, {"tcpSocket": {"port": port}}, target, 30) == Attempt(Outcome.FAILURE, dialled)
+    assert (await http("/200")) == Attempt(Outcome.FAILURE, f'Get "http://127.0.0.1:{port}/200": {dialled}')
     assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
 

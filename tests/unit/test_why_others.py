@@ -48,6 +48,11 @@ def check(found: Finding, state: str, words: list[str]) -> None:
             "did not come back",
             ["served until", "(restart ordered)", "is new since", "no Register since"],
         ),
+        (
+            "plugin-failing",
+            "serves",
+            ["2 of 2 devices healthy", "its last Allocate (default/rejalloc main) failed: INTERNAL: firmware too old"],
+        ),
         ("plugin-serves-unhealthy", "serves unhealthy devices", ["0 of 2 devices healthy"]),
         (
             "plugin-stopped",
@@ -58,6 +63,25 @@ def check(found: Finding, state: str, words: list[str]) -> None:
 )
 def test_plugin_state_names_the_reason(name: str, state: str, words: list[str]) -> None:
     check(diagnose_plugin(recorded(name, PluginEvidence)), state, words)
+
+
+def test_plugin_that_has_not_answered_is_busy() -> None:
+    found = recorded("plugin-failing", PluginEvidence)
+    pending = msgspec.structs.replace(found.calls[-1], status="", error="", outcome="", seconds=21.0)
+    waits = msgspec.structs.replace(found, calls=(*found.calls[:-1], pending))
+    check(diagnose_plugin(waits), "busy", ["Allocate for default/rejalloc main has not been answered for 21.0 s"])
+
+
+def test_plugin_whose_answer_the_node_rejected_says_so() -> None:
+    found = recorded("plugin-failing", PluginEvidence)
+    wrong = msgspec.structs.replace(
+        found.calls[-1], status="OK", error="", outcome="answered 0 containers: pod rejected"
+    )
+    check(
+        diagnose_plugin(msgspec.structs.replace(found, calls=(*found.calls[:-1], wrong))),
+        "serves",
+        ["the node rejected its last answer to Allocate (default/rejalloc main): answered 0 containers: pod rejected"],
+    )
 
 
 def test_plugin_without_a_first_list_is_silent() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.text import lines
-from supervisor.why.model.types import Diagnosis, PodEvidence
+from supervisor.why.model.types import Diagnosis, PluginEvidence, PodEvidence
 from supervisor.why.pods.diagnose import diagnose_pod
 
 RECORDED = Path(__file__).parents[1] / "support" / "why"
@@ -59,6 +60,32 @@ def diagnosed(name: str) -> Diagnosis:
         ("evicted", "evicted", ["taint example.com/maintenance=fan:NoExecute", "rule drain-gpus"]),
         ("evicted-gone", "gone", ["DeviceTaintManagerEviction", "device gpu.example.com/vm/gpu-0, rule drain-gpus"]),
         ("evicted-by-patch", "gone", ["taint example.com/burnt:NoExecute", "patch burnt (priority 7)"]),
+        ("other-scheduler", "pending", ["its schedulerName is 'other', and no scheduler of this name"]),
+        ("no-template", "pending", ['resourceclaimtemplates.resource.k8s.io "nope" not found']),
+        ("pod-affinity", "pending", ["no node can run it: 1 node(s) didn't match pod affinity rules"]),
+        ("no-volume-claim", "pending", ['no node can run it: persistentvolumeclaim "nopvc" not found']),
+        ("no-such-node", "waiting for its node", ["node nosuchnode does not exist"]),
+        ("answered-none", "rejected", ["no containers return in allocation response e.com/cnt"]),
+        (
+            "prestart-failed",
+            "waiting for its configuration",
+            ["PreStartContainer of the plugin of e.com/pre answered so"],
+        ),
+        (
+            "unknown-cdi",
+            "waiting for its configuration",
+            ["v.com/gpu=none", "Allocate of the plugin of e.com/cdi answered"],
+        ),
+        (
+            "no-command",
+            "crash loop",
+            ["could not be started at", 'exec: "/no/such/program": no such file or directory'],
+        ),
+        ("out-of-memory", "crash loop", ["as OOMKilled", "its memory limit is 30Mi"]),
+        ("poststart-failed", "crash loop", ["its postStart hook (exec sh -c echo hookfail; exit 1) failed"]),
+        ("poststart-runs", "starting", ["runs its postStart hook (exec sleep 600)"]),
+        ("probe-later", "not ready", ["it runs first at", "initialDelaySeconds is 600"]),
+        ("probe-silent", "not ready", ["startup probe (exec false)", "last answer at", "a failure without any output"]),
         ("greedy", "pending", ["of 4 devices 1 in use, 3 usable, at most 3 on one node where 9 are needed"]),
     ],
 )
@@ -87,6 +114,29 @@ def test_rejection_names_the_plugin_in_which_something_is_wrong(name: str, resou
 
 def test_rejection_tells_how_long_the_plugin_was_waited_for() -> None:
     assert "it waited 9.7 s for the plugin of example.com/gpu" in diagnosed("rejected-after-wait").evidence
+
+
+def test_answer_that_the_node_rejects_is_shown_although_its_status_is_ok() -> None:
+    assert any("answered 0 containers for a request of 1" in line for line in diagnosed("answered-none").evidence)
+
+
+def test_start_with_an_init_container_ends_with_the_container_that_waited_for_it() -> None:
+    steps = [
+        Row("create", "apiserver-0", 0, 1, 0, {}, 0),
+        Row("start container", "podworker", 1, 1, 0, {"container": "prep"}, 0),
+        Row("wait for init container", "podworker", 2, 14, 0, {"container": "prep"}, 0),
+        Row("start container", "podworker", 16, 1, 0, {"container": "main"}, 0),
+    ]
+    assert start_of(steps) == (0, 17)
+    assert slowest(steps) == ("step 'wait for init container' of podworker (prep)", 14)
+
+
+def test_advice_about_a_plugin_that_never_registered_asks_for_no_diagnosis_of_it() -> None:
+    found = recorded("plugin-gone")
+    never = PluginEvidence(resource="example.com/gpu", now=found.now)
+    unknown = diagnose_pod(msgspec.structs.replace(found, plugins=(never,)))
+    assert unknown.advice == ("start the plugin, or see its log: it registers at kubelet.sock",)
+    assert diagnosed("plugin-gone").advice == ("see `nodeplane why plugin/example.com/gpu`",)
 
 
 def test_start_names_its_longest_part() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import HEALTHY, PLUGIN_GONE, PLUGIN_SERVES, PLUGIN_SILENT, UNHEALTHY, PluginView
 from supervisor.calls.text import record_lines
-from supervisor.why.model.text import ago, at, joined, plural
+from supervisor.why.model.text import ago, at, joined, plural, span_text
 from supervisor.why.model.types import Finding, PluginEvidence
 
 LIST, REGISTER = "ListAndWatch", "Register"
@@ -37,7 +37,7 @@ def never(found: PluginEvidence) -> Finding | None:
     reason = f"no plugin has registered {found.resource}"
     since = f" since kubelet.sock was created at {ago(found.socket_since, found.now)}" if found.socket_since else ""
     return Finding(
-        "not registered", reason + since, advice=("start the plugin; `nodeplane devices --plugins` lists those known",)
+        "not registered", reason + since, advice=("start the plugin, or see its log: it registers at kubelet.sock",)
     )
 
 
@@ -76,9 +76,24 @@ def serves(found: PluginEvidence) -> Finding | None:
     )
     if found.capacity == 0:
         return Finding("lists no device", f"{reason}; its list is empty", tuple(_last_calls(found)))
+    if pending := next((call for call in found.calls if not call.status and not call.incoming), None):
+        reason += f"; {pending.method} for {pending.subject} has not been answered for {span_text(pending.seconds)}"
+        return Finding("busy", reason, tuple(record_lines(pending)))
+    reason += _last_failure(found)
     sick = [f"device {each.device} is {each.health}{_message(each.message)}" for each in found.unhealthy[:NAMED]]
     state = "serves unhealthy devices" if sick else SERVES
     return Finding(state, reason, (*sick, *_last_calls(found)))
+
+
+def _last_failure(found: PluginEvidence) -> str:
+    """Return how the last call of a method ended, if it failed or the node did not accept its answer."""
+    last = {call.method: call for call in found.calls if not call.incoming and call.status}
+    for call in last.values():
+        if call.status != "OK":
+            return f"; its last {call.method} ({call.subject}) failed: {call.status}: {call.error}"
+        if call.outcome.endswith("rejected"):
+            return f"; the node rejected its last answer to {call.method} ({call.subject}): {call.outcome}"
+    return ""
 
 
 def silent(found: PluginEvidence) -> Finding | None:

@@ -13,6 +13,8 @@ from supervisor.why.pods.view import containers, requested, status_of
 
 REJECTED = "Pod was rejected: "
 """Begin of the status message of a pod that a node rejected."""
+POD_REJECTED = "pod rejected"
+"""End of the outcome of a call whose answer the node did not accept."""
 WAIT, FURTHER = "wait for plugin", ("admit", "sync", "sandbox")
 """Names of steps; those that a pod takes once it is admitted, or rejected."""
 
@@ -31,6 +33,17 @@ def rejected(found: PodEvidence) -> Finding | None:
         (*_failed_calls(found), *map(plugin_sentence, troubled), *_waited(found), *found.unread),
         (again, *(_look(each.resource) for each in troubled)),
     )
+
+
+def no_such_node(found: PodEvidence) -> Finding | None:
+    """The pod names a node that the API does not have."""
+    pod = found.pod or {}
+    unread = any(line.startswith("node could not be read") for line in found.unread)
+    if not node_of(pod) or found.node is not None or unread or status_of(pod).get("phase") != "Pending":
+        return None
+    reason = f"node {node_of(pod)} does not exist; a pod that names a node is left to it, no scheduler looks at it"
+    advice = "correct or leave out spec.nodeName in a new pod; `kubectl get nodes` lists those there are"
+    return Finding("waiting for its node", reason, (), (advice,))
 
 
 def node_lost(found: PodEvidence) -> Finding | None:
@@ -99,7 +112,7 @@ def _seen(found: PodEvidence) -> Row | None:
 
 
 def _failed_calls(found: PodEvidence) -> Iterator[str]:
-    failed = [call for call in found.calls if call.status not in ("OK", "")]
+    failed = [call for call in found.calls if call.status not in ("OK", "") or call.outcome.endswith(POD_REJECTED)]
     for call in failed[-1:]:
         yield from record_lines(call)
 

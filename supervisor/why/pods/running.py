@@ -6,8 +6,8 @@ from protocols.kube.meta import condition
 from protocols.process.texts import signal_name
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
-from supervisor.why.model.fields import mapping, rows
-from supervisor.why.model.text import ago, event_line, joined, plural, span_text
+from supervisor.why.model.fields import mapping, number, rows
+from supervisor.why.model.text import ago, at, event_line, joined, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
 
@@ -20,6 +20,8 @@ RESTARTED_S = 600.0
 CHANGES = ("patch", "update", "replace")
 """Steps of the API server that change a pod's spec, not its status."""
 CRASHES = ("CrashLoopBackOff",)
+NOT_STARTED, OUT_OF_MEMORY = "StartError", "OOMKilled"
+"""Reasons of the state terminated."""
 
 
 def crash_loop(found: PodEvidence) -> Finding | None:
@@ -34,7 +36,9 @@ def crash_loop(found: PodEvidence) -> Finding | None:
     if cause := _killed_by(found, container, run):
         reason += f"; {cause}"
     evidence = (*_message(run), *log(found, container.name), *_before(found, run))
-    return Finding("crash loop", reason, evidence, (_log_command(found, container),))
+    begun = run.reason != NOT_STARTED
+    advice = _log_command(found, container) if begun else f"correct command or workingDir of container {container.name}"
+    return Finding("crash loop", reason, evidence if begun else (), (advice,))
 
 
 def _crashed(container: Container) -> bool:
@@ -44,7 +48,9 @@ def _crashed(container: Container) -> bool:
 
 
 def how(run: Ended, now: float) -> str:
-    """Return how a run ended: code, signal, reason, time and length."""
+    """Return how a run ended: code, signal, reason, time and length; or why it did not begin."""
+    if run.reason == NOT_STARTED and run.message:
+        return f"could not be started at {ago(run.finished, now)}: {' '.join(run.message.split())}"
     code = f"exit code {run.code}"
     if meaning := MEANINGS.get(run.code) or (signal_name(run.code - 128) if 128 < run.code < 160 else ""):
         code += f" ({meaning})"
@@ -60,7 +66,14 @@ def _restarts(container: Container) -> str:
 
 
 def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
-    """Return the probe for which the node killed a container, if it was that."""
+    """Return the limit, hook or probe for which a container was killed, if it was that."""
+    limit = mapping(mapping(container.spec.get("resources")).get("limits")).get("memory")
+    if run.reason == OUT_OF_MEMORY and limit:
+        return f"its memory limit is {limit}"
+    hook = hook_of(container, "postStart")
+    if hook and any(event.reason == "FailedPostStartHook" and abs(event.at - run.finished) < BEFORE_S
+                    for event in found.events):  # fmt: skip
+        return f"the node ended it since its postStart hook ({hook}) failed"
     for event in reversed(found.events):
         if event.reason == "Killing" and container.name in event.message and "probe" in event.message:
             answer = next((_answer(each.message) for each in reversed(found.events) if each.reason == "Unhealthy"), "")
@@ -69,8 +82,14 @@ def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
     return ""
 
 
+def hook_of(container: Container, kind: str) -> str:
+    """Return what a lifecycle hook of a container does; "" without one."""
+    hook = mapping(mapping(container.spec.get("lifecycle")).get(kind))
+    return probe_text(hook) if hook else ""
+
+
 def _message(run: Ended) -> Iterator[str]:
-    if run.message:
+    if run.message and run.reason != NOT_STARTED:
         yield f"termination message: {' '.join(run.message.split())}"
 
 
@@ -138,10 +157,17 @@ def not_ready(found: PodEvidence) -> Finding | None:
     answers = [event for event in found.events if event.reason == "Unhealthy" and event.message.startswith(kind)]
     reason = f"the {kind.lower()} probe ({probe_text(probe)}) of container {container.name} has not succeeded"
     reason += f": last answer at {ago(answers[-1].at, found.now)}: {_answer(answers[-1].message)}" if answers else (
-        f" since it started at {ago(container.running, found.now)}; no answer is recorded yet"
+        f" since it started at {ago(container.running, found.now)}; {_unasked(probe, container.running, found.now)}"
     )  # fmt: skip
     evidence = (*(event_line(event) for event in answers[-2:]), *log(found, container.name))
     return Finding("not ready", reason, evidence, ("run the probe's command or request in the container yourself",))
+
+
+def _unasked(probe: dict[str, object], started: float, now: float) -> str:
+    first = started + number(probe.get("initialDelaySeconds"))
+    if first > now:
+        return f"it runs first at {at(first)}, in {span_text(first - now)}: initialDelaySeconds is {first - started:g}"
+    return "no answer is recorded yet"
 
 
 def _probe_of(container: Container) -> tuple[str, dict[str, object]]:
@@ -167,7 +193,9 @@ def probe_text(probe: dict[str, object]) -> str:
 
 
 def _answer(message: str) -> str:
-    return message.partition(": ")[2] or message
+    """Return a probe's answer from the event, whose begin names the probe."""
+    begin, colon, answer = message.partition(":")
+    return answer.strip() or ("a failure without any output" if colon else begin)
 
 
 def gate(found: PodEvidence) -> Finding | None:

@@ -8,11 +8,20 @@ from supervisor.dra.why import Answer
 from supervisor.dra.why_text import answer_parts, reason_of
 from supervisor.why.model.fields import rows
 from supervisor.why.model.text import joined
-from supervisor.why.model.types import Finding, PodEvidence
-from supervisor.why.others.plugins import plugin_sentence
+from supervisor.why.model.types import Finding, PluginEvidence, PodEvidence
+from supervisor.why.others.plugins import diagnose_plugin, plugin_sentence
 from supervisor.why.pods.view import spec_of, status_of
 
 GATED, PENDING = "scheduling gated", "pending"
+DEFAULT = "default-scheduler"
+FAILED_CLAIM = "FailedResourceClaimCreation"
+"""Event of the controller that makes claims from templates."""
+ADVICE = {
+    "host ports": "end the pod that uses the port, or choose another hostPort",
+    "unschedulable": "`kubectl uncordon` the node",
+    "resources": "request less, end pods that hold the resource (`nodeplane devices`), or start its plugin",
+}
+"""By the rule that rejects a node."""
 
 
 def gated(found: PodEvidence) -> Finding | None:
@@ -24,18 +33,27 @@ def gated(found: PodEvidence) -> Finding | None:
     return Finding(GATED, reason, advice=("the controller that owns the gate removes it, or `kubectl edit pod`",))
 
 
+def other_scheduler(found: PodEvidence) -> Finding | None:
+    """The pod is left to a scheduler that the plane does not have."""
+    pod = found.pod or {}
+    name = str(spec_of(pod).get("schedulerName") or DEFAULT)
+    if node_of(pod) or name == DEFAULT or condition(pod, "PodScheduled"):
+        return None
+    reason = f"its schedulerName is {name!r}, and no scheduler of this name has reported anything about it"
+    return Finding(PENDING, reason, found.unread, (f"start that scheduler, or leave out schedulerName: {DEFAULT}",))
+
+
 def missing_claim(found: PodEvidence) -> Finding | None:
     """The pod waits for somebody to create a claim."""
     answer = found.scheduling
     absent = [each for each in answer.claims if each.missing] if answer else []
     if not answer or not absent:
         return None
-    return Finding(
-        PENDING,
-        f"claim {absent[0].claim}: {absent[0].state}",
-        tuple(_evidence(found, answer)),
-        ("create the ResourceClaim, or correct its name in the pod's resourceClaims",),
-    )
+    failed = next((each.message for each in reversed(found.events) if each.reason == FAILED_CLAIM), "")
+    reason = failed or f"claim {absent[0].claim}: {absent[0].state}"
+    missing = "ResourceClaimTemplate" if failed else "ResourceClaim"
+    advice = f"create the {missing}, or correct its name in the pod's resourceClaims"
+    return Finding(PENDING, reason, tuple(_evidence(found, answer)), (advice,))
 
 
 def no_node(found: PodEvidence) -> Finding | None:
@@ -54,19 +72,32 @@ def no_node(found: PodEvidence) -> Finding | None:
     gone = [each for each in found.plugins if not each.connected and each.resource in reason]
     if gone:
         reason = f"{reason}; {plugin_sentence(gone[0])}"
-    advice = [f"see `nodeplane why plugin/{each.resource}`" for each in gone]
+    advice = [line for each in gone for line in _plugin_advice(each)]
     return Finding(PENDING, reason, tuple(_evidence(found, answer)), tuple(advice or _advice(answer)))
 
 
 def _about_to(found: PodEvidence, answer: Answer) -> Finding:
+    evidence = tuple(_evidence(found, answer))
+    if waits := [wait for claim in answer.claims for wait in claim.waits]:
+        return Finding(PENDING, f"its devices are allocated and not ready: {joined(waits)}", evidence)
     if answer.message:
-        reason = f"room suffices on {answer.fitting[0]}; the scheduler's last answer: {answer.message}"
+        return Finding(PENDING, f"no node can run it: {_own_words(answer.message)}", evidence)
+    advice = ("see `nodeplane status` for the scheduler",)
+    return Finding(PENDING, "the scheduler has not tried it yet", evidence, advice)
+
+
+def _own_words(message: str) -> str:
+    """Return a scheduler's message without the count of nodes and the words about preemption."""
+    reason = message.partition(" nodes are available: ")[2].partition(" preemption: ")[0] or message
+    return reason.partition(". no new claims")[0].partition(". still not schedulable")[0].rstrip(".,")
+
+
+def _plugin_advice(plugin: PluginEvidence) -> Iterator[str]:
+    """Return what to do about a plugin that is away; `nodeplane why` knows only one that once registered."""
+    if plugin.known or plugin.plugins or plugin.calls:
+        yield f"see `nodeplane why plugin/{plugin.resource}`"
     else:
-        reason = "the scheduler has not tried it yet"
-    waits = [wait for claim in answer.claims for wait in claim.waits]
-    if waits:
-        reason = f"its devices are allocated and not ready: {joined(waits)}"
-    return Finding(PENDING, reason, tuple(_evidence(found, answer)), ("see `nodeplane status` for the scheduler",))
+        yield from diagnose_plugin(plugin).advice
 
 
 def unscheduled(found: PodEvidence) -> Finding | None:
@@ -93,7 +124,7 @@ def _evidence(found: PodEvidence, answer: Answer) -> Iterator[str]:
 def _advice(answer: Answer) -> Iterator[str]:
     if answer.report.claims:
         yield f"see `nodeplane devices --why {answer.pod}`, and `nodeplane devices --patched`"
-    elif any(each.rule == "resources" for each in answer.nodes):
-        yield "request less, end pods that hold the resource (`nodeplane devices`), or start the plugin that serves it"
     elif answer.nodes:
-        yield "change the pod's node selection or tolerations, or the node's labels or taints"
+        rules = [each.rule for each in answer.nodes]
+        known = next((ADVICE[rule] for rule in ADVICE if rule in rules), "")
+        yield known or "change the pod's node selection or tolerations, or the node's labels or taints"

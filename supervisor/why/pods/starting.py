@@ -1,11 +1,15 @@
 """Pods that a node admitted and whose containers do not run yet: claims, volumes, sandbox, image, configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from protocols.kube.pods import node_of
+from protocols.messages.calls import CallRecord
 from protocols.trace import Row
+from supervisor.calls.text import record_lines
+from supervisor.why.model.fields import rows
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import Event, Finding, PodEvidence
+from supervisor.why.pods.running import hook_of
 from supervisor.why.pods.view import Container, containers, status_of
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
@@ -33,9 +37,29 @@ def configuration(found: PodEvidence) -> Finding | None:
     if container is None:
         return None
     reason = f"{container.kind} {container.name} cannot be created: {container.waiting}: {container.message}"
+    if call := _culprit(found, container):
+        look = f"see `nodeplane why plugin/{call.peer}` and `nodeplane calls {call.peer}`"
+        reason += f"; {call.method} of the plugin of {call.peer} answered so"
+        return Finding("waiting for its configuration", reason, tuple(record_lines(call)), (look,))
     missing = "not found" in container.message
     advice = "create what is missing" if missing else "correct the container's spec"
     return Finding("waiting for its configuration", reason, (), (f"{advice}; the node tries again by itself",))
+
+
+def _culprit(found: PodEvidence, container: Container) -> CallRecord | None:
+    """Return the plugin's call for which a container cannot be created: it failed, or answered a wrong CDI name."""
+    for call in reversed(found.calls):
+        failed = call.method == "PreStartContainer" and call.status not in ("OK", "") and call.error
+        if failed and call.error in container.message:
+            return call
+        if any(name and name in container.message for name in _cdi_names(call)):
+            return call
+    return None
+
+
+def _cdi_names(call: CallRecord) -> Iterator[str]:
+    for answer in rows(call.reply.get("container_responses")):
+        yield from (str(device.get("name") or "") for device in rows(answer.get("cdi_devices")))
 
 
 def volumes(found: PodEvidence) -> Finding | None:
@@ -65,6 +89,19 @@ def sandbox(found: PodEvidence) -> Finding | None:
     if event is None:
         return None
     return Finding("waiting for its sandbox", event.message, (event_line(event),), ("see `nodeplane logs runtime`",))
+
+
+def post_start(found: PodEvidence) -> Finding | None:
+    """A container started, and is shown as waiting until its postStart hook has ended."""
+    for each in containers(found.pod or {}):
+        hook = hook_of(each, "postStart")
+        began = next(
+            (event.at for event in reversed(found.events) if event.message == f"Started container {each.name}"), 0
+        )
+        if hook and began and each.waiting in ("ContainerCreating", "PodInitializing"):
+            reason = f"container {each.name} started at {ago(began, found.now)} and runs its postStart hook ({hook})"
+            return Finding("starting", reason, found.unread, ("later containers and readiness wait for the hook",))
+    return None
 
 
 def step_in_progress(found: PodEvidence) -> Finding | None:

@@ -5,6 +5,7 @@ A probe is one attempt within its timeout and never raises; a hook raises HookFa
 
 import asyncio
 import importlib
+import os
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -41,7 +42,19 @@ async def check(deps: Dependencies, handler: Object, target: Target, timeout: fl
     except TimeoutError:
         return Attempt(Outcome.FAILURE, f"no answer within {timeout:g} s")
     except (OSError, aiohttp.ClientError, ValueError) as error:
-        return Attempt(Outcome.FAILURE, " ".join(str(error).split()) or type(error).__name__)
+        return Attempt(Outcome.FAILURE, _unreached(error, handler, target))
+
+
+def _unreached(error: Exception, handler: Object, target: Target) -> str:
+    """Return upstream's text for a connection that could not be made; else the error's own."""
+    reason = getattr(error, "os_error", error)
+    if not isinstance(reason, ConnectionError):
+        return " ".join(str(error).split()) or type(error).__name__
+    http = handler.get("httpGet")
+    host, port = address(http or handler["tcpSocket"], target)
+    shown = f"[{host}]" if ":" in host else host
+    text = f"dial tcp {shown}:{port}: connect: {os.strerror(reason.errno or 0).lower()}"
+    return f'Get "{http_url(http, target)}": {text}' if http else text
 
 
 async def _exec(deps: Dependencies, source: Object, target: Target, timeout: float) -> Attempt:

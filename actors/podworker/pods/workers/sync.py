@@ -12,7 +12,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.errors import RoomTaken, RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.model.resources import with_allocated
-from actors.podworker.model.types import SECOND, Plan, PodSpec, Start, Waiting
+from actors.podworker.model.types import INIT, SECOND, ContainerSpec, Plan, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -73,6 +73,8 @@ class PodSync:
         self.held_back = False
         self.volumes_failed = 0
         """When volumes could not be set up first, by the clock of spans; 0 = they could in the last attempt."""
+        self._init_began = ("", 0)
+        """The init container that was started last, and when, by the clock of spans."""
         self.acted = False
         """The last sync changed the runtime: sync again at once."""
 
@@ -347,6 +349,7 @@ class PodSync:
         container = state.spec.find(step.name)
         if container is None:
             return  # the spec changed meanwhile
+        self._end_init(container)
         if step.crashed_ns and state.backoffs is not None:
             entry = state.backoffs.get(step.name)
             if entry is not None and entry.delay_ns:
@@ -364,8 +367,17 @@ class PodSync:
             return
         state.problems.pop(step.name, None)
         self._passed(step)
+        if container.kind == INIT:
+            self._init_began = (step.name, clock())
         if failure is not None and failure.started is not None:
             state.failed_starts[failure.id] = failure.started
+
+    def _end_init(self, container: ContainerSpec) -> None:
+        """Record the run of the init container for which this one waited."""
+        name, began = self._init_began
+        if name not in ("", container.name):
+            record(self._state.spec.uid, "wait for init container", began, container=name)
+            self._init_began = ("", 0)
 
     def _passed(self, step: Start) -> None:
         """End the pauses of a step that succeeded."""
