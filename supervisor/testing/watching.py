@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from supervisor.testing.changes import POLL_S, Changes
-from supervisor.testing.command import SIGNALED, Run, end_children
 from supervisor.testing.plane import PlaneNotStarted, TestPlane
+from supervisor.testing.run import SIGNALED, Run, end_children
 
 STOP_S = 5.0
 """From SIGTERM to SIGKILL for a command whose files were saved while it ran."""

@@ -12,7 +12,7 @@ import pytest
 from protocols.process.settings import save_settings
 from supervisor.cli.commands import parser_of
 from supervisor.cli.main import main
-from supervisor.testing import command, plane, programs
+from supervisor.testing import command, plane, programs, run
 from supervisor.testing.evidence import event_line, log_tails
 from supervisor.testing.plane import LINES, OF_THE_ROOT, last_lines, remove_root, without
 from tests.support.settings import plane_settings
@@ -56,14 +56,14 @@ def test_flags_before_the_command_go_to_the_plane_and_those_after_stay() -> None
 
 
 def test_search_path_ends_with_the_installation() -> None:
-    assert command.search_path().split(os.pathsep)[-1] == str(Path(sys.executable).parent)
+    assert plane.search_path().split(os.pathsep)[-1] == str(Path(sys.executable).parent)
 
 
 def test_children_that_ignore_the_first_signal_are_killed() -> None:
-    code = "import sys, time; from supervisor.testing import command; command.LEFT_S = 0.3\n"
+    code = "import sys, time; from supervisor.testing import run; run.LEFT_S = 0.3\n"
     code += "import subprocess as s\n"
     code += "p = s.Popen(['sh', '-c', 'trap : TERM; echo; while :; do sleep 1; done'], stdout=s.PIPE)\n"
-    code += "p.stdout.read(1); command.end_children(); sys.exit(command._reap_all())"
+    code += "p.stdout.read(1); run.end_children(); sys.exit(run._reap_all())"
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
 
 
@@ -72,8 +72,8 @@ def test_evidence_is_written_without_the_rest_of_the_root(tmp_path: Path) -> Non
     for name in ("logs/devices.log", "pods-logs/x/0.log", "pki/ca.key", "up.log"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
-    command.write_evidence(root, {"status": "s"}, target)
-    command.write_evidence(root, {"status": "t"}, target)  # a second failure into the same directory
+    run.write_evidence(root, {"status": "s"}, target)
+    run.write_evidence(root, {"status": "t"}, target)  # a second failure into the same directory
     files = {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
     assert files.pop("status.txt") == "t"
     assert files == {name: name for name in ("logs/devices.log", "pods-logs/x/0.log", "up.log")}

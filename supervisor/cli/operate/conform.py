@@ -22,8 +22,8 @@ from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import Behaviour, behaviours
 from supervisor.conform.verdict import FAIL, Result
-from supervisor.testing.command import adopt_orphans, end_children
 from supervisor.testing.plane import search_path
+from supervisor.testing.run import adopt_orphans, end_children
 
 TIMEOUT_S = 10.0
 KIND_HELP = "what COMMAND is (default plugin)"
