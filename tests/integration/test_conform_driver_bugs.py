@@ -100,6 +100,7 @@ BUGS = {
     "owns_slices_of_all_nodes": "slices-of-others",
     "reports_another_pool": "health-report",
     "reads_one_namespace": "namespaces",
+    "spins_after_a_health_stream": "idle",
     "answers_the_first_device_again": "prepare-again",
     "writes_the_whole_status": "claim-status",
     "names_cdi_devices_by_the_device": "admin-access",

@@ -314,6 +314,18 @@ def repeats_some_devices() -> None:
 
 
 @bug
+def spins_after_a_health_stream() -> None:
+    correct = sample.Health.NodeWatchResources
+
+    def watch(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        yield from correct(self, request, context)
+        while not sample.ended.is_set():
+            pass
+
+    replace(sample.Health, "NodeWatchResources", watch)
+
+
+@bug
 def has_a_broken_device() -> None:
     """No bug: this one stays so, whatever happens to the others."""
     correct: Any = sample.Health.report
