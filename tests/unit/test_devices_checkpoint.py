@@ -9,15 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import Override, State, decode, encode
+from actors.devices.manager import DeviceManager
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
 from actors.devices.model.types import PodRecord
 from protocols.messages.allocation_history import RETAINED, AllocationHistory
-from protocols.messages.devices import AllocatedDevice, ContainerAllocation, LedgerEvent, PodAllocation
+from protocols.messages.devices import (
+    AllocatedDevice,
+    ContainerAllocation,
+    LedgerEvent,
+    PodAllocation,
+    PreparedClaim,
+)
 
 R = "example.com/gpu"
 
@@ -229,6 +237,22 @@ async def test_writers_waiting_for_the_disk_get_its_error() -> None:
     commits.request_write()
     await commits.wait_written()
     assert disk.saved
+    running.cancel()
+
+
+async def test_claims_published_twice_wait_for_the_write_of_the_first() -> None:
+    disk = Disk()
+    commits = Committer(disk.history, disk.options())
+    disk.ledger.admit(record("p1", "a"))
+    manager = DeviceManager.__new__(DeviceManager)
+    manager._ledger, manager.committer = disk.ledger, commits
+    claims = PodClaims({}, (PreparedClaim("default", "card", "c1"),))
+    async with asyncio.TaskGroup() as tasks:
+        both = [tasks.create_task(manager.publish_claims("p1", claims)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in both)
+        running = asyncio.create_task(commits.run())
+    assert [each.allocation.claims for each in disk.saved[-1].pods] == [claims.unreferenced]
     running.cancel()
 
 

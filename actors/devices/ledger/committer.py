@@ -52,6 +52,7 @@ class Committer:
         self._history = history
         self._options = options
         self._pending: list[Change] = []
+        self._writing: list[Change] = []
         self._dirty = False
         self._wake = asyncio.Event()
         self._logged_error = ""
@@ -93,6 +94,12 @@ class Committer:
         if self._logged_error:
             raise CheckpointNotWritten(self._logged_error)
 
+    async def wait_pod_written(self, uid: str) -> None:
+        """Wait until the pod's changes handed in so far are on disk, or were taken back."""
+        changes = (*self._writing, *self._pending)
+        if futures := [change.done for change in changes if change.record.allocation.uid == uid]:
+            await asyncio.wait(futures)
+
     async def run(self) -> None:
         while True:
             await self._wake.wait()
@@ -103,6 +110,7 @@ class Committer:
 
     async def _write(self) -> None:
         batch, self._pending, self._dirty = self._pending, [], False
+        self._writing = batch
         published = [change for change in batch if change.record.has_pod_name]
         events = [change.event(mark) for mark, change in enumerate(published, start=self._history.mark + 1)]
         try:
@@ -113,6 +121,7 @@ class Committer:
         else:
             self._log_recovery()
             self._acknowledge(batch, events)
+            self._writing = []
 
     def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
         now = self._options.snapshot()
@@ -142,7 +151,7 @@ class Committer:
                 self._options.undo(change.record)
                 if not change.done.done():
                     change.done.set_exception(CheckpointNotWritten(why))
-        self._pending = [change for change in batch if not change.new] + self._pending
+        self._pending, self._writing = [change for change in batch if not change.new] + self._pending, []
         self._dirty = True
         self._logged_error = why
         self._idle.set()  # whoever waits is published; the writing goes on
