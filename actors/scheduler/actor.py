@@ -5,7 +5,7 @@ and patched devices are rebuilt from the API.
 On kill -9 pending pods wait. A claim may be allocated without its pod being bound; its allocation then decides the
 node.
 If several control planes use one store, only the holder of the lease schedules; the others follow the API and take over
-when it expires. Should two schedule all the same, no device is allocated twice (docs/explanation/scheduling.md).
+when it expires. Should two schedule all the same, no device is allocated twice (docs/explanation/allocation.md).
 """
 
 import asyncio
