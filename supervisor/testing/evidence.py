@@ -1,5 +1,6 @@
 """Evidence of a failed test: status, devices and events of its plane, and the ends of logs, as texts by name."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ TAIL, MAX_LINE = 25, 400
 AUDIT = "audit"
 """Logs whose names begin so hold each request, which helps nobody in a report."""
 MAX_EVENTS = 200
+CHILD = "(-[a-z0-9]+)*"
+"""End of the name of an object that a controller made for another one."""
 
 
 def evidence(where: Layout) -> dict[str, str]:
@@ -59,7 +62,7 @@ def _events(where: Layout) -> str:
 
 
 def folded_lines(events: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line per event; those that differ in the names of their objects only share the line of the last one.
+    """Return a line per event; those that differ in names of objects and their children only share the last one's.
 
     A controller replaces a pod that is rejected, again and again: each one has an event of its own.
     """
@@ -74,7 +77,7 @@ def _alike(event: dict[str, Any]) -> tuple[str, ...]:
     about = event.get("involvedObject") or {}
     message = str(event.get("message", ""))
     for name in (about.get("name"), about.get("uid")):
-        message = message.replace(str(name), "NAME") if name else message
+        message = re.sub(re.escape(str(name)) + CHILD, "NAME", message) if name else message
     return str(event.get("type")), str(event.get("reason")), str(about.get("kind")), message
 
 

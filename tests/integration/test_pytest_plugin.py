@@ -101,6 +101,6 @@ def test_wheel_is_typed_and_runs_its_tests_and_reports_why_one_fails(unpacked: P
     ):
         assert re.search(rf"^-+ nodeplane {section} -+$", done.stdout, re.MULTILINE), section
     assert re.search(
-        "^E .*pod b runs: not in 0.5 s. It is pending: no node can run it: .*gpu", done.stdout, re.MULTILINE
+        r"^E .*pod b runs: not in 0.5 s. pod/test-\w+/b: pending: no node can run it: .*gpu", done.stdout, re.MULTILINE
     )
     assert re.search("^-+ nodeplane output of sh -+$", done.stdout, re.MULTILINE)

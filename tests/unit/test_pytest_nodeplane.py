@@ -12,7 +12,7 @@ import pytest_nodeplane
 from pytest_nodeplane.node import objects_of
 from pytest_nodeplane.processes import Process, program_name
 from pytest_nodeplane.report import end_of, outputs
-from pytest_nodeplane.sentences import devices_sentence, programs_sentence
+from pytest_nodeplane.sentences import devices_sentence, first_line_with, programs_sentence, waiting_pod
 from pytest_nodeplane.settings import Settings, settings_of
 from pytest_nodeplane.waiting import NotReached, PodWait, condition, describe, until
 from supervisor.client.devices import DeviceRow
@@ -223,3 +223,23 @@ def test_events_that_differ_in_names_only_are_folded() -> None:
         "Warning  Rejected  pod/n/x  other",
         "Warning  Rejected  pod/n/w-4  pod w-4 has no device  (5 times, 5 objects)",
     ]
+    made = [event("w-1a", f"Created pod: w-1a-x{at}", at) for at in range(3)]
+    assert folded_lines(made) == ["Warning  Rejected  pod/n/w-1a  Created pod: w-1a-x2  (3 times)"]
+
+
+def test_pod_that_waits_is_the_newest_that_is_not_ready() -> None:
+    def pod(name: str, made: str, phase: str = "Pending", ready: str = "False") -> dict[str, object]:
+        conditions = [{"type": "Ready", "status": ready}]
+        return {
+            "metadata": {"name": name, "creationTimestamp": f"2026-01-01T00:00:0{made}Z"},
+            "status": {"phase": phase, "conditions": conditions},
+        }
+
+    pods = [pod("old", "1"), pod("new", "2"), pod("runs", "3", "Running", "True"), pod("done", "4", "Succeeded")]
+    assert waiting_pod(pods) == "new"
+    assert waiting_pod(pods[2:]) == ""
+
+
+def test_sentence_is_added_to_the_first_line() -> None:
+    assert first_line_with("a\nb", "c") == "a. c\nb"
+    assert [first_line_with("", "c"), first_line_with("a", "")] == ["c", "a"]

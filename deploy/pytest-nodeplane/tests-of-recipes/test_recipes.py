@@ -59,7 +59,7 @@ CASES = [
         survives,
         faulty.reports_no_health,
         '"shows the broken device"',
-        r"pod a shows the broken device: not in 10 s\. It is running: ",
+        r"pod a shows the broken device: not in 10 s\. pod/test-\w+/a: running: ",
     ),
     Case(
         survives,

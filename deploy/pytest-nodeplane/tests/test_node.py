@@ -72,9 +72,7 @@ def test_first_line_of_a_failed_wait_says_why(node: Node) -> None:
     node.apply(pod("a"))
     with pytest.raises(NotReached) as raised:
         node.wait("a").running(timeout=1)
-    shape = (
-        "pod a runs: not in 1 s. It is pending: no node can run it: node .*: Insufficient {0}: .*; plugin of {0}: .*"
-    )
+    shape = r"pod a runs: not in 1 s\. pod/test-\w+/a: pending: no node .*: Insufficient {0}: .*; plugin of {0}: .*"
     assert re.fullmatch(shape.format(GPU), first_line(raised))
     assert "FailedScheduling" in str(raised.value)
     with pytest.raises(NotReached) as raised:
@@ -82,7 +80,7 @@ def test_first_line_of_a_failed_wait_says_why(node: Node) -> None:
     assert str(raised.value) == "pod b is Ready: not in 0.1 s. There is no such pod"
     with pytest.raises(NotReached) as raised:
         node.wait("a").until(lambda pod: pod["status"]["containerStatuses"], "has containers", timeout=0.1)
-    assert "has containers: not in 0.1 s. What was read has no field 'containerStatuses'. It is" in first_line(raised)
+    assert "has containers: not in 0.1 s. What was read has no field 'containerStatuses'. pod/" in first_line(raised)
 
 
 def test_wait_ends_when_the_pod_has_failed_for_good(node: Node) -> None:
@@ -93,8 +91,16 @@ def test_wait_ends_when_the_pod_has_failed_for_good(node: Node) -> None:
     with pytest.raises(NotReached) as raised:
         node.wait("a").running()
     assert time.monotonic() - begun < 20  # half a second where nothing else runs
-    assert first_line(raised).startswith("pod a runs: cannot happen any more: it has failed for good. It is failed: ")
-    assert "3" in first_line(raised)
+    why = f"pod/{node.namespace}/a: failed: init container first ended with exit code 3"
+    assert first_line(raised).startswith(f"pod a runs: cannot happen any more: it has failed for good. {why}")
+    assert "\n  log of first: no license\n" in str(raised.value)
+
+
+def test_first_line_of_a_wait_for_anything_says_why_a_pod_waits(node: Node) -> None:
+    node.apply(pod("a"))
+    with pytest.raises(NotReached) as raised:
+        node.until("the work is done", lambda: False, timeout=1)
+    assert first_line(raised).startswith(f"the work is done: not in 1 s. pod/{node.namespace}/a: pending: no node can")
 
 
 def test_wait_ends_when_the_plugin_has_ended(node: Node) -> None:

@@ -19,7 +19,7 @@ from pytest_nodeplane.drivers import PreparedDevice, prepare
 from pytest_nodeplane.plane import Plane
 from pytest_nodeplane.processes import Process
 from pytest_nodeplane.resources import PodResources
-from pytest_nodeplane.sentences import devices_sentence, programs_sentence
+from pytest_nodeplane.sentences import devices_sentence, first_line_with, programs_sentence, waiting_pod
 from pytest_nodeplane.waiting import TIMEOUT_S, PodWait, until
 from supervisor.base.errors import Usage
 from supervisor.client.devices import DeviceRow
@@ -144,18 +144,19 @@ class Node:
         """Wait for a pod of the test's namespace: `node.wait("a").running()`."""
         name = pod if isinstance(pod, str) else str(pod["metadata"]["name"])
 
-        def why() -> str:
-            found = (self.plane.why(self.namespace, name), programs_sentence(self.processes))
-            return ". ".join(filter(None, found))
-
-        return PodWait(name, partial(self.pod, name), partial(self._event_lines, name), why)
+        return PodWait(name, partial(self.pod, name), partial(self._event_lines, name), partial(self._why, name))
 
     def until(self, text: str, holds: Callable[[], T], timeout: float = TIMEOUT_S) -> T:
         """Wait until `holds` returns something true, and return that; `text` says in the error what did not happen."""
-        return until(text, holds, timeout, self._programs_and_events)
+        return until(text, holds, timeout, self._why_and_events)
 
-    def _programs_and_events(self) -> str:
-        return "\n".join(filter(None, [programs_sentence(self.processes), *self._event_lines()]))
+    def _why(self, pod: str) -> str:
+        text = self.plane.why(self.namespace, pod) if pod else ""
+        return first_line_with(text, programs_sentence(self.processes))
+
+    def _why_and_events(self) -> str:
+        """Return why the newest pod of the test that waits does so, and the events."""
+        return "\n".join(filter(None, [self._why(waiting_pod(self.objects("v1", "Pod"))), *self._event_lines()]))
 
     def _event_lines(self, about: str = "") -> list[str]:
         return folded_lines(self.events(about))

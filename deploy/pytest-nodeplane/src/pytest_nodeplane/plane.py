@@ -134,7 +134,7 @@ class Plane:
         return self._asking.submit(asyncio.run, pod_trace(self.layout, namespace, pod)).result()
 
     def why(self, namespace: str, pod: str) -> str:
-        """Return the state of a pod and its reason, as `nodeplane why` says it; empty if the plane does not know it."""
+        """Return the text of `nodeplane why` about a pod; empty if the plane does not know it."""
         return self._reason(pod_reason(self.layout, namespace, pod))
 
     def why_plugin(self, resource: str) -> str:

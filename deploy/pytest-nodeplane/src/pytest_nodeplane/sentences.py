@@ -1,14 +1,18 @@
 """Sentences for the first line of a failing test: why a pod, a plugin or a program is not as far."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from protocols.kube.meta import name_of
 from protocols.process.layout import Layout
 from protocols.process.texts import printable
 from pytest_nodeplane.processes import Process
+from pytest_nodeplane.waiting import condition
 from supervisor.client.devices import DeviceRow
 from supervisor.why.command import diagnose
 from supervisor.why.gather.device_managers import plugin_evidence
 from supervisor.why.gather.live import connected
+from supervisor.why.model.text import lines
 from supervisor.why.others.plugins import plugin_sentence
 from supervisor.why.targets import Target
 
@@ -19,9 +23,9 @@ MAX_LINE = 200
 
 
 async def pod_reason(where: Layout, namespace: str, pod: str) -> str:
-    """Return a pod's state with the reason, as `nodeplane why` has them. Raises SupervisorError, Usage."""
+    """Return the text of `nodeplane why` about a pod. Raises SupervisorError, Usage."""
     found = await diagnose(where, Target("pod", pod, namespace))
-    return printable(f"It is {found.state}: {found.reason}")
+    return "\n".join(printable(line) for line in lines(found))
 
 
 async def plugin_reason(where: Layout, resource: str) -> str:
@@ -40,6 +44,18 @@ def devices_sentence(resource: str, rows: Sequence[DeviceRow], offered: str) -> 
     shown = [f"{row.device} {row.health}" + (f" ({row.message})" if row.message else "") for row in mine[:MAX_DEVICES]]
     more = [f"{len(mine) - MAX_DEVICES} more"] if len(mine) > MAX_DEVICES else []
     return printable(f"There are {', '.join([*shown, *more])}; the API offers {offered or 'none'}")
+
+
+def waiting_pod(pods: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the newest pod that neither is ready nor has succeeded; empty if there is none."""
+    late = [pod for pod in pods if condition(pod, "Ready") != "True" and pod["status"].get("phase") != "Succeeded"]
+    return max(((str(pod["metadata"]["creationTimestamp"]), name_of(pod)) for pod in late), default=("", ""))[1]
+
+
+def first_line_with(text: str, sentence: str) -> str:
+    """Return a text with a sentence at the end of its first line."""
+    first, _, rest = text.partition("\n")
+    return "\n".join(filter(None, (". ".join(filter(None, (first, sentence))), rest)))
 
 
 def programs_sentence(programs: Iterable[Process]) -> str:
