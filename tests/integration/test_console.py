@@ -364,6 +364,7 @@ async def test_timeline_plots_processor_memory_and_rates(plane: Plane, monkeypat
         await driven.until(lambda: "memory" not in driven.text)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
     before = plane.status()["health"]

@@ -412,8 +412,8 @@ async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_wi
     async with running_runtime() as runtime:
         sandbox = await runtime.sandbox(of_linux={"cgroup_parent": parent, "resources": whole})
         plain = await runtime.run(sandbox, "sleep", "600", name="plain", linux=linux())
-        pid = running("sleep", "600")[-1]
-        assert any(f"{parent}/{plain}" in line for line in text_of(f"/proc/{pid}/cgroup").splitlines())
+        groups = [text_of(f"/proc/{pid}/cgroup") for pid in running("sleep", "600")]
+        assert any(f"{parent}/{plain}\n" in f"{group}\n" for group in groups)
         greedy = await runtime.run(sandbox, "sh", "-c", hog, name="greedy", linux=linux())
         assert ((await runtime.ended(greedy)).exit_code, (await runtime.status(greedy)).reason) == (137, "OOMKilled")
         await runtime.call(
