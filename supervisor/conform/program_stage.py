@@ -6,13 +6,13 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import ClassVar, Generic
 
 from supervisor.conform.busy import until_asleep
 from supervisor.conform.exchange import Exchange, Recorder
-from supervisor.conform.played import P, PlayedKubelet, R
+from supervisor.conform.played import MAX_ATTEMPTS, P, PlayedKubelet, R
 from supervisor.conform.program import Launcher, Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
 from supervisor.conform.waiting import Changes
@@ -228,12 +228,18 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         await asyncio.sleep(away)
         await self.played.start()
 
-    async def restart_rejecting(self) -> None:
-        """Restart kubelet, which then rejects one registration of each name. Raises Failed, NotApplicable."""
+    async def restart_rejecting(self, until: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Restart kubelet, which then rejects one registration of each name, or all meanwhile.
+
+        Raises Failed, NotApplicable.
+        """
         await self.played.stop()
-        self.played.rejecting = len(self.names)
+        self.played.rejecting = MAX_ATTEMPTS if until else len(self.names)
         await self.played.start()
         try:
+            if until:
+                await until()
+                self.played.rejecting = 0
             await self.returns()
         except Failed:
             if self.played.attempts and not self.program.runs:

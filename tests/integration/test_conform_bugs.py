@@ -87,6 +87,7 @@ BUGS = {
     "registers_twice": "registers-once",
     "clears_the_directory": "others-stay",
     "spins_without_kubelet": "waits-idle",
+    "repeats_register_without_a_pause": "register-rejected",
     "joins_cdi_names": "cdi-names",
     "names_a_file_as_a_device_node": "device-nodes",
     "declares_no_edits": "cdi-valid",

@@ -338,6 +338,19 @@ def registers_twice() -> None:
 
 
 @bug
+def repeats_register_without_a_pause() -> None:
+    correct = sample.registered
+
+    def registered() -> grpc.Server | None:
+        found = None
+        while not (found or sample.ended.is_set() or sample.kubelet() is None):
+            found = correct()
+        return found
+
+    replace(sample, "registered", registered)
+
+
+@bug
 def spins_without_kubelet() -> None:
     correct = sample.kubelet
 

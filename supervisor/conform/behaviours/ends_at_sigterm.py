@@ -10,7 +10,8 @@ PHASE = "end"
 RULE = "A container is sent SIGTERM, and SIGKILL when the grace period of the pod is over."
 SOURCE = POD_LIFECYCLE
 ADVICE = (
-    "Handle SIGTERM: end the open streams, stop the server, exit. As process 1 of a container it has no default action."
+    "Handle SIGTERM: end the open streams, stop the server, exit; GracefulStop alone waits for streams that never end."
+    " As process 1 of a container it has no default action."
 )
 
 
