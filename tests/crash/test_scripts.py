@@ -14,7 +14,7 @@ from tests.support.plane import Plane
 from tests.support.seed import SEED
 from tests.support.witnesses import Witnesses, container_of, pod, with_devices
 
-REAL = "control-plane-dies", "killed-while-scaling", "killed-while-starting", "node-dies"
+REAL = "control-plane-dies", "node-dies"
 """The simulation plays every script; without `make crash` these are played with real processes, too."""
 FOUND = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 SCRIPTS = [path for path in FOUND if path.stem in REAL or "NODEPLANE_CRASH_SEED" in os.environ]

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,28 +131,6 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
 
 def claims(lab: Lab) -> list[Any]:
     return list(json.loads(lab.plane.kubectl("get", "resourceclaims", "-o", "json"))["items"])
-
-
-def test_nothing_leaks_whoever_is_killed_while_pods_come_and_go(lab: Lab) -> None:
-    plane = lab.plane
-    plane.apply(EXAMPLE)
-    names = [f"p{number}" for number in range(3)]
-    for name, victim in zip(names, ("devices", "podworker", ""), strict=True):
-        plane.apply(pod(name))
-        if victim:
-            lab.kill(victim)
-    for name in (*names, "gpu-claim"):
-        plane.pod_ready(name, timeout=90)
-        assert "GPU_EXAMPLE_COM_GPU" in until("environment", lambda name=name: plane.kubectl("logs", name, check=False))
-    assert len(lab.kept()) == 4
-    plane.kubectl("delete", "pod", "--wait=false", *names, "gpu-claim")
-    for victim in ("devices", "podworker"):
-        lab.kill(victim)
-        time.sleep(0.2)
-    until("pods gone", lambda: plane.kubectl("get", "pods", "-o", "name") == "", every=0.3)
-    until("all claims given back", lambda: lab.kept() is None)
-    assert list((plane.root / "cdi").iterdir()) == []
-    until("claims gone", lambda: not claims(lab), every=0.3)
 
 
 def test_a_claim_deleted_under_its_pod_and_a_file_spoiled_under_its_owner(lab: Lab) -> None:

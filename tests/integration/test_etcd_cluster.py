@@ -67,11 +67,10 @@ async def test_members_killed_one_after_the_other(plane: Plane, three: Cluster) 
         assert all(client.opened == 1 for client in crowd.clients), "no stream even broke"
 
 
-@pytest.mark.parametrize("victims", [(0, 1), (0, 1, 2)], ids=["no quorum", "all"])
-async def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster, victims: tuple[int, ...]) -> None:
-    before = set(await stored(plane))
+async def test_a_cluster_that_is_away_and_comes_back(plane: Plane, three: Cluster) -> None:
+    before, victims = set(await stored(plane)), (0, 1)
     async with Crowd([plane], WATCHES) as crowd:
-        async with Churn([plane], f"away{len(victims)}") as churn, plane.client() as session:
+        async with Churn([plane], "away") as churn, plane.client() as session:
             await churn.at_least(3)
             three.kill(*victims)
             async with session.get(f"{CONFIGMAPS}?resourceVersion=0") as answer:

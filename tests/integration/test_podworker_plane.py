@@ -3,9 +3,7 @@
 import itertools
 import json
 import os
-import random
 import sys
-import time
 from pathlib import Path
 
 import grpc
@@ -323,39 +321,3 @@ def test_force_delete_while_podworker_is_dead_leaves_no_process(plane):
     plane.kubectl("delete", "pod", "orphan", "--force", "--grace-period=0")
     until("the orphan's end", lambda: not processes(token))
     plane.settled()
-
-
-def test_podworker_killed_at_any_moment_neither_doubles_nor_forgets(plane):
-    """Created, crashed and deleted under kills of random timing: one process a container at any time, none after."""
-    dice = random.Random(os.urandom(8))
-    tokens = {f"crash-{n}": next(TOKENS) for n in range(6)}
-    most = 0
-    for name, token in tokens.items():
-        plane.apply(pod(name, sleeper("a", token)))
-        time.sleep(dice.uniform(0, 0.06))
-        kill_podworker(plane)
-        most = max([most, *(len(processes(t)) for t in tokens.values())])
-    for name in tokens:
-        plane.pod_ready(name)
-    for token in tokens.values():
-        (pid,) = processes(token)
-        os.kill(pid, 9)
-        if dice.random() < 0.3:
-            kill_podworker(plane)
-    for name, token in tokens.items():
-        found = until(f"{name} restarted", lambda name=name: restarted(plane.get("pod", name)), every=0.2)
-        assert container(found)["restartCount"] == 1
-        most = max(most, len(processes(token)))
-    assert most <= 1
-    plane.kubectl("delete", "pod", *tokens, "--wait=false")
-    time.sleep(dice.uniform(0, 0.1))
-    kill_podworker(plane)
-    for name, token in tokens.items():
-        gone(plane, name)
-        assert not processes(token)
-    plane.settled()
-
-
-def restarted(found):
-    entry = container(found)
-    return found if entry.get("ready") and entry.get("restartCount", 0) >= 1 else {}
