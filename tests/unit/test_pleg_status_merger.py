@@ -225,6 +225,20 @@ def test_newer_than_is_strict_and_tells_absence() -> None:
     assert merger.cache.newer_than(UID, stamp + 4)
 
 
+def test_event_of_a_pod_that_an_inspection_did_not_find_is_as_new_as_that_inspection() -> None:
+    """Else whoever was answered that the pod is gone would take the event for older than the answer."""
+    runtime, merger = ModelRuntime(), StatusMerger()
+    merger.cache.completed(runtime.tick())
+    stamp = runtime.tick()
+    merger.inspected(UID, None, stamp)
+    assert merger.cache.known_until(UID) == stamp
+    for event in runtime.run_sandbox():
+        assert merger.event(event, runtime.now).inspect is False
+        status = merger.cache.get(UID)
+        assert status is not None
+        assert (len(status.sandboxes), status.timestamp_ns) == (1, stamp)
+
+
 def test_merger_same_timestamp_inspection_wins() -> None:
     """Coarse clocks: KEP-3386 refuses the second, upstream's code takes it; here what was asked for wins."""
     running, exited = (PodStatus(uid=UID, name=name) for name in ("running", "exited"))

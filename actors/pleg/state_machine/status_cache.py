@@ -79,10 +79,10 @@ class StatusCache:
             return False
         if entry and stamp == entry.modified and rank is Rank.EVENT and entry.rank is Rank.INSPECTION:
             return False
+        observed = max(observed, self._observed_until(status.uid))
         self.tombstones.pop(status.uid, None)
         if rank is Rank.INSPECTION:
             self.uninspectable.pop(status.uid, None)
-        observed = max(observed, entry.observed if entry else 0)
         self.newest = max(self.newest, observed)
         self.entries[status.uid] = Entry(status, stamp, observed, rank)
         return True
@@ -116,18 +116,20 @@ class StatusCache:
 
     def known_until(self, uid: str) -> int:
         """Return the time up to which everything is known of the pod; 0 if it was never observed."""
-        entry = self.entries.get(uid)
-        return max(self._relisted_until(uid), entry.observed if entry else 0)
+        return max(self._relisted_until(uid), self._observed_until(uid))
 
     def newer_than(self, uid: str, minimum: int) -> bool:
         """Return True if the pod is known up to a time strictly later than `minimum`."""
-        entry = self.entries.get(uid)
-        known = entry.observed if entry else self.tombstones.get(uid, 0)
-        return self._relisted_until(uid) > minimum or known > minimum
+        return self.known_until(uid) > minimum
 
     def mark_uninspectable(self, uid: str) -> None:
         """Record that the inspection of a listed pod failed: relists no longer cover it until one succeeds."""
         self.uninspectable.setdefault(uid, self.relisted_until)
+
+    def _observed_until(self, uid: str) -> int:
+        """Return the time of the pod's last inspection; of one that the runtime does not have, its tombstone's."""
+        entry = self.entries.get(uid)
+        return entry.observed if entry else self.tombstones.get(uid, 0)
 
     def _relisted_until(self, uid: str) -> int:
         """Return the time up to which full relists cover the pod."""
