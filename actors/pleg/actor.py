@@ -12,11 +12,11 @@ from collections.abc import Callable
 import msgspec
 from google.protobuf.message import DecodeError
 
-from actors.pleg.service.metrics import MetricsOptions, PlegMetrics
-from actors.pleg.service.mode_selector import ModeSelector, ModeSelectorOptions
-from actors.pleg.service.publisher import NotNewer, PodPublisher, Waiters
-from actors.pleg.service.relister import Relister, RelisterOptions
-from actors.pleg.service.runtime_client import RuntimeClient
+from actors.pleg.shell.metrics import MetricsOptions, PlegMetrics
+from actors.pleg.shell.mode_selector import ModeSelector, ModeSelectorOptions
+from actors.pleg.shell.publisher import NotNewer, PodPublisher, Waiters
+from actors.pleg.shell.relister import Relister, RelisterOptions
+from actors.pleg.shell.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import OOM_RECHECK_S, Source, may_become_oom_killed
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEvents, MissedEvents
 from actors.pleg.state_machine.mode import Mode

@@ -14,11 +14,11 @@ from actors.store.engine.compactor import Compactor
 from actors.store.engine.core import Core, StoreCollector
 from actors.store.file.upkeep import DiskReserve
 from actors.store.model.options import StoreOptions
+from actors.store.rpc.kv import KvService
+from actors.store.rpc.lease import LeaseService
+from actors.store.rpc.maintenance import MaintenanceService
+from actors.store.rpc.watch import WatchService
 from actors.store.server.grpc_server import Server, Services
-from actors.store.services.kv import KvService
-from actors.store.services.lease import LeaseService
-from actors.store.services.maintenance import MaintenanceService
-from actors.store.services.watch import WatchService
 from protocols.actor import Context, run_actor
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings

@@ -7,8 +7,8 @@ resourceVersions, without a new list.
 """
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.service.backend import Backend
-from actors.watchcache.service.metrics import WatchcacheCollector
+from actors.watchcache.shell.backend import Backend
+from actors.watchcache.shell.metrics import WatchcacheCollector
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.errors import NodeplaneError

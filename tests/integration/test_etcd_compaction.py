@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.watchcache.service.compactor import KEY, Compactor
+from actors.watchcache.shell.compactor import KEY, Compactor
 from protocols.etcd import Compacted, EtcdClient, EtcdOptions
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_cluster import cluster

@@ -14,7 +14,7 @@ from actors.store import actor
 from actors.store.actor import Store, StoreActor
 from actors.store.model.errors import StoreUnusable
 from actors.store.model.options import StoreOptions
-from actors.store.services.kv import KvService
+from actors.store.rpc.kv import KvService
 from protocols.actor import Context
 from protocols.process.layout import layout
 from protocols.wire import etcd_pb2 as pb

@@ -17,7 +17,7 @@ from actors.apiserver.watch.hub import HISTORY_REPLACED, Hub, HubOptions
 from actors.apiserver.watch.scope import Scope
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
-from actors.watchcache.service.bus_streams import ResourceStream
+from actors.watchcache.shell.bus_streams import ResourceStream
 from protocols.bus import Event, Item, Op
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import ADDED, FLOOR, FLOOR_KEY, STORED, ObjectEvent

@@ -110,7 +110,7 @@ TABLE: dict[str, Entry] = {
     "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
     "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "4 MiB of a message"),
     "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
-    "actors/pleg/service/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
+    "actors/pleg/shell/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/clients/runtime.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/endpoint/routes.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/pods/containers/images.py": Entry(1, "secrets of users", f"{OBJECT}; in a thread"),

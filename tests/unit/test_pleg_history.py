@@ -12,8 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from actors.cri.event_stream import Connection, retry_delay
-from actors.pleg.service.relister import Relister, RelisterOptions
-from actors.pleg.service.runtime_client import Inspection, _agrees
+from actors.pleg.shell.relister import Relister, RelisterOptions
+from actors.pleg.shell.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import Change, StatusMerger, must_inspect

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.pleg.service.relister import RELIST_BURST, RELISTS_PER_S
+from actors.pleg.shell.relister import RELIST_BURST, RELISTS_PER_S
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
 from actors.pleg.state_machine.mode import (
     EVENTED_PERIOD_S,

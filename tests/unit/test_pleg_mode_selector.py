@@ -2,7 +2,7 @@
 
 import time
 
-from actors.pleg.service.mode_selector import WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
+from actors.pleg.shell.mode_selector import WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
 from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState

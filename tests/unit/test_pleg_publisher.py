@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.pleg.service.publisher import MAX_DELAYED, PodPublisher
+from actors.pleg.shell.publisher import MAX_DELAYED, PodPublisher
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.mode import Mode
 from actors.pleg.state_machine.status_merger import Change

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
-from actors.pleg.service.runtime_client import RuntimeClient
+from actors.pleg.shell.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.clients.api import ApiPods
 from actors.podworker.clients.runtime import BusRuntime

@@ -23,7 +23,7 @@ from actors.store.file import upkeep
 from actors.store.model.errors import DiskFailed
 from actors.store.model.options import StoreOptions
 from actors.store.mvcc.index import Draft
-from actors.store.services.watch import WatchService, WatchStream
+from actors.store.rpc.watch import WatchService, WatchStream
 from protocols.errors import NodeplaneError
 from protocols.process.tasks import FAILURES
 from protocols.wire import etcd_pb2 as pb

@@ -12,7 +12,7 @@ from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import PluginFailed
 from actors.devices.plugins.plugin import DeviceListStream
 from actors.frontdoor.serving.listener import Connection
-from actors.pleg.service.relister import Relister
+from actors.pleg.shell.relister import Relister
 from actors.podworker.pods.probes import prober
 from actors.store.server.private_endpoint import Connection as StoreConnection
 from actors.store.server.private_endpoint import PrivateEndpoint

@@ -7,7 +7,7 @@ import pytest
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import Change, StoreState
-from actors.watchcache.service.store_follower import MAX_BATCHES, StoreFollower
+from actors.watchcache.shell.store_follower import MAX_BATCHES, StoreFollower
 from protocols.etcd import EtcdClient, EtcdOptions, KeyValue, Unavailable, WatchBatch, WatchEvent
 
 LONG = 60.0

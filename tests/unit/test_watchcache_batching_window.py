@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.watchcache.service.store_follower import BUSY_BATCH, BatchingWindow
+from actors.watchcache.shell.store_follower import BUSY_BATCH, BatchingWindow
 
 SHORTEST, LONGEST = 0.002, 0.008
 

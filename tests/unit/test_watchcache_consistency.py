@@ -6,8 +6,8 @@ import pytest
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
-from actors.watchcache.service import consistency_check as consistency
-from actors.watchcache.service.consistency_check import ERROR, FAILURE, SUCCESS, ConsistencyCheck
+from actors.watchcache.shell import consistency_check as consistency
+from actors.watchcache.shell.consistency_check import ERROR, FAILURE, SUCCESS, ConsistencyCheck
 from protocols.etcd import EtcdError, EtcdOptions, KeyValue
 from protocols.etcd.types import Ranged
 from protocols.wire import etcd_pb2 as pb

@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.watchcache.service.metrics import WatchcacheCollector
+from actors.watchcache.shell.metrics import WatchcacheCollector
 from protocols.kinds.table import NODES, PODS
 
 

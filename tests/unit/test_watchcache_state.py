@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
-from actors.watchcache.service.store_follower import StoreTooOld, answers_in_order, reject_lossy_version
+from actors.watchcache.shell.store_follower import StoreTooOld, answers_in_order, reject_lossy_version
 from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import FLOOR_KEY, ObjectEvent
 

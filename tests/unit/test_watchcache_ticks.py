@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import Change, StoreState
-from actors.watchcache.service.bus_streams import TICK_EVERY, BusStreams
+from actors.watchcache.shell.bus_streams import TICK_EVERY, BusStreams
 from protocols.bus import Bus
 from protocols.etcd import EtcdOptions
 from protocols.messages.objects import ADDED, ObjectEvent

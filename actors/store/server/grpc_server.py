@@ -14,6 +14,10 @@ from google.protobuf.message import DecodeError, Message
 
 from actors.store.model.errors import ClientNotAuthenticated, NotDecoded, NotSupported, StoreUnusable
 from actors.store.model.options import MIB, StoreOptions
+from actors.store.rpc.kv import KvService
+from actors.store.rpc.lease import LeaseService
+from actors.store.rpc.maintenance import MaintenanceService
+from actors.store.rpc.watch import WatchService
 from actors.store.server.client_certificates import (
     Generating,
     Streaming,
@@ -23,10 +27,6 @@ from actors.store.server.client_certificates import (
     server_credentials,
 )
 from actors.store.server.private_endpoint import PrivateEndpoint
-from actors.store.services.kv import KvService
-from actors.store.services.lease import LeaseService
-from actors.store.services.maintenance import MaintenanceService
-from actors.store.services.watch import WatchService
 from protocols.errors import NodeplaneError
 from protocols.process.files import write_atomic
 from protocols.wire import etcd_pb2 as pb

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from actors.store import actor as store_actor
 from actors.store.model.options import StoreOptions
-from actors.store.services import watch as store_watch
+from actors.store.rpc import watch as store_watch
 from actors.watchcache import actor as watchcache_actor
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.window import WindowOptions

@@ -17,7 +17,7 @@ from actors.store.model.errors import StoreError
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
 from actors.store.mvcc.operations import compact
-from actors.store.services.lease import revoke
+from actors.store.rpc.lease import revoke
 from protocols.etcd import channel as channel_module
 from protocols.etcd.transport.connection_channel import Connection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import OK

@@ -17,7 +17,7 @@ from actors.store.mvcc.index import Draft, Index
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import check_range, compact, delete_range, evaluate_range, put, txn
 from actors.store.mvcc.request_checks import check_delete, check_put, check_txn
-from actors.store.services.lease import grant, revoke
+from actors.store.rpc.lease import grant, revoke
 from protocols.wire import etcd_pb2 as pb
 
 TXN_OPERATIONS = 128

@@ -169,7 +169,7 @@ NODE = (
     ),
     Mutant(
         "relist-early",
-        "actors/pleg/service/relister.py",
+        "actors/pleg/shell/relister.py",
         old="        self._merger.cache.completed(stamp)\n",
         new="        self._merger.cache.completed(time.time_ns())\n",
         mistake="A relist counts as known up to its end: what happened while it ran is missed.",

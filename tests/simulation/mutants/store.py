@@ -158,7 +158,7 @@ STORE = (
     ),
     Mutant(
         "compacted-meanwhile",
-        "actors/store/services/watch.py",
+        "actors/store/rpc/watch.py",
         old="        if found is None or watcher.next_revision < hub.compacted:\n",
         new="        if found is None:\n",
         mistake="History that was compacted while it was read is sent as if it were whole.",

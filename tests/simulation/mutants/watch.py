@@ -4,7 +4,7 @@ from tests.simulation.mutants.hook import Mutant
 
 CACHE = "actors/watchcache/cache/resource_cache.py"
 STATE = "actors/watchcache/cache/store_state.py"
-FOLLOWER = "actors/watchcache/service/store_follower.py"
+FOLLOWER = "actors/watchcache/shell/store_follower.py"
 REPLICA = "actors/apiserver/replica/replica.py"
 WATCHER = "actors/apiserver/watch/watcher.py"
 CHANNEL = "actors/apiserver/watch/channel.py"

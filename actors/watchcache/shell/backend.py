@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import Change, StoreState
-from actors.watchcache.service.bus_streams import BusStreams
-from actors.watchcache.service.compactor import Compactor
-from actors.watchcache.service.consistency_check import ConsistencyCheck
-from actors.watchcache.service.store_follower import StoreFollower
+from actors.watchcache.shell.bus_streams import BusStreams
+from actors.watchcache.shell.compactor import Compactor
+from actors.watchcache.shell.consistency_check import ConsistencyCheck
+from actors.watchcache.shell.store_follower import StoreFollower
 from protocols.actor import Context
 from protocols.bus import Bus
 from protocols.errors import NodeplaneError

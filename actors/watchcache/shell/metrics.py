@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from actors.watchcache.cache.resource_cache import ResourceCache
-from actors.watchcache.service.backend import Backend
+from actors.watchcache.shell.backend import Backend
 
 LABELS = ("group", "resource")
 Figure = Callable[[ResourceCache], float]

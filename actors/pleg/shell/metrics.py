@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from actors.pleg.service.mode_selector import ModeSelector
+from actors.pleg.shell.mode_selector import ModeSelector
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.missed_events import QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
 from actors.pleg.state_machine.status_merger import StatusMerger

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.service.mode_selector import ModeSelector
-from actors.pleg.service.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
+from actors.pleg.shell.mode_selector import ModeSelector
+from actors.pleg.shell.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.status_merger import Change, StatusMerger
 from protocols.process.rates import TokenBucket
