@@ -1,1 +1,1 @@
-"""What a Kubernetes kind is, described once for all who read, write, check or encode objects."""
+"""Kubernetes' kinds, described once for all who read, write, check or encode objects: their names and fields."""

@@ -17,7 +17,7 @@ GO_TYPES = {
 }  # fmt: skip
 META_TYPES = ("Time", "MicroTime", "FieldsV1")
 SCALARS = ("str", "bool", "int32", "int64", "int-or-string")
-"""Of these, a pointer tells a zero from nothing."""
+"""A pointer to one of these parts a zero from nothing."""
 STRUCTS = ("time", "microtime", "quantity", "int-or-string", "any")
 """Structs in Go, which writes them always."""
 

@@ -2,8 +2,8 @@
 
 TREE is a checkout of github.com/kubernetes/kubernetes. Prints the difference, and with `--write` writes it, too. A type
 that a new field needs comes along; a new kind is a line `Kind+:` to begin with. What Go does not declare stays as it
-is: our own types and fields, and the few types whose JSON Go writes by hand. `--check` alone tells whether the files
-are in the form that this writes.
+is: our own types and fields, and the few types whose JSON Go writes by hand. `--check` alone ends with 1 if the files
+are not in the form that this writes.
 """
 
 import difflib

@@ -41,7 +41,7 @@ class GoStruct(msgspec.Struct, frozen=True):
 class GoPackage(msgspec.Struct, frozen=True):
     structs: Mapping[str, GoStruct]
     names: Mapping[str, str]
-    """What a named type stands for: `PodPhase` is `string`."""
+    """Underlying types of named ones: `PodPhase` is `string`."""
     imports: Mapping[str, str]
     """Packages by the names that this one gives them."""
 

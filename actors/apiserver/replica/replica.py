@@ -41,7 +41,7 @@ from protocols.messages.supervisor import Empty
 log = logging.getLogger(__name__)
 PROGRESS_TIMEOUT = 3.0
 FILL_SECONDS = 1.0
-"""Time for which a read waits for the first snapshot, which a starting process has soon: a client that is told to come
+"""Time for which a read waits for the first snapshot, which a starting process has soon: a client that is asked to come
 again waits for a second."""
 ARRIVAL_SECONDS = 0.003
 """Seconds in which a revision usually arrives after a write. Only then is the watch cache asked for progress."""

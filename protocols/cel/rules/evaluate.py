@@ -17,7 +17,7 @@ OPTIONAL = {OLD: (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
 
 @functools.cache
 def _environment() -> "cel.Env":
-    """Of the variables the last one alone has a type."""
+    """The last one of the variables alone has a type."""
     from cel_expr_python import cel
 
     kinds = cel.Type

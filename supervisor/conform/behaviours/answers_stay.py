@@ -1,4 +1,4 @@
-"""What an answer to Allocate gives to containers exists while the plugin is away, and after its restart."""
+"""Files and devices of answers to Allocate exist while the plugin is away, and after its restart."""
 
 import asyncio
 import os

@@ -12,7 +12,7 @@ INIT, APP = "init container", "container"
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a run of a container ended."""
+    """The end of a container's run."""
 
     code: int
     reason: str

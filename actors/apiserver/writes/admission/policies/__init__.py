@@ -1,1 +1,1 @@
-"""Admission by users' own rules: policies in CEL and webhooks. A write that none of them matches costs a look-up."""
+"""Admission by users' own rules: policies in CEL and webhooks. A write that none of them matches costs one lookup."""
