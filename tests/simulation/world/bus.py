@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,8 @@ class SimChannel:
         self.ends, self.process, self.address = ends, process, address
         self.publishes = address.endswith(".pub")
         self.up = self.closed = False
-        self.topics: dict[bytes, None] = {}
+        self.prefixes: tuple[bytes, ...] = ()
+        """What it subscribes to."""
         self.far: SimChannel | None = None
         self.id = b""
         self.clients: dict[bytes, SimChannel] = {}
@@ -118,7 +120,7 @@ class SimChannel:
         data = bytes(data)
         if self.publishes:
             for client in list(self.clients.values()):
-                if data.startswith(tuple(client.topics)):
+                if data.startswith(client.prefixes):
                     self._fly(client, data, data)
             return True
         return self.far is not None and self.up and self._fly(self.far, (self.id, data), data)
@@ -135,9 +137,12 @@ class SimChannel:
         world = self.process.world
         self.flying[far] = flying + 1
         lag = self.ends.lag.get(far.process.name, 0.0) if self.publishes else 0.0
-        arrives = self._last[far] = max(self._last.get(far, 0.0), world.now + world.latency() + lag)
+        arrives = world.now + world.latency() + lag
+        if (last := self._last.get(far, 0.0)) > arrives:
+            arrives = last
+        self._last[far] = arrives
         world.trace.message(world.now, self.process.pid, far.process.pid, data)
-        world.at_time(arrives, None, lambda: self._land(far, message))
+        world.at_time(arrives, None, partial(self._land, far, message))
         return True
 
     def _land(self, far: "SimChannel", message: Any) -> None:
@@ -160,10 +165,14 @@ class SimChannel:
 
     def subscribe(self, topic: bytes) -> None:
         world = self.process.world
-        world.at(world.latency(), None, lambda: self.topics.setdefault(topic))
+        world.at(world.latency(), None, lambda: self._subscribed(topic))
+
+    def _subscribed(self, topic: bytes) -> None:
+        if topic not in self.prefixes:
+            self.prefixes += (topic,)
 
     def unsubscribe(self, topic: bytes) -> None:
-        self.topics.pop(topic, None)
+        self.prefixes = tuple(each for each in self.prefixes if each != topic)
 
     def drain(self) -> None:
         self._take()

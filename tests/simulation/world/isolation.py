@@ -53,7 +53,8 @@ class Isolation:
         self._places: list[Place] = []
         self._modules: list[tuple[int, dict[str, Any], str]] = []
         self._others: list[tuple[int, Any, str]] = []
-        """Places by number: those in dictionaries of modules, which are faster, and those in classes and objects."""
+        """Places by number: those in dictionaries of modules, which are faster, and those in classes and objects. Most
+        values are the same in most processes: a write that changes nothing would cost classes their caches."""
         self.last: list[Any] | None = None
         """Memory of the process whose values are in place."""
         for each in places():
@@ -76,13 +77,14 @@ class Isolation:
             return
         if not memory:
             memory.extend(place.fresh() for place in self._places)
-        if last is not None:
-            for number, attributes, name in self._modules:
-                last[number] = attributes[name]
-            for number, owner, name in self._others:
-                last[number] = getattr(owner, name)
+        if last is None:
+            last = [None] * len(memory)
         for number, attributes, name in self._modules:
-            attributes[name] = memory[number]
+            last[number] = found = attributes[name]
+            if found is not memory[number]:
+                attributes[name] = memory[number]
         for number, owner, name in self._others:
-            setattr(owner, name, memory[number])
+            last[number] = found = getattr(owner, name)
+            if found is not memory[number]:
+                setattr(owner, name, memory[number])
         self.last = memory

@@ -2,9 +2,10 @@
 
 import asyncio
 import heapq
+import itertools
 import math
 from asyncio import base_events
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -16,37 +17,59 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 
+_numbers = itertools.count(1)
+
+
+def _by_first_use(self: Any) -> int:
+    number: int = self._number
+    if not number:
+        number = self._number = next(_numbers)
+    return number
+
+
 class NoEntropyFuture(asyncio.Future[Any]):
-    """Hashed by number: sets of futures have the same order in each run."""
+    """Hashed by a number that it gets when it is first hashed: sets of futures have the same order in each run."""
 
-    def __hash__(self) -> int:
-        return self._number
-
-    def __init__(self, *, loop: "SimLoop") -> None:
-        super().__init__(loop=loop)
-        loop.made += 1
-        self._number = loop.made
+    _number = 0
+    __hash__ = _by_first_use
 
 
 class NoEntropyTask(asyncio.Task[Any]):
-    def __hash__(self) -> int:
-        return self._number
-
-    def __init__(self, coro: Coroutine[Any, Any, Any], *, loop: "SimLoop", **given: Any) -> None:
-        loop.made += 1
-        self._number = loop.made
-        super().__init__(coro, loop=loop, **given)
+    _number = 0
+    __hash__ = _by_first_use
 
 
 class LeanHandle(asyncio.Handle):
     """A callback that is due; made and run without what asyncio's debug mode needs."""
 
     __slots__ = ()
+    _repr = _source_traceback = None
 
     def __init__(self, callback: Any, args: Any, loop: "SimLoop", context: Any) -> None:
         self._context = copy_context() if context is None else context
-        self._loop, self._callback, self._args = loop, callback, args
-        self._cancelled, self._repr, self._source_traceback = False, None, None
+        self._loop, self._callback, self._args, self._cancelled = loop, callback, args, False
+
+
+class LeanTimer(asyncio.TimerHandle):
+    """The same at a time."""
+
+    __slots__ = ()
+    _callback: Any
+    _args: Any
+    _repr = _source_traceback = None
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: "SimLoop", context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop, self._callback, self._args, self._cancelled = loop, callback, args, False
+        self._when, self._scheduled = when, True
+
+    def __lt__(self, other: Any) -> bool:
+        return self._when < other._when  # type: ignore[no-any-return]
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._loop._timer_cancelled_count += self._scheduled
+            self._cancelled, self._callback, self._args = True, None, None
 
 
 class SimLoop(base_events.BaseEventLoop):
@@ -54,8 +77,7 @@ class SimLoop(base_events.BaseEventLoop):
 
     def __init__(self, world: "World", process: "Process") -> None:
         super().__init__()
-        self.made = 0
-        self._world, self._process = world, process
+        self._world, self._process, self._boot = world, process, process.clock.boot
         self._clock_resolution = 1e-9
         self._ready: Any
         self._scheduled: Any
@@ -66,7 +88,7 @@ class SimLoop(base_events.BaseEventLoop):
         self.readers: dict[int, Callable[[], object]] = {}
 
     def time(self) -> float:
-        return self._world.now + self._process.clock.boot
+        return self._world.now + self._boot
 
     def due_at(self) -> float:
         """Return the time, by its own clock, at which a turn would do something."""
@@ -83,7 +105,7 @@ class SimLoop(base_events.BaseEventLoop):
         ready, scheduled = self._ready, self._scheduled
         if self._timer_cancelled_count > 100 and self._timer_cancelled_count * 2 > len(scheduled):
             self._drop_cancelled()
-        end = self.time() + self._clock_resolution
+        end = self._world.now + self._boot + self._clock_resolution
         while scheduled and (first := scheduled[0])._when < end:
             heapq.heappop(scheduled)
             first._scheduled = False
@@ -120,10 +142,17 @@ class SimLoop(base_events.BaseEventLoop):
         self._ready.append(handle)
         return handle
 
+    def call_at(  # type: ignore[override]  # its types are those of one overload
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        timer = LeanTimer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        return timer
+
     def create_future(self) -> asyncio.Future[Any]:
         return NoEntropyFuture(loop=self)
 
-    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> asyncio.Task[Any]:
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
         return NoEntropyTask(coro, loop=self, name=name, context=context)
 
     def _process_events(self, event_list: object) -> None: ...

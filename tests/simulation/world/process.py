@@ -69,6 +69,7 @@ class Process:
         self.armed = 0.0
         """The wake that the world noted last, while it is to come."""
         self.clock = Clock(world.random(f"clock/{name}"))
+        self._boot = self.clock.boot
         self.chance = world.random(f"process/{name}")
         """Stands for what the process draws from the system."""
         self.ends: dict[End, None] = {}
@@ -81,6 +82,7 @@ class Process:
         self.notes: dict[str, Any] = {}
         """What a profile wants to find again, also after its death."""
         self.loop = SimLoop(world, self)
+        self._turn = self.loop.turn
         self._lane = 0.0
 
     def begin(self, main: Main) -> None:
@@ -94,7 +96,7 @@ class Process:
 
     def rearm(self) -> None:
         """Compute anew when it is due; called after whatever may have changed that."""
-        wake = self.loop.due_at() - self.clock.boot
+        wake = self.loop.due_at() - self._boot
         self.wake = wake if wake > self._paused_until else self._paused_until
         self.world.arm(self)
 
@@ -116,7 +118,7 @@ class Process:
 
     def turn(self) -> None:
         self.turns += 1
-        self.run(self.loop.turn)
+        self.run(self._turn)
 
     def run(self, work: Callable[[], object]) -> None:
         """Run code of this process in its loop."""

@@ -1,6 +1,7 @@
 """One end of a stream: ordered, cut into pieces as drawn, with back-pressure, closed in good order or reset."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.world.identity import Credentials
@@ -18,6 +19,8 @@ class SimTransport(asyncio.Transport):
     def __init__(self, network: Network, process: "Process", address: str) -> None:
         super().__init__()
         self.network, self.process, self.address = network, process, address
+        self.has_ways = address.startswith("tcp:")
+        """True where a way between two processes may be closed."""
         self.protocol: Any = None
         self.closing = self.lost = self.eof_sent = self.paused = False
         self.reading = False
@@ -50,27 +53,28 @@ class SimTransport(asyncio.Transport):
             self.paused = True
             self.protocol.pause_writing()
         chance, share = self.network.chance, self.network.cut_share
-        while data:
-            size = len(data)
-            if size > 1 and share and chance.random() < share:
-                size = chance.randint(1, size)
+        while share and len(data) > 1 and chance.random() < share:
+            size = chance.randint(1, len(data))
             self._send(data[:size])
             data = data[size:]
+        if data:
+            self._send(data)
 
     def writelines(self, lines: Any) -> None:
         self.write(b"".join(lines))
 
     def _send(self, piece: bytes) -> None:
-        peer = self.peer
-        self._later(lambda: peer.arrive(self, piece))
+        self._later(partial(self.peer.arrive, self, piece))
 
     def _later(self, work: Any) -> None:
         world, peer = self.process.world, self.peer
         if self.severed:
             return
-        arrives = max(self.last, world.now + world.latency())
-        if self.address.startswith("tcp:"):
-            arrives = max(arrives, self.network.open_at(self.process.name, peer.process.name))
+        arrives = world.now + world.latency()
+        if arrives < self.last:
+            arrives = self.last
+        if self.has_ways and (opens := self.network.open_at(self.process.name, peer.process.name)) > arrives:
+            arrives = opens
         self.last = arrives
         world.at_time(arrives, peer.process, work)
 

@@ -153,12 +153,16 @@ class World:
 
     def run(self, seconds: float) -> None:
         """Run for so many virtual seconds."""
-        end = self.now + seconds
+        end, heappop = self.now + seconds, heapq.heappop
         events, timers, due, order, trace = self._events, self._timers, self._due, self._order, self.trace
         while self.now < end:
             now = self.now
             while events and events[0][0] <= now:
-                self._happen(heapq.heappop(events))
+                _, _, process, work = heappop(events)
+                if process is None:
+                    work()
+                elif process.alive:
+                    process.soon(work)
             if timers and timers[0][0] <= now + RESOLUTION:
                 self._wake(now + RESOLUTION)
             if due:
@@ -173,7 +177,10 @@ class World:
                 if trace.turns % COLLECT_TURNS == 0:
                     gc.collect()
             else:
-                self.now = min(max(self._next(end), now), end)
+                first = timers[0][0] if timers else end
+                if events and events[0][0] < first:
+                    first = events[0][0]
+                self.now = end if first > end else first if first > now else now
 
     def arm(self, process: Process) -> None:
         """Note when a process is due, whenever that has changed."""
@@ -197,17 +204,6 @@ class World:
                 process.armed = 0.0
             if process.alive and process.wake <= limit:
                 self._due[process] = None
-
-    def _happen(self, event: tuple[float, int, Process | None, Work]) -> None:
-        _, _, process, work = event
-        if process is None:
-            work()
-        elif process.alive:
-            process.soon(work)
-
-    def _next(self, end: float) -> float:
-        first = self._timers[0][0] if self._timers else end
-        return min(first, self._events[0][0]) if self._events else first
 
 
 _Random = random.Random
