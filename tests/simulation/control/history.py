@@ -267,11 +267,12 @@ class History:
 
     def held_at(self, prefix: str, revision: int) -> dict[str, int]:
         """Return the revision of each object below a prefix as of a revision of the store, by key below it."""
-        found = {}
+        found, below = {}, prefix.encode()
         for key, revisions in self.revisions.items():
-            at = bisect_right(revisions, revision)
-            if at and key.startswith(prefix.encode()) and self.committed[revisions[at - 1], key] is not None:
-                found[key[len(prefix) :].decode()] = revisions[at - 1]
+            if key.startswith(below) and (at := bisect_right(revisions, revision)):
+                last = revisions[at - 1]
+                if self.committed[last, key] is not None:
+                    found[key[len(prefix) :].decode()] = last
         return found
 
     def changed_at(self, prefix: str, revision: int) -> set[str]:

@@ -50,6 +50,9 @@ class Witness:
     ) -> None:
         self._prefix, self._api = prefix, api
         self._world, self._layout, self._variables = world, layout, variables
+        self._checkpoint = layout.devices / "checkpoint.json"
+        self._decoded = b"", State()
+        """The checkpoint as it was read last."""
         self.running: dict[str, Run] = {}
         self.changed: dict[str, float] = {}
         """Elapsed seconds when a container last started or ended, by its id."""
@@ -115,10 +118,12 @@ class Witness:
     def checkpoint(self) -> State:
         """Return the device manager's state on disk."""
         try:
-            raw = (self._layout.devices / "checkpoint.json").read_bytes()
+            raw = self._checkpoint.read_bytes()
         except FileNotFoundError:
             return State()
-        return decode(raw)
+        if raw != self._decoded[0]:
+            self._decoded = raw, decode(raw)
+        return self._decoded[1]
 
     def ledger(self) -> dict[str, PodAllocation]:
         """Return the allocations in the checkpoint on disk, by pod uid."""
