@@ -14,7 +14,7 @@ from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.create import _default, _prepared
-from actors.apiserver.writes.fields import clean
+from actors.apiserver.writes.fields import clean, complete
 from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
 from actors.apiserver.writes.ownership.compare import changes, fields_of_new, members, owned
@@ -96,7 +96,7 @@ def value_at(obj: Any, path: tuple[str, ...], shape: Shape) -> Any:
         if element not in below:
             return None
         obj, shape = below[element]
-    return obj if shape.leaf else obj is not None
+    return obj if shape.leaf else None if obj is None else True
 
 
 def step(obj: Object, entries: Entries, config: Object, author: Author, force: bool) -> tuple[Object, Entries]:
@@ -112,7 +112,8 @@ def played(history: list[tuple[Author, Object, bool]]) -> tuple[Object, Entries]
     entries: Entries = []
     for author, config, force in history:
         if author.operation == UPDATE:
-            new = {**config, "metadata": {"name": "x", **config.get("metadata", {})}}
+            new = copy.deepcopy({**config, "metadata": {"name": "x", **config.get("metadata", {})}})
+            complete(new, POD)
             obj, entries = new, tracked(obj, new, POD, author, entries)
             continue
         try:
@@ -147,7 +148,9 @@ def test_an_apply_without_force_never_touches_what_others_own(
         if not TWO.is_of(entry):
             assert entry in after
             for path in paths(entry["fieldsV1"]):
-                assert value_at(made, path, POD) == value_at(before, path, POD), shown(path)
+                held = value_at(before, path, POD)
+                # Who set a list or struct to null owns no value that another could touch.
+                assert held is None or value_at(made, path, POD) == held, shown(path)
 
 
 @given(configs, configs)
