@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
+from actors.podworker.pods.status import status_manager
 from actors.podworker.pods.status.container import MAX_MOUNTS
 from actors.podworker.pods.status.device_health import Retention, initializing
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
@@ -207,6 +208,12 @@ def test_foreign_conditions_and_transition_times_are_kept():
     assert by_type["example.com/x"] == foreign
     assert by_type["PodScheduled"]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
     assert by_type["Ready"]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+
+
+def test_equal_statuses_are_compared_without_normalizing_them(monkeypatch):
+    monkeypatch.setattr(status_manager, "_plain", None)
+    shown = status(pod(), runtime(run("a")))
+    assert status_patch("u", shown, {**shown}) is None
 
 
 def test_patch_is_minimal_guarded_and_empty_when_nothing_changed():
