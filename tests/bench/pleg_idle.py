@@ -73,7 +73,7 @@ def measure(mode: str, sizes: Sequence[int]) -> dict[int, Shares]:
     found: dict[int, Shares] = {}
     with Plane("--pleg-mode", mode, "--max-pods", str(sizes[-1])) as plane:
         until(mode, lambda: plane.status()["pleg"]["beat"]["note"].startswith(mode))
-        node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+        node = str(plane.list("node")[0]["metadata"]["name"])
         made = 0
         for size in sizes:
             _grow(plane, node, made, size)
@@ -87,12 +87,11 @@ def _grow(plane: Plane, node: str, made: int, size: int) -> None:
     plane.kubectl(
         "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=180
     )
-    until(f"{size} running", lambda: _running(plane), 240, every=1.0, good=lambda count: count >= size)
+    until(f"{size} running", lambda: _running(plane), 240, every=0.5, good=lambda count: count >= size)
 
 
 def _running(plane: Plane) -> int:
-    path = "jsonpath={.items[*].status.phase}"
-    return plane.kubectl("get", "pods", "-o", path, timeout=60).split().count("Running")
+    return [pod["status"].get("phase") for pod in plane.list("pod")].count("Running")
 
 
 def _pod(name: str, node: str) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from tests.bench.simulation_bench import LOADS
 from tests.bench.watch_lab import TOKEN, plain_plane
 
 _WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
 _PLAIN = (("plain", TOKEN, plain_plane),)
-_PLANE = {"STARTS": 1, "KILLS": 1, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
+_PLANE = {"STARTS": 1, "KILLS": 1, "KILLED": 3, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
 _HEALTH = {"PODS_COUNT": 5, "CHANGES": 20, "BARE": 20, "FLAPPING": 20, "FLAP_S": 0.5, "WARM_S": 0.3}
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
@@ -60,7 +61,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
             "IMPOSSIBLE": 2, "PATCHES": 1, "SHARES": 20, "SHARED": 2,
         }
     },
-    "simulation": {"simulation_bench": {"SECONDS": 1.0, "RUNS": 1}},
+    "simulation": {"simulation_bench": {"SECONDS": 1.0, "RUNS": 1, "LOADS": LOADS[:1]}},
     "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
                               "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 1, "WARM_S": 0.2}},
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},
