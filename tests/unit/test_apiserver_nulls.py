@@ -39,11 +39,12 @@ def has_null(value: Any, shape: Shape) -> bool:
     return any(has_null(part, shape.item) for part in parts)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.built_in if row.shape], ids=lambda row: row.gvr)
-def test_no_null_passes_the_walk(row: Any) -> None:
-    obj = nulls(row.shape, 5)
-    clean(obj, row.shape)
-    assert not has_null(obj, row.shape)
+def test_no_null_passes_the_walk() -> None:
+    for row in TABLE.built_in:
+        if row.shape:
+            obj = nulls(row.shape, 5)
+            clean(obj, row.shape)
+            assert not has_null(obj, row.shape), row.gvr
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,18 @@ import subprocess
 import sys
 
 import msgspec
-import pytest
 
 from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.descriptions import TEXTS
 from actors.apiserver.api.schemas.registry import kind_shape, registry
 from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.http.endpoints.openapi import OpenApi
 
 
-@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.plural)
-def test_every_served_kind_has_a_shape(row: Served) -> None:
-    shape = kind_shape(row.group, row.version, row.kind)
-    assert shape is not None
-    assert {"apiVersion", "kind", "metadata"} <= set(shape.fields)
+def test_every_served_kind_has_a_shape() -> None:
+    shapes = {row.gvr: kind_shape(row.group, row.version, row.kind) for row in TABLE.rows}
+    whole = {"apiVersion", "kind", "metadata"}
+    assert [gvr for gvr, shape in shapes.items() if shape is None or not whole <= set(shape.fields)] == []
 
 
 def test_lists_name_their_merge_keys() -> None:

@@ -100,12 +100,10 @@ def test_clean_zero_is_removed_unless_it_means_something() -> None:
     assert obj["spec"] == {"containers": [kept], "priority": 0}
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.built_in if "create" in row.verbs], ids=lambda row: row.gvr)
-def test_zeros_of_every_kind_are_known(row: Served) -> None:
-    assert row.shape is not None
-    assert "metadata" in row.shape.present, (
-        "mark its fields in protocols/kinds/facts: zeros that mean something would be lost"
-    )
+def test_zeros_of_every_kind_are_known() -> None:
+    made = [row for row in TABLE.built_in if "create" in row.verbs]
+    unknown = [row.gvr for row in made if row.shape is None or "metadata" not in row.shape.present]
+    assert unknown == [], "mark its fields in protocols/kinds/facts: zeros that mean something would be lost"
 
 
 def test_clean_configuration_keeps_its_words() -> None:

@@ -5,6 +5,7 @@ JSON whose fields are not declared is read by protocols.kube.jsons, YAML by prot
 
 import ast
 import functools
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ READERS = ("protocols/kube/jsons.py", "protocols/kube/yaml_text.py")
 
 LAST = NAMES | {name.rpartition(".")[2] for name in WHOLE} | {"decode", "Decoder", "convert"}
 """Last names of what may decode; only these are looked at closely."""
+MENTIONED = re.compile(rf"\b(?:{'|'.join(LAST)})\b")
+"""Found in the text of each module that decodes; only these are parsed."""
 
 
 def calls_of(tree: ast.AST) -> list[str]:
@@ -47,7 +50,7 @@ def sources() -> list[Path]:
 def found() -> dict[str, list[str]]:
     """Return what decodes by path. Not at import, which each worker of the tests does."""
     texts = ((str(path.relative_to(ROOT)), path.read_text()) for path in sources())
-    parsed = ((path, ast.parse(text)) for path, text in texts if any(name in text for name in LAST))
+    parsed = ((path, ast.parse(text)) for path, text in texts if MENTIONED.search(text))
     return {path: calls for path, tree in parsed if (calls := calls_of(tree))}
 
 

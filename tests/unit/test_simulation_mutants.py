@@ -17,10 +17,10 @@ BACKOFF = Mutant(
 )
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_fits_its_file_and_compiles(mutant: Mutant) -> None:
-    text = changed(mutant, (ROOT / mutant.file).read_text())
-    compile(text, mutant.file, "exec", dont_inherit=True)
+def test_mutants_fit_their_files_and_compile() -> None:
+    for mutant in MUTANTS:
+        text = changed(mutant, (ROOT / mutant.file).read_text())  # raises StaleMutant with its name
+        compile(text, mutant.file, "exec", dont_inherit=True)
 
 
 def test_mutants_have_names_profiles_and_a_mistake_of_one_line() -> None:
