@@ -12,12 +12,14 @@ from google.protobuf.message import DecodeError
 
 from protocols.process.sockets import is_socket, prepare_directory, prepare_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
-from protocols.wire.plugins import REGISTER
+from protocols.wire.plugins import DEVICE_PLUGIN, GET_INFO, NOTIFY, REGISTER, VERSION
 from supervisor.conform.exchange import Exchange, Recorder, Sent
 from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
+from supervisor.conform.registry import Registrar, Registry, is_served, sockets_below
 from supervisor.conform.verdict import CallFailed
 
 DIAL_S = 10.0
@@ -29,6 +31,8 @@ class Attempt:
     """One Register call."""
 
     request: pb.RegisterRequest
+    found: Path | None = None
+    """The socket in plugins_registry/ by which the kubelet found it; None for one that called Register."""
     at: float = field(default_factory=time.monotonic)
     fault: str = ""
     """Why it was rejected."""
@@ -61,7 +65,7 @@ class Attempt:
 
 
 class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
-    """Serves `DIRECTORY/device-plugins/kubelet.sock`."""
+    """Serves `DIRECTORY/device-plugins/kubelet.sock`, and finds plugins by sockets in `DIRECTORY/plugins_registry`."""
 
     def __init__(self, directory: Path, recorder: Recorder, timeout: float) -> None:
         super().__init__(recorder, timeout)
@@ -69,6 +73,10 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         self.socket = self.plugins / "kubelet.sock"
         self._registry = directory / "plugins_registry"
         self._server = LinkedServer(directory, self.socket)
+        self._of_plugins: set[Path] = set()
+        self.has_others = False
+        """True once a socket in plugins_registry/ was another's than a device plugin's."""
+        self._sockets = Registry(lambda: sockets_below(self._registry), self.changes, self._found, self._gone)
 
     async def start(self) -> None:
         """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
@@ -79,16 +87,61 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
                 path.unlink(missing_ok=True)
         handler: Any = grpc.unary_unary_rpc_method_handler(self._register)
         await self._server.start([grpc.method_handlers_generic_handler(REGISTER.service, {REGISTER.name: handler})])
+        self._sockets.start()
 
     async def stop(self) -> None:
         """End as kubelet does: connections to plugins are closed, its socket is gone."""
         self._server.hide()
+        await self._sockets.stop()
         await self.forget()
         await self._server.stop()
 
-    def other_sockets(self) -> list[Path]:
-        """Return the sockets of plugins that wait for a kubelet to find them."""
-        return [path for path in self._registry.iterdir() if is_socket(path)]
+    def remove_sockets(self) -> None:
+        """Remove what ended plugins leave in plugins_registry/: a starting kubelet does not."""
+        for path in self._of_plugins:
+            if not is_served(path):
+                path.unlink(missing_ok=True)
+
+    async def _gone(self, path: Path) -> None:
+        for attempt in self.attempts:
+            if attempt.found == path and attempt.peer:
+                await attempt.peer.close()
+                attempt.peer = None
+        self.changes.notify()
+
+    async def _found(self, path: Path) -> bool:
+        """Register what serves a socket; return True once it is, or is none of a plugin's."""
+        registrar = Registrar(path.name, path, self.recorder, self.timeout)
+        try:
+            info = await registrar.call(GET_INFO, registration.InfoRequest())
+            if info.type != DEVICE_PLUGIN or len(self.attempts) >= MAX_ATTEMPTS:
+                self.has_others = self.has_others or info.type != DEVICE_PLUGIN
+                return True
+            self._of_plugins.add(path)
+            attempt = Attempt(_as_request(info, path), path, exchange=registrar.last)
+            attempt.fault = self.rejection() or registry_fault(info)
+            attempt.fault = attempt.fault or await self._connect(attempt, _endpoint(info, path))
+            await self._notify(registrar, attempt)
+        except CallFailed:
+            return False
+        finally:
+            await registrar.close()
+        self.attempts.append(attempt)
+        if attempt.peer:
+            attempt.peer.listen()
+        self.changes.notify()
+        return attempt.peer is not None
+
+    async def _notify(self, registrar: Registrar, attempt: Attempt) -> None:
+        """Report the result; a plugin that does not take it is not registered."""
+        status = registration.RegistrationStatus(plugin_registered=not attempt.fault, error=attempt.fault)
+        try:
+            await registrar.call(NOTIFY, status)
+        except CallFailed as error:
+            attempt.fault = attempt.fault or str(error)
+            if attempt.peer:
+                await attempt.peer.close()
+                attempt.peer = None
 
     async def _register(self, raw: bytes, context: "grpc.aio.ServicerContext[Any, Any]") -> bytes:
         sent = Sent(REGISTER, "", incoming=True, request=raw)
@@ -162,8 +215,23 @@ class ServedKubelet(Kubelet):
     async def stop(self) -> None:
         await self.forget()
 
-    def other_sockets(self) -> list[Path]:
-        return []
+
+def registry_fault(info: registration.PluginInfo) -> str:
+    """Check what GetInfo names in kubelet's order."""
+    if VERSION not in info.supported_versions:
+        return f"manager version, {VERSION}, is not among plugin supported versions {list(info.supported_versions)}"
+    return resource_fault(info.name)
+
+
+def _as_request(info: registration.PluginInfo, path: Path) -> pb.RegisterRequest:
+    """Return the Register call that says the same."""
+    versions = list(info.supported_versions)
+    version = VERSION if VERSION in versions else ", ".join(versions)
+    return pb.RegisterRequest(version=version, endpoint=_endpoint(info, path).name, resource_name=info.name)
+
+
+def _endpoint(info: registration.PluginInfo, path: Path) -> Path:
+    return Path(info.endpoint) if info.endpoint else path
 
 
 def _socket_fault(path: Path) -> str:

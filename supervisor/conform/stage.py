@@ -11,7 +11,7 @@ from supervisor.conform.program import Launcher
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import Failed
 
-OTHER_WAY = "; it has a socket in plugins_registry: --kind dra judges DRA drivers; plugins are not judged there yet"
+OTHER_KIND = "; it has a socket in plugins_registry that is no device plugin's: --kind dra judges DRA drivers"
 Device: TypeAlias = tuple[str, str]
 """Resource and id."""
 
@@ -47,4 +47,8 @@ class Stage(ProgramStage[PluginPeer, Attempt]):
         return self.listed().keys() - self.healthy()
 
     def silence(self, call: str, seconds: float) -> str:
-        return super().silence(call, seconds) + (OTHER_WAY if self.kubelet.other_sockets() else "")
+        return super().silence(call, seconds) + (OTHER_KIND if self.kubelet.has_others else "")
+
+    async def end(self) -> None:
+        await super().end()
+        self.kubelet.remove_sockets()

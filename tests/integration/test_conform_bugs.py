@@ -88,6 +88,7 @@ BUGS = {
     "clears_the_directory": "others-stay",
     "spins_without_kubelet": "waits-idle",
     "repeats_register_without_a_pause": "register-rejected",
+    "is_found_with_another_version": "version",
     "joins_cdi_names": "cdi-names",
     "names_a_file_as_a_device_node": "device-nodes",
     "declares_no_edits": "cdi-valid",
@@ -163,6 +164,12 @@ async def test_unusual_plugin_has_no_finding(name: str) -> None:
 async def test_plugin_that_starts_containers_as_slowly_as_kubelet_waits_has_no_finding() -> None:
     [result] = await judged("starts_a_container_slowly", ["pre-start"], SHORT_S)
     assert result.verdict == PASS, result.reason
+
+
+async def test_plugin_that_kubelets_find_by_its_socket_has_no_finding() -> None:
+    names = [name for name in BEHAVIOURS if name not in ("many-devices", "list-often", "idle")]
+    results = await judged("is_found_by_the_kubelet", names, LONG_S)
+    assert {result.name: result.reason for result in results if result.verdict != PASS} == {}
 
 
 async def test_finding_of_a_program_that_ended_says_so() -> None:

@@ -18,7 +18,8 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
 from tests.support import conform_plugin as sample
 from tests.support.conform_plugin import POLL_S, Plugin
-from tests.support.planted_answers import BUGS, bug, replace
+from tests.support.planted_answers import bug, replace
+from tests.support.planted_registry import BUGS
 
 Lists = Iterator[pb.ListAndWatchResponse]
 SLOWER = 4

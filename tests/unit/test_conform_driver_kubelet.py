@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet, identity_of
+from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
 from supervisor.conform.exchange import Recorder
+from supervisor.conform.registry import identity_of
 
 
 @pytest.fixture
@@ -32,9 +33,8 @@ async def test_socket_that_is_bound_is_asked_when_it_listens(directory: Path, mo
     monkeypatch.setattr(kubelet, "_attempt", attempt)
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(path))
-        kubelet._known[path] = identity_of(path)
         async with asyncio.TaskGroup() as group:
-            group.create_task(kubelet._register(path, identity_of(path)))
+            group.create_task(kubelet._sockets.register(path, identity_of(path)))
             await asyncio.sleep(0.3)
             assert kubelet.attempts == []
             bound.listen()

@@ -89,7 +89,7 @@ async def restarts(breaks: Breaks) -> None:
 async def sockets_are_found_again(patch: Patch) -> None:
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         kubelet, breaks = DriverKubelet(Path(directory), Mock(), 1.0, Mock(), ()), Breaks()
-        patch.setattr(kubelet, "_scan", breaks)
+        patch.setattr(kubelet._sockets, "_scan", breaks)
         await kubelet.start()
         await restarts(breaks)
         await kubelet.stop()

@@ -1,10 +1,5 @@
-"""The played kubelet of DRA drivers: it finds sockets in plugins_registry/, as kubelet's plugin watcher does.
+"""The played kubelet of DRA drivers, which it finds by their sockets in plugins_registry/."""
 
-A socket that fails is asked again after RETRY_S; one that is made anew, or found by a new kubelet, is asked again, too.
-"""
-
-import asyncio
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocols.process.sockets import answers, is_socket, prepare_directory
-from protocols.process.tasks import Tasks, restarted
+from protocols.process.sockets import is_socket, prepare_directory
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE
 from supervisor.conform.caller import Peer
@@ -21,9 +15,9 @@ from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.objects import Objects
 from supervisor.conform.exchange import Exchange, Recorder
 from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
+from supervisor.conform.registry import Registrar, Registry, sockets_below
 from supervisor.conform.verdict import CallFailed
 
-SCAN_S, RETRY_S, DIAL_S = 0.05, 0.5, 10.0
 NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -66,19 +60,16 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         self._here = here
         self.registry = directory / "plugins_registry"
         self._folders = (self.registry, directory / "plugins")
-        self._known: dict[Path, tuple[int, int]] = {}
-        self._tasks = Tasks()
+        self._sockets = Registry(lambda: self.sockets(), self.changes, self._register, self._deregister)
 
     async def start(self) -> None:
         self.prepare_directories()
-        self._tasks = Tasks()
-        self._tasks.start(restarted(self._scan, "finds sockets"), "finds sockets")
+        self._sockets.start()
 
     async def stop(self) -> None:
         """End as kubelet does: connections to drivers are closed, and their sockets stay."""
-        await self._tasks.close()
+        await self._sockets.stop()
         await self.forget()
-        self._known.clear()
 
     def prepare_directories(self) -> None:
         for path in self._folders:
@@ -90,26 +81,9 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
             with suppress(FileNotFoundError):
                 path.unlink()
 
-    async def _scan(self) -> None:
-        while True:
-            found = dict(self.identities())
-            for path in self._known.keys() - found.keys():
-                del self._known[path]
-                await self._deregister(path)
-            for path, identity in found.items():
-                if self._known.get(path) != identity:
-                    self._known[path] = identity
-                    await self._deregister(path)
-                    self._tasks.start(self._register(path, identity), f"registers {path.name}")
-            await asyncio.sleep(SCAN_S)
-
-    def identities(self) -> Iterator[tuple[Path, tuple[int, int]]]:
-        """Yield the sockets, in directories below as well, without those with a dot."""
-        for folder, names, files in os.walk(self.registry):
-            names[:] = [name for name in names if not name.startswith(".")]
-            for path in (Path(folder) / name for name in files if not name.startswith(".")):
-                if is_socket(path):
-                    yield path, identity_of(path)
+    def sockets(self) -> Iterator[Path]:
+        """Yield those that it finds."""
+        return sockets_below(self.registry)
 
     async def _deregister(self, path: Path) -> None:
         for attempt in self.attempts:
@@ -118,22 +92,13 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
                 attempt.peer = None
         self.changes.notify()
 
-    async def _register(self, path: Path, identity: tuple[int, int]) -> None:
-        """Try until it is registered, or the socket is another one."""
-
-        def replaced() -> bool:
-            return self._known.get(path) != identity
-
-        while len(self.attempts) < MAX_ATTEMPTS:
-            await self.changes.until(lambda: is_served(path), DIAL_S, over=replaced)  # bound sockets may listen later
-            if replaced():
-                return
-            attempt = await self._attempt(path)
-            self.attempts.append(attempt)
-            self.changes.notify()
-            if attempt.peer:
-                return
-            await asyncio.sleep(RETRY_S)
+    async def _register(self, path: Path) -> bool:
+        if len(self.attempts) >= MAX_ATTEMPTS:
+            return True
+        attempt = await self._attempt(path)
+        self.attempts.append(attempt)
+        self.changes.notify()
+        return attempt.peer is not None
 
     async def _attempt(self, path: Path) -> DriverAttempt:
         attempt = DriverAttempt(path)
@@ -182,23 +147,6 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         return DriverPeer(
             info.name, attempt.endpoint, self.recorder, self.timeout, self.objects, self.cdi, info.supported_versions
         )
-
-
-def identity_of(socket: Path) -> tuple[int, int]:
-    """Return what differs between a socket and one that was made in its place."""
-    status = socket.lstat()
-    return status.st_ino, status.st_ctime_ns
-
-
-def is_served(socket: Path) -> bool:
-    try:
-        return answers(socket)
-    except (OSError, ValueError):  # its path is too long, or has a NUL
-        return False
-
-
-class Registrar(Peer):
-    ALWAYS_ASKED = (GET_INFO.name, NOTIFY.name)
 
 
 def type_fault(info: registration.PluginInfo) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import ClassVar
 
-from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet, is_served
+from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.pools import Name, Pool, names_of
 from supervisor.conform.program import Launcher
 from supervisor.conform.program_stage import ProgramStage
+from supervisor.conform.registry import is_served
 from supervisor.conform.verdict import Failed
 
 POLL_S = 0.2

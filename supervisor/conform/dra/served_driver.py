@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from protocols.process.sockets import is_socket
-from supervisor.conform.dra.driver_kubelet import DriverKubelet, identity_of
+from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.objects import Objects
 from supervisor.conform.exchange import Recorder
 
@@ -25,6 +25,6 @@ class ServedDriverKubelet(DriverKubelet):
     def remove_sockets(self) -> None:
         """They are another kubelet's."""
 
-    def identities(self) -> Iterator[tuple[Path, tuple[int, int]]]:
+    def sockets(self) -> Iterator[Path]:
         if is_socket(self._socket):
-            yield self._socket, identity_of(self._socket)
+            yield self._socket

@@ -2,8 +2,8 @@
 
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import GET_INFO
-from supervisor.conform.dra.driver_kubelet import Registrar
 from supervisor.conform.dra.driver_stage import DriverStage
+from supervisor.conform.registry import Registrar
 from supervisor.conform.sources import REGISTRATION_CALLS
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
