@@ -20,7 +20,7 @@ from protocols.bus import BusError, Op, StateSource, Stream
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.messages import health
-from protocols.messages.health import PodResourceStatus
+from protocols.messages.health import PodResourceStatus, health_text
 from protocols.messages.trace import DEVICE_HEALTH
 from protocols.trace import clock, from_wall, record
 
@@ -120,7 +120,7 @@ class HealthActor:
     def _publish(self, uid: str, status: PodResourceStatus | None) -> None:
         if self._output is not None:
             if status is not None and status.reported_ns:
-                record(uid, DEVICE_HEALTH, from_wall(status.reported_ns))
+                record(uid, DEVICE_HEALTH, from_wall(status.reported_ns), health=health_text(status))
             op = Op.DELETE if status is None else Op.UPSERT
             self._output.publish(op, uid, status or PodResourceStatus(uid=uid, containers={}))
 

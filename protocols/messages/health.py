@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from protocols.messages.devices import ContainerAllocation, PodAllocation, PreparedClaim
+from protocols.messages.devices import HEALTHY, ContainerAllocation, PodAllocation, PreparedClaim
 
 OWNER = "health"
+NAMED = 4
+"""Devices in a text."""
 
 RESOURCE_STATUS = "resource-status"
 """State stream, key = pod uid, value = PodResourceStatus."""
@@ -35,6 +37,13 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
     """Status of claims that no container names."""
     reported_ns: int = 0
     """Arrival of the oldest health report that is new in this status; 0 = no report is."""
+
+
+def health_text(status: PodResourceStatus | None) -> str:
+    """Return the devices of a pod that are not Healthy, such as `gpu-0 Unhealthy`; else `Healthy`. For its trace."""
+    entries = (entry for each in (*status.containers.values(), status.pod) for entry in each) if status else ()
+    sick = [each for entry in entries for each in entry.resources if each.health != HEALTHY]
+    return ", ".join(f"{each.resourceID} {each.health}" for each in sick[:NAMED]) or HEALTHY
 
 
 CLAIM = "claim:"

@@ -96,7 +96,12 @@ def test_hanging_allocate_is_a_pod_that_waits_for_its_plugin(plane: Plane) -> No
 
 
 def test_crash_loop_names_exit_code_and_last_lines(plane: Plane) -> None:
-    plane.apply(pod("crash", "sh", "-c", "echo no licence; exit 3"))
+    plane.apply(pod("crash", "sh", "-c", "sleep 4; echo no licence; exit 3"))
+    plane.pod_ready("crash")
+    plane.kubectl("label", "pod", "crash", "mode=fast")
+    found = becomes(plane, "pod/crash", "restarted", "ended with exit code 3")
+    changed = "before its end: kubernetes-admin changed metadata.labels.mode (patch by apiserver-0)"
+    assert any(line.endswith(changed) for line in found["evidence"]), found
     found = becomes(plane, "pod/crash", "crash loop", "ended with exit code 3")
     assert "log of main: no licence" in found["evidence"]
     text = plane.nodeplane("why", "crash")

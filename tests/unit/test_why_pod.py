@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.text import lines
@@ -137,6 +138,25 @@ def test_advice_about_a_plugin_that_never_registered_asks_for_no_diagnosis_of_it
     unknown = diagnose_pod(msgspec.structs.replace(found, plugins=(never,)))
     assert unknown.advice == ("start the plugin, or see its log: it registers at kubelet.sock",)
     assert diagnosed("plugin-gone").advice == ("see `nodeplane why plugin/example.com/gpu`",)
+
+
+def test_changes_before_a_crash_name_the_field_and_the_devices() -> None:
+    found = recorded("crash")
+    assert found.pod is not None
+    ended = time_or(found.pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"])
+    moment = int((ended - 2) * 1e9)
+    patch = {"user": "admin", "fields": "spec.containers[main].image", "pod": "default/crash"}
+    steps = (
+        Row("patch", "apiserver-0", 0, 1, 0, patch, moment),
+        Row("patch status", "apiserver-0", 0, 1, 0, {"user": "system:node:vm"}, moment),
+        Row("device health", "health", 0, 1, 0, {"health": "gpu-0 Unhealthy"}, moment),
+        Row("device health", "podworker", 0, 1, 0, {"health": "gpu-0 Unhealthy"}, moment),
+    )
+    shown = diagnose_pod(msgspec.structs.replace(found, steps=steps)).evidence
+    assert [line for line in shown if "before its end" in line] == [
+        "2.0 s before its end: admin changed spec.containers[main].image (patch by apiserver-0)",
+        "2.0 s before its end: its devices were reported gpu-0 Unhealthy",
+    ]
 
 
 def test_start_names_its_longest_part() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from actors.apiserver.api.request.target import Target, conflict, may_be_stale, not_found
+from actors.apiserver.api.request.traces import changed_fields
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
 from actors.apiserver.replica.replica import Replica
@@ -28,6 +29,8 @@ class Written(msgspec.Struct, frozen=True):
     """The stored object; after a removal its last content, at the revision of the deletion."""
     removed: bool = False
     warnings: Sequence[str] = ()
+    fields: str = ""
+    """What changed of a pod, for its trace."""
 
 
 Mutation = Callable[[Object], Object | None]
@@ -113,7 +116,8 @@ class WriteLoop:
         if dry_run:
             await self.storage.check_free(target.resource, current.raw, made.raw)
             return Written(Stored(current.key, current.rv, made.raw), warnings=made.warnings)
-        return Written(await self.storage.update(target.resource, current, made.raw), warnings=made.warnings)
+        stored = await self.storage.update(target.resource, current, made.raw)
+        return Written(stored, warnings=made.warnings, fields=made.fields)
 
 
 class _Attempted(msgspec.Struct, frozen=True):
@@ -123,6 +127,7 @@ class _Attempted(msgspec.Struct, frozen=True):
     same: bool = False
     removed: bool = False
     warnings: Sequence[str] = ()
+    fields: str = ""
 
 
 def _attempt(target: Target, current: Stored, mutate: Mutation, taken: Collection[str]) -> _Attempted:
@@ -140,4 +145,5 @@ def _attempt(target: Target, current: Stored, mutate: Mutation, taken: Collectio
         wanted = resource.strategy.allocate(wanted, before, taken)
     raw = encode_object(resource.converter.to_stored(wanted))
     warnings = [] if target.subresource else resource.strategy.warnings(wanted, before)
-    return _Attempted(raw, removed=finished(wanted), warnings=warnings)
+    fields = changed_fields(target, before, wanted)
+    return _Attempted(raw, removed=finished(wanted), warnings=warnings, fields=fields)

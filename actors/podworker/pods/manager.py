@@ -19,7 +19,7 @@ from protocols.bus import Op
 from protocols.kube.meta import Object, key_of, meta
 from protocols.kube.pods import is_finished
 from protocols.messages.devices import ContainerGrant
-from protocols.messages.health import PodResourceStatus
+from protocols.messages.health import PodResourceStatus, health_text
 from protocols.messages.pleg import PodStatus
 from protocols.messages.trace import DEVICE_HEALTH, RUNTIME_STATUS, SEEN
 from protocols.process.tasks import Tasks, restarted
@@ -96,7 +96,7 @@ class PodManager:
 
     def on_device_health(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
         if worker := self._workers.get(uid):
-            record(uid, DEVICE_HEALTH, clock())
+            record(uid, DEVICE_HEALTH, clock(), health=health_text(new))
             worker.set_device_health(new)
 
     def on_settled(self, uid: str) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition
+from protocols.messages.trace import DEVICE_HEALTH
 from protocols.process.texts import signal_name
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.fields import mapping, number, rows
-from supervisor.why.model.text import ago, at, event_line, joined, plural, span_text
+from supervisor.why.model.text import ago, at, event_line, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
 
@@ -17,6 +18,8 @@ BEFORE_S = 60.0
 SLOW_S = 10.0
 RESTARTED_S = 600.0
 """A run of this length resets the back-off of a container."""
+DEVICES_OWNER = "health"
+"""The process that first knows of a change of a device's health; the pod worker repeats it."""
 CHANGES = ("patch", "update", "replace")
 """Steps of the API server that change a pod's spec, not its status."""
 CRASHES = ("CrashLoopBackOff",)
@@ -105,12 +108,18 @@ def _before(found: PodEvidence, run: Ended) -> Iterator[str]:
     for row in found.steps:
         moment = row.time_ns / 1e9
         if run.finished - BEFORE_S <= moment <= run.finished and _is_change(row):
-            words = joined(f"{key}={value}" for key, value in row.attributes.items())
-            yield f"{span_text(run.finished - moment)} before its end: {row.name} by {row.actor} ({words})"
+            yield f"{span_text(run.finished - moment)} before its end: {_change(row)}"
+
+
+def _change(row: Row) -> str:
+    if row.name == DEVICE_HEALTH:
+        return f"its devices were reported {row.attributes.get('health', '')}".rstrip()
+    return f"{row.attributes.get('user')} changed {row.attributes.get('fields') or 'it'} ({row.name} by {row.actor})"
 
 
 def _is_change(row: Row) -> bool:
-    return row.name == "device health" or ("apiserver" in row.actor and row.name in CHANGES)
+    of_devices = row.name == DEVICE_HEALTH and row.actor.endswith(DEVICES_OWNER)
+    return of_devices or ("apiserver" in row.actor and row.name in CHANGES)
 
 
 def _log_command(found: PodEvidence, container: Container) -> str:

@@ -1,10 +1,20 @@
 """Record what happens to pods in this process as spans of their traces."""
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
+from protocols.kube.meta import Object
 from protocols.messages.trace import WATCH
 from protocols.trace import clock, record
+
+FIELDS = 8
+"""Changed fields that a step names."""
+SERVER_SET = (".managedFields", ".resourceVersion", ".generation")
+"""Parts of paths of what the server changes by itself."""
 
 
 def is_pods(resource: Served) -> bool:
@@ -17,11 +27,44 @@ def record_stored(resource: Served, stored: Stored, began: int, revision: int) -
         record(stored.uid, "store", began, revision=revision)
 
 
-def record_written(target: Target, stored: Stored, began: int, user: str) -> None:
+def record_written(target: Target, stored: Stored, began: int, user: str, fields: str = "") -> None:
     """Record a request that wrote a pod; `began` is when it arrived. A dry run wrote nothing."""
     if is_pods(target.resource) and stored.rv:
         name = f"{target.verb} {target.subresource}".strip()
-        record(stored.uid, name, began, pod=stored.key, user=user)
+        record(stored.uid, name, began, pod=stored.key, user=user, **({"fields": fields} if fields else {}))
+
+
+def changed_fields(target: Target, before: Object, after: Object) -> str:
+    """Return the paths, not the values, of what a request changed of a pod, but for its status: the node names those.
+
+    Such as `metadata.labels.mode,spec.containers[main].image`.
+    """
+    if not is_pods(target.resource) or target.subresource == "status":
+        return ""
+    found = list(islice(_changes("", before, after), FIELDS + 1))
+    return ",".join([*found[:FIELDS], *(["..."] if len(found) > FIELDS else [])])
+
+
+def _changes(path: str, before: Any, after: Any) -> Iterator[str]:
+    old, new = _parts(before), _parts(after)
+    if old is None or new is None:
+        if before != after:
+            yield path
+        return
+    for part in {**old, **new}:
+        if part not in SERVER_SET and old.get(part) != new.get(part):
+            yield from _changes(f"{path}{part}".removeprefix("."), old.get(part), new.get(part))
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """Return fields of an object, or items of a list by their names, none of a missing one; None for other values."""
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return {f".{key}": each for key, each in value.items()}
+    if isinstance(value, list) and all(isinstance(each, dict) and each.get("name") for each in value):
+        return {f"[{each['name']}]": each for each in value}
+    return None
 
 
 def record_watched(stored: Stored, kinds: int) -> None:

@@ -259,7 +259,7 @@ def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
 
 
 async def _changed(request: Request, outcome: Written) -> Reply:
-    return _warned(await _written(request, outcome.stored), outcome.warnings)
+    return _warned(await _written(request, outcome.stored, fields=outcome.fields), outcome.warnings)
 
 
 def _options(request: Request, kind: str) -> WriteOptions:
@@ -270,8 +270,8 @@ async def _delete_options(request: Request) -> DeleteOptions:
     return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
 
 
-async def _written(request: Request, stored: Stored, status: int = 200) -> Reply:
-    record_written(request.target, stored, request.began, request.user.name)
+async def _written(request: Request, stored: Stored, status: int = 200, fields: str = "") -> Reply:
+    record_written(request.target, stored, request.began, request.user.name, fields)
     if request.form == PLAIN and stored.rv:
         return Reply(_rendered(request, stored), status, request.form.media_type)
     body = await offload(len(stored.raw), lambda: _rendered(request, stored))
