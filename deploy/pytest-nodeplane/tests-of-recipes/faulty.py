@@ -1,6 +1,5 @@
 """The simulated plugin, driver or agent with a bug: `python faulty.py BUG COMMAND ...` for `nodeplane COMMAND ...`."""
 
-import itertools
 import json
 import os
 import sys
@@ -10,20 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from actors.simulator.driver.claims import ClaimRejected, Claims, Prepared
-from actors.simulator.plugin.devices import Devices
+from actors.simulator.driver.claims import Claims, Prepared
 from actors.simulator.plugin.registration import Registration
-from actors.simulator.plugin.scripted_server import ScriptedServer
 from actors.simulator.plugin.server import PluginServer
 from protocols.podresources.blocking import BlockingPodResources
 from protocols.podresources.session import Session
-from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.cli.main import main
 
 POLL_S = 0.2
-NUMBERS = itertools.count()
 
 # device plugins
 
@@ -45,124 +38,22 @@ def keeps_a_lock_file() -> None:
     lock.touch()
 
 
-def ends_with_the_kubelet() -> None:
-    real = Registration._reconcile
-
-    async def reconcile(self: Registration) -> bool:
-        if self.first.is_set() and self._node() != self._registered_at:
-            os._exit(0)
-        return await real(self)
-
-    Registration._reconcile = reconcile
-
-
-def keeps_its_removed_socket() -> None:
-    real = PluginServer.start
-
-    async def start(self: PluginServer) -> None:
-        if self._server is None:
-            await real(self)
-
-    PluginServer.start = start
-
-
-def names_devices_anew() -> None:
-    real = PluginServer.start
-
-    async def start(self: PluginServer) -> None:
-        stem = f"gpu-{os.getpid()}-{next(NUMBERS)}"
-        specs = [msgspec.structs.replace(spec, id=f"{stem}-{at}") for at, spec in enumerate(self.devices.specs())]
-        self.devices = Devices("gpu", specs)
-        await real(self)
-
-    PluginServer.start = start
-
-
-def chooses_devices_itself() -> None:
-    def answer(self: PluginServer, ids: list[str]) -> pb.ContainerAllocateResponse:
-        names = [spec.id for spec in self.devices.specs()][::-1]
-        mine = [names[next(NUMBERS) % len(names)] for _ in ids]
-        return pb.ContainerAllocateResponse(envs={self._options.variable: ",".join(mine)})
-
-    ScriptedServer._answer = answer
-
-
 def reports_no_health() -> None:
     PluginServer.set_health = lambda self, health: None
-
-
-def dies_with_a_device() -> None:
-    PluginServer.set_health = lambda self, health: os._exit(1) if health else None
-
-
-def reports_no_recovery() -> None:
-    real = PluginServer.set_health
-    PluginServer.set_health = lambda self, health: real(self, health) if health else None
-
-
-def forgets_broken_devices() -> None:
-    def listed(self: PluginServer) -> pb.ListAndWatchResponse:
-        good = [spec for spec in self.devices.specs() if self.devices.health[spec.id] == "Healthy"]
-        return pb.ListAndWatchResponse(devices=[self._device(spec) for spec in good])
-
-    PluginServer._list = listed
 
 
 # DRA drivers
 
 
-def with_prepare(change: Callable[[Claims, str, bool, list[Prepared]], list[Prepared]]) -> None:
-    """Change the answers of NodePrepareResources, knowing whether this process prepared the claim before."""
+def prepares_again_with_more_files() -> None:
     real = Claims.prepare
-    known: set[str] = set()
 
     async def prepare(self: Claims, namespace: str, name: str, uid: str) -> list[Prepared]:
-        again = uid in known
-        known.add(uid)
-        existed = self._file(uid).exists()
-        if existed and not again:
-            change_after_restart(self, uid)
-        return change(self, uid, again, await real(self, namespace, name, uid))
+        found = await real(self, namespace, name, uid)
+        self._file(f"{uid}-{os.getpid()}").write_text("{}")
+        return found
 
     Claims.prepare = prepare
-
-
-def change_after_restart(claims: Claims, uid: str) -> None:
-    if BUG == "forgets_claims_when_it_restarts":
-        raise ClaimRejected(f"the file of claim {uid} exists already")
-
-
-def rejects_a_prepared_claim() -> None:
-    def change(claims: Claims, uid: str, again: bool, found: list[Prepared]) -> list[Prepared]:
-        if again:
-            raise ClaimRejected(f"claim {uid} is prepared already")
-        return found
-
-    with_prepare(change)
-
-
-def answers_nothing_for_a_prepared_claim() -> None:
-    with_prepare(lambda claims, uid, again, found: [] if again else found)
-
-
-def names_prepared_devices_anew() -> None:
-    with_prepare(
-        lambda claims, uid, again, found: [
-            msgspec.structs.replace(each, cdi=f"{each.cdi}-again" if again else each.cdi) for each in found
-        ]
-    )
-
-
-def prepares_again_with_more_files() -> None:
-    def change(claims: Claims, uid: str, again: bool, found: list[Prepared]) -> list[Prepared]:
-        claims._file(f"{uid}-{next(NUMBERS)}").write_text("{}")
-        return found
-
-    with_prepare(change)
-
-
-def forgets_claims_when_it_restarts() -> None:
-    with_prepare(lambda claims, uid, again, found: found)
 
 
 # agents

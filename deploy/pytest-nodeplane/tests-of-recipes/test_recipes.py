@@ -1,4 +1,7 @@
-"""Each recipe fails for a plugin, driver or agent with the bug that it is meant to find, at the line that checks it."""
+"""Each recipe on a node fails for a program with the bug that it is meant to find, at the line that checks it.
+
+Bugs that break a rule of a behaviour are those of `nodeplane conform`: tests/integration/test_conform_bugs.py.
+"""
 
 import re
 import sys
@@ -9,10 +12,9 @@ from typing import Any, NamedTuple
 import faulty
 import pytest
 from test_recipe_agent import test_agent_watches_instead_of_polling_and_resumes as agent_resumes
-from test_recipe_driver import test_preparing_a_claim_again_changes_nothing as prepares_again
-from test_recipe_plugin import test_no_device_is_given_out_twice_while_workload_and_plugin_roll as rolls
-from test_recipe_plugin import test_plugin_registers_again_after_kubelet_restarts as registers_again
-from test_recipe_plugin import test_plugin_survives_a_broken_device as survives
+from test_recipe_driver import test_pod_runs_on_and_its_cdi_files_stay_when_driver_and_kubelet_restart as stays
+from test_recipe_plugin import test_pod_keeps_its_device_when_the_kubelet_restarts as keeps
+from test_recipe_plugin import test_pod_shows_its_broken_device_and_no_other_gets_it as shows
 
 from pytest_nodeplane import Node, waiting
 from pytest_nodeplane.processes import Process
@@ -32,82 +34,18 @@ class Case(NamedTuple):
 
 CASES = [
     Case(
-        registers_again,
+        keeps,
         faulty.registers_once,
         "wait_devices(GPU, 2)",
         r"2 healthy devices .*: not in 10 s\. There .* Unknown .*: did not come back: .*, no Register since",
     ),
     Case(
-        registers_again,
-        faulty.ends_with_the_kubelet,
-        "wait_devices(GPU, 2)",
-        r"cannot happen any more: every program of the test has ended\. .*faulty.py has ended with 0",
-    ),
-    Case(
-        registers_again,
-        faulty.keeps_its_removed_socket,
-        "wait_devices(GPU, 2)",
-        r"not in 10 s\. There .*did not come back: .*kubelet.sock is new since .*, no Register",
-    ),
-    Case(
-        registers_again,
-        faulty.names_devices_anew,
-        "ids(node) == known",
-        "other names for the same hardware since the kubelet restarted",
-    ),
-    Case(
-        survives,
+        shows,
         faulty.reports_no_health,
         '"shows the broken device"',
         r"pod a shows the broken device: not in 10 s\. pod/test-\w+/a: running: ",
     ),
-    Case(
-        survives,
-        faulty.dies_with_a_device,
-        '"shows the broken device"',
-        r"device plugin is not connected\. faulty.py has ended with 1",
-    ),
-    Case(
-        survives,
-        faulty.forgets_broken_devices,
-        '"shows the broken device"',
-        "gpu-0 is Unknown: device is no longer reported by its plugin",
-    ),
-    Case(
-        survives,
-        faulty.reports_no_recovery,
-        "wait_devices(GPU, 3)",
-        r"3 healthy devices .*: not in 10 s\. There are .*gpu-\d Unhealthy.*; the API offers 2",
-    ),
-    Case(
-        rolls, faulty.names_devices_anew, "ids(node) == known", "the new plugin has other names for the same hardware"
-    ),
-    Case(
-        rolls,
-        faulty.chooses_devices_itself,
-        "others == []",
-        "Allocate answers with other devices than the kubelet chose",
-    ),
-    Case(
-        prepares_again,
-        faulty.rejects_a_prepared_claim,
-        'first = node.prepare(DRIVER, "one-gpu")',
-        "the driver did not prepare the claim: .* is prepared already",
-    ),
-    Case(
-        prepares_again,
-        faulty.answers_nothing_for_a_prepared_claim,
-        "again == told",
-        "prepared again gets another answer",
-    ),
-    Case(prepares_again, faulty.names_prepared_devices_anew, "again == told", "prepared again gets another answer"),
-    Case(prepares_again, faulty.prepares_again_with_more_files, "cdi_files(node) == before", "changed the CDI files"),
-    Case(
-        prepares_again,
-        faulty.forgets_claims_when_it_restarts,
-        'node.prepare(DRIVER, "one-gpu") == first',
-        "the driver did not prepare the claim: the file .* exists already",
-    ),
+    Case(stays, faulty.prepares_again_with_more_files, "cdi_files(node) == before", "changed the CDI files"),
     Case(agent_resumes, faulty.polls, "opened == 1", "the agent opened 0 watches instead of one"),
     Case(
         agent_resumes, faulty.polls_beside_its_watch, "assert listed", r"the agent (polls|lists).*: \d+ calls of List"
@@ -126,13 +64,7 @@ CASES = [
     ),
     Case(agent_resumes, faulty.lists_when_the_stream_breaks, "listed == 0", "lists instead of resuming its watch"),
 ]
-COMMANDS = {
-    registers_again: "plugin",
-    survives: "plugin",
-    rolls: "plugin",
-    prepares_again: "dra-driver",
-    agent_resumes: "watch",
-}
+COMMANDS = {keeps: "plugin", shows: "plugin", stays: "dra-driver", agent_resumes: "watch"}
 """Commands of nodeplane whose place the author's program takes."""
 
 
@@ -152,7 +84,7 @@ def test_recipe_fails_for_the_bug(case: Case, node: Node, tmp_path: Path, monkey
     monkeypatch.setattr(Node, "run", run)
     monkeypatch.setattr("pytest_nodeplane.node.until", until)
     monkeypatch.setattr("pytest_nodeplane.waiting.until", until)
-    given = (node, tmp_path) if case.recipe is survives else (node,)
+    given = (node, tmp_path) if case.recipe is shows else (node,)
     with pytest.raises(AssertionError) as raised:
         case.recipe(*given)
     recipe = Path(case.recipe.__code__.co_filename)

@@ -1,8 +1,13 @@
-"""A recipe for authors of DRA drivers: `node.driver` runs a simulated one, `node.run("my-driver")` yours."""
+"""Recipes for authors of DRA drivers: where `nodeplane dra-driver` runs, run yours.
+
+The rules are judged by the scripts of `nodeplane conform`; the other test sees what becomes of a pod and its CDI files.
+"""
 
 from pathlib import Path
 
-from pytest_nodeplane import Node
+import pytest
+
+from pytest_nodeplane import Conform, Node
 
 DRIVER = "gpu.example.com"
 CLAIM = """
@@ -27,33 +32,27 @@ spec:
 """
 
 
+@pytest.mark.conform("dra", only=["prepare-again", "driver-restarts", "kubelet-restarts"], timeout=20)
+def test_driver_obeys_the_rule(conform: Conform) -> None:
+    conform("nodeplane", "dra-driver", "--driver", DRIVER, "--devices", "2")
+
+
 def cdi_files(node: Node) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in node.plane.layout.cdi.glob("*")}
 
 
-def test_preparing_a_claim_again_changes_nothing(node: Node) -> None:
+def test_pod_runs_on_and_its_cdi_files_stay_when_driver_and_kubelet_restart(node: Node) -> None:
     driver = node.driver(DRIVER, devices=2)
     node.apply(CLAIM)
     node.wait("user").running()
     before = cdi_files(node)
-    [call] = [call for call in node.calls(DRIVER) if call.method == "NodePrepareResources"]
-    assert call.status == "OK", f"NodePrepareResources ended with {call.status}: {call.error}"
-    [answer] = call.reply["claims"].values()
 
-    first = node.prepare(DRIVER, "one-gpu")  # as kubelet does when it was killed before it had noted the answer
-    second = node.prepare(DRIVER, "one-gpu")
-
-    told = [(device["device_name"], device["cdi_device_ids"]) for device in answer["devices"]]
-    again = [(device.device, list(device.cdi)) for device in first]
-    assert again == told, "a prepared claim that is prepared again gets another answer"
-    assert first == second, "a prepared claim that is prepared again gets another answer"
-    assert cdi_files(node) == before, "preparing a claim again changed the CDI files"
-    assert [row.device for row in node.claim_devices] == [f"{DRIVER}/{first[0].pool}/{first[0].device}"]
     driver.stop()
-    driver = node.driver(DRIVER, devices=2)  # what it prepared before is not only in its memory
-    assert node.prepare(DRIVER, "one-gpu") == first, "the driver gives another answer since it restarted"
-    assert cdi_files(node) == before, "the driver changed the CDI files since it restarted"
+    node.driver(DRIVER, devices=2)
     node.restart_kubelet()
+    [device] = node.prepare(DRIVER, "one-gpu")  # as kubelet does for the next sandbox of the pod
+
+    assert cdi_files(node) == before, "preparing the claim again changed the CDI files"
+    assert [row.device for row in node.claim_devices] == [f"{DRIVER}/{device.pool}/{device.device}"]
     restarts = node.wait("user").running()["status"]["containerStatuses"][0]["restartCount"]
     assert restarts == 0, "the container was restarted with the kubelet"
-    assert driver.runs, "the driver ended when the kubelet restarted"
