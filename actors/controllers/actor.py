@@ -86,6 +86,7 @@ class DeviceControllers:
         self.evictor = EvictionController(client, evictions, metrics, context.log)
         rules = ChangeHandler(self.evictor.rule_changed, self.evictor.rule_gone)
         self._feed = SliceTracker(client, gates, self.evictor, context.log, rules=rules)
+        self.evictor.use_patches(self._feed.tracker.inputs.patches)
         self._evicts = gates.taints
 
     def follow(self, resource: Resource, collector: Handler, *others: Handler) -> Informer | None:

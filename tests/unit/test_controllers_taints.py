@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import EvictionMetrics
 from actors.controllers.taints.eviction import EvictionController
-from protocols.dra.decode import slice_of
+from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.kinds.table import DEVICETAINTRULES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, condition, meta
@@ -134,6 +134,21 @@ async def test_rule_evicts_pods_using_selected_devices() -> None:
         assert world.events.told == [("ns/p", "DeviceTaintManagerEviction", "Marking for deletion")]
         cause = {"taint": "k=v:NoExecute", "device": f"{DRIVER}/n1/x", "rule": "rule"}
         await world.until("the trace names the taint", lambda: cause in steps("u-p", "evict"))
+
+
+async def test_eviction_by_a_patch_names_it_with_its_priority() -> None:
+    async with running_evictor() as world:
+        world.evictor.use_patches(world.tracker.inputs.patches)
+        for name, priority, driver in (("burnt", 7, DRIVER), ("low", 3, DRIVER), ("other", 9, "e.example.com")):
+            devices = {"priority": priority, "filter": {"driver": driver}, "taints": [taint(added=1.0)]}
+            metadata = {"name": name, "creationTimestamp": format_time(1.0)}
+            world.tracker.put_patch(patch_of({"metadata": metadata, "spec": {"devices": devices}}))
+        world.publish()
+        world.claim("c", "patched")
+        world.pod("patched", "c")
+        await world.until("the pod is deleted", lambda: world.gone("patched"))
+        cause = {"taint": "k=v:NoExecute", "device": f"{DRIVER}/n1/x", "patch": "burnt", "priority": "7"}
+        await world.until("the trace names the patch", lambda: cause in steps("u-patched", "evict"))
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])

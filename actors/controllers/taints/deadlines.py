@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.dra.allocator import Catalog
+from protocols.dra.patching.types import Known
 from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, Rule
 from protocols.kube.meta import Object, uid_of
@@ -23,7 +24,7 @@ class Deadline(NamedTuple):
     rules: frozenset[str]
     """Names of all rules that evict the pod, at whatever time."""
     cause: Mapping[str, str]
-    """Taint, device and, if a rule adds it, rule of the earliest deadline."""
+    """Taint and device of the earliest deadline, and the rule, or the patch with its priority, that adds the taint."""
 
 
 def device_ids(claim: Object) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
@@ -50,6 +51,8 @@ class EvictionDeadlines:
     def __init__(self, catalog: Catalog, rules: Mapping[str, Rule]) -> None:
         # The catalog holds slices as patched, without the taints that rules add.
         self._catalog, self._rules = catalog, rules
+        self.patches: Mapping[str, Known] = {}
+        """By name."""
 
     def deadline(self, pod: Object, claims: Iterable[tuple[Object, bool]], now: float) -> Deadline | None:
         """Return the earliest deadline of all devices of the pod's claims; None if it may stay.
@@ -68,7 +71,8 @@ class EvictionDeadlines:
                 borne = seconds_tolerated(taint, tolerated)
                 if borne is not None:
                     cause = {"taint": taint_text(taint), "device": str(device)}
-                    yield _since(taint, now) + borne, {**cause, "rule": rule} if rule else cause
+                    source = {"rule": rule} if rule else self._patch(taint, device)
+                    yield _since(taint, now) + borne, {**cause, **source}
 
     def _taints(self, device: DeviceId) -> Iterator[tuple[Taint, str]]:
         """Yield each taint with the name of its rule, empty for taints of drivers and patches."""
@@ -78,6 +82,14 @@ class EvictionDeadlines:
         for rule in self._rules.values():
             if selects(rule, device):
                 yield rule.taint, rule.name
+
+    def _patch(self, taint: Taint, device: DeviceId) -> dict[str, str]:
+        """Return the patch that adds a taint, the best of several; nothing for a driver's taint."""
+        known = (each for each in self.patches.values() if taint in each.patch.taints)
+        best = min(
+            (each for each in known if named(each.patch.filter, device)), key=lambda each: each.rank, default=None
+        )
+        return {"patch": best.patch.name, "priority": str(best.patch.priority)} if best else {}
 
     def published(self, rule: Rule) -> int:
         """Count the published devices that a rule selects."""

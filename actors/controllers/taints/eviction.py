@@ -6,7 +6,7 @@ timers only schedule the next check.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
 from actors.controllers.common.workqueue import Key, WorkQueue
@@ -15,6 +15,7 @@ from actors.controllers.taints.device_users import DeviceUsers, runs
 from actors.controllers.taints.rule_status import RuleStatusWriter
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
+from protocols.dra.patching.types import Known
 from protocols.dra.tracker.faults import Change
 from protocols.dra.types import DeviceId, ObjectUnreadable, Rule, Slice
 from protocols.kube.meta import Object, key_of, name_of, terminating
@@ -46,6 +47,10 @@ class EvictionController:
         """Pod key -> eviction deadline."""
         self._evictor = PodEvictor(client, recorder, metrics, TEXTS)
         self._rule_status = RuleStatusWriter(client, self.users, self._deadlines, self._pending)
+
+    def use_patches(self, patches: Mapping[str, Known]) -> None:
+        """Name these patches as sources of taints."""
+        self._deadlines.patches = patches
 
     async def run(self) -> None:
         await self._work.run()

@@ -35,13 +35,6 @@ def _explanations(objects: list[Object], gates: Gates) -> list[Explanation]:
         return snapshot_of(objects, gates).explanations()
 
 
-async def taints_of(sources: Sources, device: str) -> tuple[str, ...]:
-    """Return the taints that a device has now, each with its source. Raises ApiError, ApiAway."""
-    objects = await list_objects(sources.client, driver=device.partition("/")[0])
-    found = [each for each in await explanations(objects, sources.gates) if each.device == device]
-    return tuple(text for each in found for text in taint_texts(each))
-
-
 def taint_texts(explained: Explanation) -> list[str]:
     """Return such as `example.com/broken:NoExecute "fan" by patch no-fans (priority 3)`."""
     priorities = {verdict.patch: f" (priority {verdict.priority})" for verdict in explained.patches}

@@ -10,11 +10,10 @@ from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, Usage
 from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
-from supervisor.why.gather.dra import scheduling, taints_of
+from supervisor.why.gather.dra import scheduling
 from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, here, names, unknown
 from supervisor.why.model.fields import number
 from supervisor.why.model.types import Event, PluginEvidence, PodEvidence
-from supervisor.why.pods.ending import evicting_device
 from supervisor.why.pods.view import containers, requested
 
 MAX_EVENTS = 50
@@ -33,9 +32,6 @@ async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence
         known = await names(sources.client, PODS, namespace)
         raise unknown("pod", f"{namespace}/{name}", known, f"kubectl get pods -n {namespace}")
     found = PodEvidence(key=f"{namespace}/{name}", now=sources.now(), pod=pod, events=events, steps=steps)
-    if device := evicting_device(steps):
-        taints = await reader.read("taints", taints_of(sources, device), ())
-        found = msgspec.structs.replace(found, taints=taints)
     return await _with_details(reader, sources, found, pod) if pod is not None else _sealed(found, reader)
 
 

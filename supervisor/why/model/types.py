@@ -149,8 +149,6 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: Answer | None = None
     """Why the scheduler finds no node, as `nodeplane devices --why`; None for a pod that has one."""
     node: Object | None = None
-    taints: tuple[str, ...] = ()
-    """Taints of the device for which the pod was evicted, each with its source."""
     unread: tuple[str, ...] = ()
     """Sources that could not be read, with the reason."""
     blind: str = ""

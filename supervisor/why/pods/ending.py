@@ -42,24 +42,17 @@ def evicted(found: PodEvidence) -> Finding | None:
     state = "preempted" if target.get("reason") == "PreemptionByScheduler" else "evicted"
     evidence = (*_events(found), *(_terminating(found).evidence if deleted_at(pod) else ()))
     still = (_terminating(found).reason,) if deleted_at(pod) else ()
-    taints = [f"its device has taint {each} now" for each in found.taints]
-    return Finding(state, reason, (*still, *taints, *evidence))
+    return Finding(state, reason, (*still, *evidence))
 
 
 def eviction_detail(found: PodEvidence) -> str:
     """Return the taint, its source and device, or the preemptor, as the evicting process recorded them."""
     row = _eviction(found.steps)
-    words = [f"{key} {value}" for key, value in row.attributes.items()] if row else []
-    if row and "rule" not in row.attributes:  # a driver's or a patch's
-        taint = row.attributes.get("taint", "").partition("=")[0].partition(":")[0]
-        words += [each.rpartition(" by ")[2] for each in found.taints if taint and each.startswith(f"{taint}:")][:1]
-    return joined(words)
-
-
-def evicting_device(steps: tuple[Row, ...]) -> str:
-    """Return the device whose taint evicted the pod, if no rule is named as the taint's source; else ""."""
-    row = _eviction(steps)
-    return row.attributes.get("device", "") if row and "rule" not in row.attributes else ""
+    if row is None:
+        return ""
+    words = [f"{key} {value}" for key, value in row.attributes.items() if key != "priority"]
+    priority = row.attributes.get("priority")
+    return joined(words) + (f" (priority {priority})" if priority else "")
 
 
 def _eviction(steps: tuple[Row, ...]) -> Row | None:
