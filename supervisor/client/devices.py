@@ -17,6 +17,11 @@ class DeviceRow(msgspec.Struct, frozen=True):
     pod: str
     containers: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Return it as a failed assertion of a test shows it."""
+        why = f" ({self.message})" if self.message else ""
+        return f"<{self.resource} {self.device} {self.health}{why}, {f'held by {self.pod}' if self.pod else 'free'}>"
+
 
 async def device_rows(asking: Asking) -> list[DeviceRow]:
     """Read the streams of the device manager once. Raises NotRunning."""

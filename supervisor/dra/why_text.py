@@ -13,6 +13,8 @@ SHOWN = 3
 """Fitting nodes that are named."""
 NAMED = 4
 """Reasons of nodes in one line."""
+LONGEST = 320
+"""Characters of a reason in one line: enough for the attributes that a device has instead of a missing one."""
 UNCHECKED = "the scheduler also checks affinity to other pods and topology spread"
 
 
@@ -27,9 +29,9 @@ def reason_of(found: Answer, claim: str = "") -> str:
     groups = sorted((*found.nodes, *found.report.nodes), key=lambda each: -each.count)
     several = len({name for each in groups for name in each.examples}) > 1
     if claims and not several:
-        return one_line(Report(claims, () if claim else found.report.nodes))
+        return one_line(Report(claims, () if claim else found.report.nodes), LONGEST)
     nodes = f"no node can run it: {'; '.join(map(_of_nodes, groups[:NAMED]))}" if groups else ""
-    return "; ".join(filter(None, (nodes, one_line(Report(claims, ())))))
+    return "; ".join(filter(None, (nodes, one_line(Report(claims, ()), LONGEST))))
 
 
 def _of_nodes(group: Group) -> str:

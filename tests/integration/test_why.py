@@ -76,6 +76,10 @@ def test_plugin_that_does_not_register_again_did_not_come_back(plane: Plane) -> 
     try:
         plane.kill("devices")
         becomes(plane, "plugin/example.com/nic", "did not come back", "kubelet.sock is new since", "no Register since")
+        device = run_command(["why", "device/example.com/nic/nic-0"], plane.environment)
+        assert (
+            "no device of example.com/nic is known now; plugin of example.com/nic: did not come back" in device.stderr
+        )
     finally:
         plugin.send_signal(signal.SIGCONT)
     becomes(plane, "plugin/example.com/nic", "serves")

@@ -139,8 +139,11 @@ def test_missing_claims_and_bound_pods_are_told_apart() -> None:
 
 def test_selector_with_missing_key_names_the_keys_of_the_device() -> None:
     wanted = claim("c", selector=f'device.attributes["{DRIVER}"].modle == "A"')
-    (group,) = pod_answer(pod("c"), world(wanted), GATES).report.claims[0].wants[0].rejected
-    assert f"no such key: modle; the device has attributes {DRIVER}/model" in group.text
+    answer = pod_answer(pod("c"), world(wanted), GATES)
+    (group,) = answer.report.claims[0].wants[0].rejected
+    keys = f"no such key: modle; the device has attributes {DRIVER}/model"
+    assert keys in group.text
+    assert group.text in reason_of(answer), "the first line has all of it"
 
 
 def test_devices_that_are_being_prepared_are_named_with_their_conditions() -> None:

@@ -240,6 +240,13 @@ def test_pod_that_waits_is_the_newest_that_is_not_ready() -> None:
     assert waiting_pod(pods[2:]) == ""
 
 
+def test_devices_of_a_failed_assertion_are_words() -> None:
+    free = DeviceRow("example.com/gpu", "gpu-0", (), "Healthy", "", "", ())
+    held = DeviceRow("example.com/gpu", "gpu-1", (), "Unhealthy", "fan", "ns/a", ("main",))
+    shown = "[<example.com/gpu gpu-0 Healthy, free>, <example.com/gpu gpu-1 Unhealthy (fan), held by ns/a>]"
+    assert str([free, held]) == shown
+
+
 def test_sentence_is_added_to_the_first_line() -> None:
     assert first_line_with("a\nb", "c") == "a. c\nb"
     assert [first_line_with("", "c"), first_line_with("a", "")] == ["c", "a"]

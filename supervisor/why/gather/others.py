@@ -25,6 +25,7 @@ from supervisor.why.gather.pod import events_of
 from supervisor.why.gather.sources import DeviceManager, Reader, Sources, first_objects, get, here, names, unknown
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
+from supervisor.why.others.plugins import plugin_sentence
 
 DEVICES = "devices"
 """The process of the device manager."""
@@ -99,7 +100,7 @@ async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
 async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
     """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises Usage if nobody knows it."""
     known: list[str] = []
-    owner = DeviceManager()
+    owner, away, resource = DeviceManager(), "", name.rpartition("/")[0]
     async for near, manager in managers(sources):
         row = next((row for row in manager.rows if name == f"{row.resource}/{row.device}"), None)
         if row is not None:
@@ -111,6 +112,11 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
         if name in manager.health or (serves and name not in owner.health) or manager.kubelet:
             owner = manager
         known += [f"{row.resource}/{row.device}" for row in manager.rows]
+        if resource in manager.resources() and not any(row.resource == resource for row in manager.rows):
+            (plugin,) = plugin_evidence(manager, [resource], near.now())
+            away = plugin_sentence(await _with_restart(near, plugin))
+    if away:
+        raise Usage(f"no device of {resource} is known now; {away}")
     return await _dra_device(sources, name, owner, known)
 
 
