@@ -131,17 +131,15 @@ class DeviceManager:
         return [record.allocation for record in self._ledger.pods.values()]
 
     async def publish_claims(self, uid: str, claims: PodClaims) -> None:
-        """Publish a pod's prepared claims in its allocation, durably. Unknown pods are ignored.
-
-        A second call for the same claims waits for the write of the first one.
-        """
+        """Publish a pod's prepared claims in its allocation, durably. Unknown pods are ignored."""
         known = self._ledger.pods.get(uid)
         if known is None:
             return
         record = msgspec.structs.replace(known, allocation=with_claims(known.allocation, claims))
         if self._ledger.update(record):
-            self.committer.change(record, update=True)
-        await self.committer.wait_pod_written(uid)
+            await self.committer.change(record, update=True)
+        else:
+            await self.committer.wait_pod_written(uid)
 
     async def pre_start(self, request: PreStart, call: Call) -> Empty:
         """Call PreStartContainer of the plugins that require it. Raises PreStartFailed."""

@@ -196,6 +196,20 @@ async def test_changes_are_on_disk_before_they_are_published_and_share_writes() 
     running.cancel()
 
 
+async def test_second_call_about_a_pod_waits_for_the_write_of_the_first() -> None:
+    disk = Disk()
+    commits = Committer(disk.history, disk.options())
+    first = disk.admit(commits, "p1", "a")
+    second = asyncio.create_task(commits.wait_pod_written("p1"))
+    await commits.wait_pod_written("p2")  # nothing of it waits
+    assert not second.done()
+    running = asyncio.create_task(commits.run())
+    await second
+    assert first.done()
+    await commits.wait_pod_written("p1")
+    running.cancel()
+
+
 async def test_a_full_disk_refuses_admissions_and_keeps_releases() -> None:
     disk = Disk()
     commits = Committer(disk.history, disk.options())

@@ -347,3 +347,18 @@ async def test_a_resource_that_is_forgotten_is_not_enough_and_says_so_in_kubelet
         await life.admissions.admit(pod_of("p", [("app", 2, 0)]))
     words = "Node didn't have enough resource: a.b/gpu, requested: 2, used: 0, capacity: 0"
     assert (str(refused.value), refused.value.details) == (words, {"reason": "OutOfa.b/gpu"})
+
+
+async def test_second_release_of_a_pod_is_answered_once_the_first_is_on_disk(tmp_path: Path) -> None:
+    life = Life(tmp_path, Watch())
+    life.watch.mark = life.history.mark
+    admitted = PodRecord(PodAllocation("p1", "default", "p1"), {})
+    life.ledger.admit(admitted)
+    life.commits.change(admitted)
+    releases = [asyncio.create_task(life.admissions.release("p1")) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    assert not any(each.done() for each in releases)
+    running = asyncio.create_task(life.commits.run())
+    await asyncio.gather(*releases)
+    assert life.files.load().state.pods == ()
+    running.cancel()

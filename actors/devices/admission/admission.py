@@ -176,6 +176,8 @@ class Admissions:
         self._options.placer.release(uid)
         if record is not None:
             await self._options.committer.change(record, deleted=True)
+        else:
+            await self._options.committer.wait_pod_written(uid)
 
     async def reconcile(self, active: set[str]) -> None:
         """Release every pod that is not in `active`. Call it only once all pod sources have synced."""

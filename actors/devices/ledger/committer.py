@@ -95,10 +95,9 @@ class Committer:
             raise CheckpointNotWritten(self._logged_error)
 
     async def wait_pod_written(self, uid: str) -> None:
-        """Wait until the pod's changes handed in so far are on disk, or were taken back."""
-        changes = (*self._writing, *self._pending)
-        if futures := [change.done for change in changes if change.record.allocation.uid == uid]:
-            await asyncio.wait(futures)
+        """Wait for what was handed in of a pod, also by another call. Raises CheckpointNotWritten."""
+        if any(change.record.allocation.uid == uid for change in (*self._writing, *self._pending)):
+            await self.wait_written()
 
     async def run(self) -> None:
         while True:
@@ -121,7 +120,6 @@ class Committer:
         else:
             self._log_recovery()
             self._acknowledge(batch, events)
-            self._writing = []
 
     def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
         now = self._options.snapshot()
@@ -135,6 +133,7 @@ class Committer:
         self._logged_error = ""
 
     def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
+        self._writing = []
         for event in events:
             self._history.append(event)
             self._options.publish(event)
@@ -151,7 +150,7 @@ class Committer:
                 self._options.undo(change.record)
                 if not change.done.done():
                     change.done.set_exception(CheckpointNotWritten(why))
-        self._pending, self._writing = [change for change in batch if not change.new] + self._pending, []
-        self._dirty = True
+        self._pending = [change for change in batch if not change.new] + self._pending
+        self._writing, self._dirty = [], True
         self._logged_error = why
         self._idle.set()  # whoever waits is published; the writing goes on
