@@ -10,6 +10,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.process.tasks import FAILURES
+from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.waiting import until_async
 
@@ -56,6 +57,23 @@ async def test_a_name_taken_again_is_another_pod(tmp_path):
         manager.on_add(pod(uid="uid-2"))
         await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["uid-2"])
         await until(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
+
+
+async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_it_is_removed(tmp_path):
+    async with running_manager(tmp_path) as (fake, manager):
+        finished: list[str] = []
+        manager.subscribe(finished.append)
+        manager.begin([])
+        manager.on_add(pod())
+        await until(lambda: fake.runtime.running("a"))
+        deleting = pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0})
+        manager.on_update(pod(), deleting)
+        await until(lambda: finished == ["uid-1"])
+        await fake.runtime.run_sandbox(cri_pb2.PodSandboxConfig(metadata=cri_pb2.PodSandboxMetadata(uid="uid-1")), "")
+        await until(lambda: fake.pleg.known("uid-1") is not None)
+        manager.on_delete(deleting)
+        await until(lambda: not fake.runtime.sandboxes)
+        await until(lambda: finished == ["uid-1", "uid-1"])
 
 
 async def test_ended_pods_hold_no_devices(tmp_path):

@@ -78,6 +78,7 @@ class PodManager:
         self._pods.pop(uid, None)
         if uid in self._finished:
             self._forget(uid)
+            self._end_remains(uid)
         elif worker := self._workers.get(uid):
             worker.removed_from_api(immediate=not is_static(obj))
 
@@ -236,6 +237,12 @@ class PodManager:
     def _forget(self, uid: str) -> None:
         self._finished.discard(uid)
         self._options.deps.statuses.forget(uid)
+
+    def _end_remains(self, uid: str) -> None:
+        """End what the runtime made of a pod after it had finished and before the API forgot it."""
+        known = self._options.deps.pleg.known(uid)
+        if known is not None and runtime_status.occupies(known):
+            self.orphan(uid, known.namespace, known.name)
 
 
 def _created_at(pod: Object) -> str:
