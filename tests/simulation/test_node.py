@@ -1,12 +1,14 @@
-"""A node in the simulation: pods run to their end without a fault."""
+"""A node in the simulation: pods run to their end without a fault, and with some that are chosen."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.simulation.alone import outcome
+from tests.simulation.model import Fault
 from tests.simulation.node.oracle import NO_DEVICES, Oracle
 
 
@@ -18,6 +20,17 @@ def test_node_without_faults_runs_pods_with_devices(tmp_path: Path) -> None:
     assert found.counts["agent_events"] > 0
     assert any("allocated gpu" in event.text for event in found.events)
     assert found.faults == []
+
+
+@pytest.mark.scenario("S10", "S12")
+def test_slow_consumer_and_steps_of_the_clock_lose_no_status(tmp_path: Path) -> None:
+    slow = [Fault(at, "pause", "podworker", 0.6) for at in (2.0, 7.0)]
+    steps = [Fault(at, "clock", "runtime", value) for at, value in ((3.0, 0.99), (5.0, 0.35), (8.0, 0.5))]
+    (tmp_path / "faults.json").write_bytes(msgspec.json.encode([*slow, *steps]))
+    found = outcome("node", 2, 10.0, "--faults", str(tmp_path / "faults.json"))
+    assert len(found.faults) == 5
+    assert found.counts["starts"] > 0
+    assert found.broken == []
 
 
 @pytest.mark.parametrize(("early", "reason", "broken"), [(True, NO_DEVICES, 0), (False, NO_DEVICES, 1), (True, "", 1)])
