@@ -340,15 +340,17 @@ def registers_twice() -> None:
 
 @bug
 def repeats_register_without_a_pause() -> None:
-    correct = sample.registered
+    correct = sample.register
 
-    def registered() -> grpc.Server | None:
-        found = None
-        while not (found or sample.ended.is_set() or sample.kubelet() is None):
-            found = correct()
-        return found
+    def register() -> None:
+        while True:
+            try:
+                return correct()
+            except grpc.RpcError:
+                if sample.kubelet() is None:
+                    raise
 
-    replace(sample, "registered", registered)
+    replace(sample, "register", register)
 
 
 @bug

@@ -1,6 +1,7 @@
 """Stay registered: a node that restarts forgets its plugins, and creates kubelet.sock again."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import grpc
@@ -31,6 +32,8 @@ class Registration:
         self._last_error = ""
         self._changes: Changes | None = None
         self._held = False
+        self._asked = False
+        """True until an order to register is followed."""
         self.first = asyncio.Event()
         """Set once the plugin has been registered."""
         self._overrides = Register()
@@ -41,7 +44,7 @@ class Registration:
 
     def register_again(self, overrides: Register) -> None:
         """Serve and register again; a registration with overrides is not retried."""
-        self._held, self._registered_at, self._overrides = False, None, overrides
+        self._held, self._registered_at, self._overrides, self._asked = False, None, overrides, True
         if self._changes is not None:
             self._changes.wake()
 
@@ -53,8 +56,10 @@ class Registration:
         changes = self._changes = changes_in(self._options.directory)
         try:
             while True:
-                idle = await self._reconcile()
-                await changes.wait(None if idle else self._next_backoff())
+                if await self._reconcile():
+                    await changes.wait(None)
+                else:
+                    await self._back_off(changes)
         finally:
             changes.close()
 
@@ -72,7 +77,7 @@ class Registration:
 
     async def _register(self, node: tuple[int, int]) -> bool:
         await self._server.start()
-        overrides, self._overrides = self._overrides, Register()
+        overrides, self._overrides, self._asked = self._overrides, Register(), False
         request = pb.RegisterRequest(
             version=overrides.version or VERSION,
             endpoint=overrides.endpoint or self._options.endpoint,
@@ -98,9 +103,13 @@ class Registration:
             return None
         return status.st_ino, status.st_ctime_ns
 
-    def _next_backoff(self) -> float:
+    async def _back_off(self, changes: Changes) -> None:
+        """Wait for the next attempt, or another kubelet: each attempt makes a socket, and so changes the directory."""
         self._attempts += 1
-        return backoff_delay(self._attempts, RETRY_FIRST, RETRY_MOST)
+        node = self._node()
+        deadline = time.monotonic() + backoff_delay(self._attempts, RETRY_FIRST, RETRY_MOST)
+        while (left := deadline - time.monotonic()) > 0 and self._node() == node and not self._asked:
+            await changes.wait(left)
 
     def _log_once(self, line: str) -> None:
         """Log an error once, not once per attempt."""

@@ -1,6 +1,7 @@
 """The plugin tries again after a rejected Register, with a pause."""
 
 import asyncio
+import itertools
 
 from supervisor.conform.sources import SERVER
 from supervisor.conform.stage import Stage
@@ -16,8 +17,8 @@ ADVICE = (
     "Repeat Register with a back-off, or end with an error so that the container is started again; do not only log it,"
     " and do not repeat it without a pause."
 )
-REJECTING_S, MOST = 2.0, 20
-"""Seconds, and calls that a plugin with a pause may make in them for a resource."""
+REJECTING_S, PAUSE_S, MOST = 2.0, 0.03, 10
+"""Seconds in which calls are rejected, the least time between two of a resource, and how many may follow sooner."""
 
 
 async def run(stage: Stage) -> None:
@@ -31,5 +32,8 @@ async def _repeats(stage: Stage) -> None:
     """Count the calls of some seconds. Raises Failed."""
     await stage.until(lambda: bool(stage.kubelet.attempts), stage.timeout)
     await asyncio.sleep(REJECTING_S)
-    if (made := len(stage.kubelet.attempts)) > MOST * len(stage.names):
-        raise Failed(f"it called Register {made} times within {REJECTING_S:g} s, and each call was rejected")
+    for name in stage.names:
+        times = [attempt.at for attempt in stage.kubelet.attempts if attempt.name == name]
+        soon = sum(later - earlier < PAUSE_S for earlier, later in itertools.pairwise(times))
+        if soon > MOST:
+            raise Failed(f"it called Register {len(times)} times within {REJECTING_S:g} s, and each call was rejected")
