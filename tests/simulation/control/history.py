@@ -120,6 +120,8 @@ class History:
         """Elapsed seconds when the store was last restored from a backup."""
         self.reused = False
         """True once a restored store gives revisions that it gave before: clients that were away cannot tell."""
+        self.unsettled: set[int] = set()
+        """Revisions that were committed while somebody may have decided by the history before a restore."""
         self._unjudged: set[bytes] = set()
         """Keys with a call under way while the store was restored."""
         self.lost: list[str] = []
@@ -325,6 +327,8 @@ class History:
             if (revision, key) in self.committed:
                 self.rewritten.append(f"{key.decode()} at {revision}")
             self.committed[revision, key] = value
+            if not self.settled:
+                self.unsettled.add(revision)
             self.latest[key] = revision, value
             self.revisions[key].append(revision)
             self.changed[key] = self._world.elapsed
