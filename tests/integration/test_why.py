@@ -137,7 +137,12 @@ def test_missing_volume_is_named_and_its_wait_is_a_step(plane: Plane) -> None:
 
 def test_back_off_is_a_step(plane: Plane) -> None:
     plane.apply(pod("again", "sh", "-c", "exit 4"))
-    until("it was restarted twice", lambda: any(each["name"] == "back-off" for each in steps(plane, "again")), 90)
+    until(
+        "it was restarted twice",
+        lambda: any(each["name"] == "back-off" for each in steps(plane, "again")),
+        90,
+        every=1.0,
+    )
     found = next(each for each in steps(plane, "again") if each["name"] == "back-off")
     assert found["attributes"] == {"container": "main"}
     assert found["duration_ns"] > 8_000_000_000
