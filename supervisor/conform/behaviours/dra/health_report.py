@@ -11,7 +11,10 @@ RULE = (
     " health is HEALTHY or UNHEALTHY, a message has at most 1,024 bytes."
 )
 SOURCE = f"{HEALTH_API}; {HEALTH_KEP}"
-ADVICE = "Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown."
+ADVICE = (
+    "Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown; a timeout is 0 or"
+    " more seconds."
+)
 LONGEST = 1024
 
 
