@@ -6,8 +6,10 @@ The text of an error says what failed and how to fix it.
 import errno
 import importlib.util
 import os
+import pwd
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -119,10 +121,29 @@ def exit_code(error: Exception) -> int:
 
 def explain(error: Exception) -> str:
     """Return what failed, where, and how to fix it, in one line."""
+    if isinstance(error, PermissionError) and isinstance(error.filename, str):
+        path, owner = Path(error.filename), owner_of(Path(error.filename))
+        if _uid_of(path) != os.geteuid():
+            return f"{path}: permission denied: it is {owner}'s; run this as {owner}, or use another --root"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}; {FIXES.get(error.errno or 0, UNKNOWN_FIX)}"
     return str(error)
+
+
+def owner_of(path: Path) -> str:
+    """Return the user who owns a path, or the nearest parent that can be reached."""
+    try:
+        return pwd.getpwuid(_uid_of(path)).pw_name
+    except KeyError:
+        return "another user"
+
+
+def _uid_of(path: Path) -> int:
+    for place in (path, *path.parents):
+        with suppress(OSError):
+            return place.stat().st_uid
+    return -1
 
 
 def _print_error(text: str, code: int) -> int:

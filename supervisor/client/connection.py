@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import pwd
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +12,7 @@ from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
 from protocols.messages import devices
 from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
-from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, Usage
+from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, Usage, owner_of
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
@@ -110,14 +108,6 @@ def check_socket(path: Path) -> None:
         return  # nothing is there
     owner = owner_of(path)
     raise NotOwner(f"{path}: permission denied: it is {owner}'s; run this as {owner}, or start its plane with {OPENS}")
-
-
-def owner_of(path: Path) -> str:
-    """Return the user who owns a path, or the nearest parent that can be reached."""
-    for place in (path, *path.parents):
-        with suppress(OSError, KeyError):
-            return pwd.getpwuid(place.stat().st_uid).pw_name
-    return "another user"
 
 
 async def devices_known(following: Iterable[Following[Any]]) -> None:

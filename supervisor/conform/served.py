@@ -12,8 +12,7 @@ from google.protobuf.message import Message
 
 from protocols.process.sockets import answers
 from protocols.wire.methods import CLIENT_OPTIONS, Method
-from supervisor.base.errors import Usage
-from supervisor.client.connection import owner_of
+from supervisor.base.errors import Usage, owner_of
 from supervisor.conform.program import END_S, Program
 from supervisor.conform.verdict import NotApplicable
 

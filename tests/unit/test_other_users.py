@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.base.errors import explain, owner_of
 from supervisor.cli.main import main
-from supervisor.client.connection import OPENS, owner_of
+from supervisor.client.connection import OPENS
 
 NOBODY = 65534
 
@@ -39,6 +40,17 @@ def another_user(private: Path) -> Iterator[None]:
             yield
         finally:
             private.chmod(0o700)
+
+
+def test_file_of_another_user_names_the_owner(root: Path) -> None:
+    with another_user(root / "kubeconfig"), pytest.raises(PermissionError) as raised:
+        (root / "kubeconfig").read_text()
+    with another_user(root / "run"):
+        text = explain(raised.value)
+    owner = owner_of(root)
+    wanted = f"it is {owner}'s; run this as {owner}" if os.geteuid() == 0 else "mend permissions"
+    assert text.startswith(f"{root / 'kubeconfig'}: ")
+    assert wanted in text
 
 
 WORDS = [
