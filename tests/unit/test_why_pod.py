@@ -159,6 +159,20 @@ def test_changes_before_a_crash_name_the_field_and_the_devices() -> None:
     ]
 
 
+def test_loop_of_a_program_that_succeeds_names_the_restart_policy() -> None:
+    found = msgspec.json.decode(msgspec.json.encode(recorded("crash")), type=PodEvidence)
+    assert found.pod is not None
+    found.pod["status"]["containerStatuses"][0]["lastState"]["terminated"] |= {"exitCode": 0, "reason": "Completed"}
+    assert "it is started again since its restart policy is Always" in diagnose_pod(found).reason
+
+
+def test_pod_that_runs_without_the_device_it_requests_says_so() -> None:
+    found = recorded("fine")
+    never = msgspec.structs.replace(found, plugins=(PluginEvidence(resource="a.b/c", now=found.now),))
+    assert any(line.startswith("requests a.b/c, which its node does not have") for line in diagnose_pod(never).evidence)
+    assert not any(line.startswith("requests ") for line in diagnosed("fine").evidence)
+
+
 def test_start_names_its_longest_part() -> None:
     steps = recorded("fine").steps
     assert (window := start_of(steps)) is not None

@@ -36,6 +36,9 @@ def crash_loop(found: PodEvidence) -> Finding | None:
     if run is None:
         return None
     reason = f"{container.kind} {container.name} {how(run, found.now)}; {_restarts(container)}"
+    if run.code == 0:
+        policy = container.spec.get("restartPolicy") or spec_of(found.pod or {}).get("restartPolicy")
+        reason += f"; it is started again since its restart policy is {policy}"
     if cause := _killed_by(found, container, run):
         reason += f"; {cause}"
     evidence = (*_message(run), *log(found, container.name), *_before(found, run))
@@ -276,5 +279,9 @@ def _running(found: PodEvidence) -> Iterator[str]:
         if each.restarts and each.last:
             times = plural(each.restarts, "time")
             yield f"{each.kind} {each.name} was restarted {times}; it {how(each.last, found.now)}"
+    held = {device.resource for device in found.devices}
+    for plugin in found.plugins:
+        if plugin.resource not in held and not plugin.known and not plugin.plugins:
+            yield f"requests {plugin.resource}, which its node does not have: a kubelet ignores that, it gets no device"
     for device in found.devices:
         yield f"holds {device.resource} {device.device}, {device.health}"

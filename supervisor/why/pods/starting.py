@@ -100,7 +100,8 @@ def post_start(found: PodEvidence) -> Finding | None:
         )
         if hook and began and each.waiting in ("ContainerCreating", "PodInitializing"):
             reason = f"container {each.name} started at {ago(began, found.now)} and runs its postStart hook ({hook})"
-            return Finding("starting", reason, found.unread, ("later containers and readiness wait for the hook",))
+            reason += ", for which later containers and readiness wait"
+            return Finding("starting", reason, found.unread)
     return None
 
 
