@@ -111,7 +111,7 @@ def wal_of(path: Path) -> Path:
 
 
 def check_wal(path: Path, synced: bool) -> None:
-    """Check the WAL before the file is opened for writing, which would end with the WAL rewritten.
+    """Check the WAL before the file is opened for writing, and cut off what SQLite does not read of it.
 
     `synced` means that each transaction was on disk before the next began; otherwise a power cut may leave any hole.
 
@@ -133,6 +133,16 @@ def check_wal(path: Path, synced: bool) -> None:
     taken = _frames_read(path)
     if synced and commits_after(wal, taken) > 1:
         raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
+    _cut_off_unread(wal, taken)
+
+
+def _cut_off_unread(wal: Path, taken: int) -> None:
+    """Cut off the unfinished transaction of a crash: behind that of a later crash it would look like damage."""
+    with wal.open("r+b") as file:
+        page = HEADER.unpack(file.read(HEADER.size))[2]
+        size = HEADER.size + taken * (FRAME.size + page)
+        if size < os.fstat(file.fileno()).st_size:
+            file.truncate(size)
 
 
 def sync_wal(path: Path) -> None:
