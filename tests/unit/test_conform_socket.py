@@ -1,5 +1,6 @@
 """Sockets that --socket cannot judge: one error each, with the reason."""
 
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -123,3 +124,11 @@ def test_only_phases_of_its_life_are_excluded(path: Path) -> None:
 def test_usage_error_ends_with_two(words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", *words]) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["plugin", "dra-driver", "agent"])
+def test_behaviours_are_listed_for_programs_too(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "--kind", kind, "--list", "-o", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) > 10
+    assert all(each["name"] and each["rule"] and each["source"] and each["advice"] for each in listed)

@@ -38,6 +38,8 @@ DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
 MANIFEST_HELP = "judge the DaemonSet of this manifest (- for standard input), as a pod on a plane of its own"
 IMAGE_HELP = "archive of the manifest's image (OCI layout or docker save); without it commands run on the host's files"
 RUNTIME_HELP = "runtime of the manifest's pods, unix:///PATH of a CRI socket (default embedded)"
+LISTED = ("name", "title", "phase", "rule", "source", "advice")
+"""What `--list -o json` prints of a behaviour."""
 PROGRAMS = "nodeplane conform -- COMMAND..., --socket PATH or --manifest FILE"
 
 
@@ -89,7 +91,7 @@ def conform(args: argparse.Namespace) -> int:
     """Return 0 if no behaviour fails, else 1. Raises Usage."""
     chosen = choose(behaviours(map(Path, args.behaviours), KINDS[args.kind]), args.only)
     if args.list:
-        print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
+        _show(chosen, args.output)
         return 0
     if not 0 < args.timeout <= 600:
         raise Usage("--timeout must be more than 0 and at most 600 seconds")
@@ -97,6 +99,13 @@ def conform(args: argparse.Namespace) -> int:
     results = run(subject, args, chosen)
     write_reports(subject.shown, results, args)
     return 1 if any(result.verdict == FAIL for result in results) else 0
+
+
+def _show(chosen: Sequence[Behaviour], output: str) -> None:
+    if output == "json":
+        print_json([{field: getattr(each, field) for field in LISTED} for each in chosen])
+    else:
+        print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
 
 
 def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
