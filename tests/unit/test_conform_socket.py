@@ -126,7 +126,7 @@ def test_usage_error_ends_with_two(words: tuple[str, ...], text: str, capsys: py
     assert text in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["plugin", "dra-driver", "agent"])
+@pytest.mark.parametrize("kind", ["plugin", "dra", "agent"])
 def test_behaviours_are_listed_for_programs_too(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", "--kind", kind, "--list", "-o", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)
