@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 EXACT_S = 0.01
+STARTED_S = 2.0
+"""Seconds in which a container may be killed without a signal, as with kubelet: the pod was deleted while the start was
+under way, and the container did not run when its pod's status was read."""
 
 
 class Endings:
@@ -56,7 +59,9 @@ class Endings:
 
     def _killed(self, container: Container) -> None:
         """Check that a container was asked to end, and had the time that each pod's containers have at least."""
-        asked = self._asked.get(container.id)
+        asked, changed = self._asked.get(container.id), self._witness.changed.get(container.id, 0.0)
+        if asked is None and self._world.elapsed - changed < STARTED_S:
+            return
         if asked is None or self._world.elapsed - asked < LEAST_GRACE_S - EXACT_S:
             had = "without a signal" if asked is None else f"{self._world.elapsed - asked:.2f} s after its signal"
             text = f"{container.sandbox.config.metadata.name} {container.config.metadata.name} is killed {had}"

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from protocols.messages.cri import CLEAR, DROP, OWNER, RUNTIME_FAULTS, ChaosRuntime
+from protocols.messages.cri import CLEAR, CLOCK_JUMP, DROP, OWNER, RUNTIME_FAULTS, ChaosRuntime
 from protocols.process.tasks import awaited
 from tests.simulation.model import Fault
 from tests.simulation.node.simulators import register_again, show
@@ -25,7 +25,7 @@ class NodeFaults:
     kinds = ("sick", "terminate", "stall", "malformed", "register", "events")
 
     def __init__(self, world: "World", sockets: "Sockets", nodes: "Sequence[Node]") -> None:
-        self._world, self._sockets = world, sockets
+        self._world, self._sockets, self._nodes = world, sockets, nodes
         self._targets = tuple(name for node in nodes for name in node.targets)
         self._hardware = {name: hardware for node in nodes for name, hardware in node.hardware.items()}
         self._plugins = [name for node in nodes for name in node.resources]
@@ -70,6 +70,9 @@ class NodeFaults:
     def events(self, world: "World", fault: Fault) -> None:
         """Lose the runtime's events, double, delay or misdate them, as `nodeplane chaos runtime` does."""
         chosen = RUNTIME_FAULTS[int(fault.value * 997) % len(RUNTIME_FAULTS)]
+        if chosen == CLOCK_JUMP:
+            for node in self._nodes:
+                node.removals.stamps_true = False
         self._order(world, ChaosRuntime(fault=chosen, seconds=HOUR_S if fault.value < 0.5 else -HOUR_S))
         world.at(fault.value * LONGEST_S, None, lambda: self._order(world, ChaosRuntime(fault=CLEAR)))
 

@@ -7,6 +7,7 @@ from actors.cri import event_stream
 from actors.devices import actor as devices_actor
 from actors.devices.model.types import Limits
 from actors.frontdoor import actor as frontdoor_actor
+from actors.pleg.service import mode_selector
 from actors.runtime import actor as runtime_actor
 from actors.runtime.server import RuntimeOptions
 from protocols.messages import allocation_history
@@ -25,6 +26,7 @@ def draw_node(world: "World") -> None:
     events = int(world.draw("runtime_events", 4, 64, 4096))
     retry = event_stream.retry_delay
     patch(event_stream, "retry_delay", lambda failures: min(retry(failures), EVENTS_RETRY_S))
+    patch(mode_selector, "SUSPECT_S", world.draw("suspect_s", 1.0, 60.0))
     patch(runtime_actor, "RuntimeOptions", partial(RuntimeOptions, events_ring=events))
     patch(frontdoor_actor, "JOURNAL_EVENTS", int(world.draw("journal", 1, 16, 4096)))
     patch(frontdoor_actor, "WATCH_QUEUE_EVENTS", int(world.draw("watch_queue", 2, 32, 1024)))

@@ -19,6 +19,7 @@ from supervisor.base.groups import NODE, child
 from tests.simulation.model import Main
 from tests.simulation.node.agents import Agent
 from tests.simulation.node.endings import Endings
+from tests.simulation.node.removals import Removals
 from tests.simulation.node.simulators import Hardware, driver, plugin
 from tests.simulation.node.witness import Witness
 from tests.simulation.world.actors import SUPERVISOR, actor
@@ -77,6 +78,7 @@ class Node:
         }
         """By the process of the plugin or driver."""
         self.witness = Witness(world, layout, VARIABLES, self.prefix, shape.api)
+        self.removals = Removals(world, self.witness)
         Endings(world, self.witness, self.prefix)
         names = [f"{self.prefix}agent-{n}" for n in range(shape.agents)]
         self.agents = [Agent(world, name, layout.pod_resources_socket, self.witness) for name in names]

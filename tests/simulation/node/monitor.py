@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from actors.runtime.model.errors import NameReserved
+from actors.runtime.model.pods import Reservations
 from protocols.kube.meta import Object, meta
 from protocols.messages.devices import PodAllocation
 from tests.simulation.node.witness import written_for
+from tests.simulation.world.patching import patch
 from tests.simulation.world.process import Process
 
 if TYPE_CHECKING:
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from tests.simulation.node.machine import Node
 
 OBSERVE_S = 0.25
+LATE_S = 5.0
+"""Seconds after a pause or a stall by when calls from before are over."""
 GONE_S = 3.0
 """Seconds after which the end of a plugin must be known."""
 
@@ -26,6 +31,28 @@ class Monitor:
         self._reported: set[str] = set()
         self._since: dict[str, tuple[int, float]] = {}
         """Process id and since when it runs without a pause, or is away, by name."""
+
+        self._callers = [node.prefix + name for name in ("podworker", "cri", "runtime")]
+        self._watch_names()
+
+    def _watch_names(self) -> None:
+        """Check that nobody creates a sandbox or container of which the runtime has that attempt already."""
+        monitor, reserve = self, Reservations.reserve
+
+        def on_reserve(names: Reservations, key: str, holder: str) -> None:
+            try:
+                reserve(names, key, holder)
+            except NameReserved:
+                if monitor._witness.sees("runtime") and monitor._prompt():
+                    monitor._witness.break_promise("nothing is created twice", key)
+                raise
+
+        patch(Reservations, "reserve", on_reserve)
+
+    def _prompt(self) -> bool:
+        """Return True if no call of a pod worker that has ended can still be on its way."""
+        late = [self._world.processes[name].paused_until for name in self._callers if name in self._world.processes]
+        return self._world.now > max(self._faults.stalled_until, *late, 0.0) + LATE_S
 
     def begin(self) -> None:
         self._world.at(OBSERVE_S, None, self._observe)

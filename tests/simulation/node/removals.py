@@ -1,0 +1,58 @@
+"""Pods that are gone from the runtime of one node: pleg must not show them again because of an event that is late."""
+
+from typing import TYPE_CHECKING, Any
+
+from actors.pleg.service.publisher import PodPublisher
+from actors.pleg.state_machine.status_merger import Change
+from actors.runtime.model.containers import Sandbox
+from actors.runtime.model.pods import Pods
+from tests.simulation.world.patching import patch
+from tests.simulation.world.process import running
+
+if TYPE_CHECKING:
+    from tests.simulation.node.witness import Witness
+    from tests.simulation.world.world import World
+
+
+class Removals:
+    """Observes sandboxes at the runtime and what pleg publishes. Events are ordered by their stamps, so that it is
+    silent from the first jump of a clock on."""
+
+    def __init__(self, world: "World", witness: "Witness") -> None:
+        self._world, self._witness = world, witness
+        self._clock_ahead: float | None = None
+        self.stamps_true = True
+        """False once events were misdated."""
+        self._sandboxes: dict[str, set[str]] = {}
+        """Ids by pod uid."""
+        self._gone: set[str] = set()
+        removals, add, remove, put = self, Pods.add_sandbox, Pods.remove_sandbox, PodPublisher.put
+
+        def on_add(pods: Pods, sandbox: Sandbox) -> None:
+            add(pods, sandbox)
+            if witness.sees("runtime"):
+                removals._sandboxes.setdefault(sandbox.config.metadata.uid, set()).add(sandbox.id)
+
+        def on_remove(pods: Pods, sandbox: Sandbox) -> None:
+            remove(pods, sandbox)
+            if witness.sees("runtime"):
+                removals._sandboxes[sandbox.config.metadata.uid].discard(sandbox.id)
+
+        def on_put(publisher: PodPublisher, change: Change, *given: Any) -> None:
+            if witness.sees("pleg"):
+                removals._published(change)
+            put(publisher, change, *given)
+
+        patch(Pods, "add_sandbox", on_add)
+        patch(Pods, "remove_sandbox", on_remove)
+        patch(PodPublisher, "put", on_put)
+
+    def _published(self, change: Change) -> None:
+        clock = running(self._world).clock
+        if self._clock_ahead is None:
+            self._clock_ahead = clock.wall
+        self.stamps_true = self.stamps_true and clock.wall == self._clock_ahead and clock.stopped_at is None
+        if change.status is None:
+            self._gone.add(change.uid)
+        elif change.uid in self._gone and not self._sandboxes.get(change.uid) and self.stamps_true:
+            self._witness.break_promise("a pod that is gone stays gone", f"{change.uid} is back in pleg's statuses")
