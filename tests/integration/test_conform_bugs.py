@@ -111,6 +111,7 @@ SILENT = {
     "registers_once": "kubelet-restarts",
     "leaves_out_what_is_broken": "health-change",
     "reports_no_recovery": "health-change",
+    "drops_changes_for_a_while": "health-flaps",
     "gives_up_without_kubelet": "kubelet-starts-later",
     "starts_slowly_and_gives_up_without_kubelet": "kubelet-starts-later",
     "ignores_a_failed_register": "register-rejected",

@@ -31,6 +31,7 @@ FIXED_NAME = ("keeps_its_socket", "shares_its_socket")
 NAME = "sample.sock" if BUG in FIXED_NAME else f"sample-{os.getpid()}.sock"
 SOCKET = DIRECTORY / NAME
 RESOURCE = {"has_no_domain": "gpu", "has_another_resource": "example.com/gpus"}.get(BUG, "example.com/gpu")
+DROPPING_S = 8.0
 POLL_S = 0.05
 ended = threading.Event()
 allocated: set[str] = set()
@@ -127,6 +128,9 @@ class Plugin(service.DevicePluginServicer):
             if BUG == "sends_lists_without_end" or (now != sent and not mended):
                 yield now
                 sent = now
+                if BUG == "drops_changes_for_a_while":
+                    over.wait(DROPPING_S)
+                    sent = whole_list()
         while BUG == "spins_after_a_list":
             pass
 

@@ -28,7 +28,7 @@ from supervisor.testing.run import adopt_orphans, end_children
 TIMEOUT_S = 10.0
 KIND_HELP = "what COMMAND is (default plugin)"
 TIMEOUT_HELP = "seconds for an answer, or to register again; a start may take three times as long (default 10)"
-BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change needs it"
+BREAK_HELP = "a shell command that makes one device or more unhealthy; health-change and health-flaps need it"
 MEND_HELP = "a shell command that makes them healthy again"
 SHOWS_HELP = "a shell command that prints the pods that the agent knows; shows-pods needs it"
 PROFILE_HELP = "names and number of the devices that an agent is shown (default generic), or that a plugin is to offer"
