@@ -70,7 +70,6 @@ def test_lines_of_a_search_name_seeds_promises_and_survivors() -> None:
     assert "SURVIVED 7 seeds" in command.line(mutant, found)
 
 
-def test_missed_mutant_runs_by_its_name_only() -> None:
-    missed = next(mutant for mutant in MUTANTS if mutant.missed)
-    assert missed not in command.chosen(arguments([], profiles.PLACES, command.KEYS))
-    assert command.chosen(arguments([f"MUTANT={missed.name}"], profiles.PLACES, command.KEYS)) == [missed]
+def test_chosen_are_all_mutants_or_those_of_a_name() -> None:
+    assert command.chosen(arguments([], profiles.PLACES, command.KEYS)) == list(MUTANTS)
+    assert command.chosen(arguments([f"MUTANT={MUTANTS[1].name}"], profiles.PLACES, command.KEYS)) == [MUTANTS[1]]

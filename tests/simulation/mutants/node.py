@@ -8,7 +8,6 @@ ADMISSION = "actors/devices/admission/admission.py"
 CONNECTIONS = "actors/devices/plugins/connections.py"
 PREPARER = "actors/devices/dra/claim_preparer.py"
 TERMINATION = "actors/podworker/pods/workers/termination.py"
-SYNC = "actors/podworker/pods/workers/sync.py"
 PLEG = "actors/pleg/actor.py"
 CACHE = "actors/pleg/state_machine/status_cache.py"
 FRONTDOOR = "actors/frontdoor/actor.py"
@@ -82,6 +81,17 @@ NODE = (
         profile="node",
     ),
     Mutant(
+        "claims-answered-early",
+        "actors/devices/manager.py",
+        old="""\
+            self.committer.change(record, update=True)
+        await self.committer.wait_pod_written(uid)
+""",
+        new="            await self.committer.change(record, update=True)\n",
+        mistake="A pod's claims that are asked for again are answered while the first answer is still being written.",
+        profile="node",
+    ),
+    Mutant(
         "status-unwritten",
         TERMINATION,
         old="            if not await self._status_persisted(status):\n                return False\n",
@@ -131,13 +141,12 @@ NODE = (
         profile="node",
     ),
     Mutant(
-        "status-not-confirmed",
-        SYNC,
-        old="            await self._act(*self._plan(await self._observer.confirmed()))\n",
-        new="            await self._act(status, plan)\n",
-        mistake="A pod acts on a status from before its last action: a container is started twice.",
+        "status-from-before",
+        "actors/podworker/pods/workers/context.py",
+        old="        self._min_ns = max(self._obey_clock(), self._min_ns + 1)\n        self._confirmed = None\n",
+        new="        self._confirmed = None\n",
+        mistake="A pod acts on a status from before its last action: it creates again what is there already.",
         profile="node",
-        missed=True,
     ),
     Mutant(
         "clock-unheeded",
@@ -158,14 +167,12 @@ NODE = (
         commit="d4cc6600",
     ),
     Mutant(
-        "gap-merged",
-        PLEG,
-        old="            self._missed.stream_opened(time.time_ns(), QUEUE_DROP)\n        self._require_relist()\n",
-        new="            self._missed.stream_opened(time.time_ns(), QUEUE_DROP)\n",
-        mistake="Events go on being merged after a gap.",
+        "gap-kept",
+        "actors/pleg/state_machine/status_merger.py",
+        old="fresh + differing + uninspectable",
+        new="fresh + uninspectable",
+        mistake="After a gap in the events only new pods are inspected: the others keep what was known before.",
         profile="node",
-        commit="dad95d3e",
-        missed=True,
     ),
     Mutant(
         "relist-early",
@@ -182,7 +189,6 @@ NODE = (
         new="        if stamp <= -1 or (\n",
         mistake="A late event brings a removed pod back.",
         profile="node",
-        missed=True,
     ),
     Mutant(
         "events-unsubscribed",
@@ -205,7 +211,6 @@ NODE = (
         mistake="The front door lets clients in before it knows the past: those that resume are refused.",
         profile="node",
         commit="13538de9",
-        missed=True,
     ),
     Mutant(
         "missed-release",
