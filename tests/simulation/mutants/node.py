@@ -84,8 +84,9 @@ NODE = (
         "claims-answered-early",
         "actors/devices/manager.py",
         old="""\
-            self.committer.change(record, update=True)
-        await self.committer.wait_pod_written(uid)
+            await self.committer.change(record, update=True)
+        else:
+            await self.committer.wait_pod_written(uid)
 """,
         new="            await self.committer.change(record, update=True)\n",
         mistake="A pod's claims that are asked for again are answered while the first answer is still being written.",

@@ -7,7 +7,7 @@ from actors.cri import event_stream
 from actors.devices import actor as devices_actor
 from actors.devices.model.types import Limits
 from actors.frontdoor import actor as frontdoor_actor
-from actors.pleg.service import mode_selector
+from actors.pleg.shell import mode_selector
 from actors.runtime import actor as runtime_actor
 from actors.runtime.server import RuntimeOptions
 from protocols.messages import allocation_history

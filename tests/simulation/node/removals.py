@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from actors.pleg.service.publisher import PodPublisher
+from actors.pleg.shell.publisher import PodPublisher
 from actors.pleg.state_machine.status_merger import Change
 from actors.runtime.model.containers import Sandbox
 from actors.runtime.model.pods import Pods
