@@ -62,7 +62,8 @@ class Calm:
         pid, since = self._awake.get(name, (0, 0.0))
         if pid != process.pid or not self._runs(process):
             self._awake[name] = process.pid, world.now
-        elif min(world.now - since, world.now - self._heard - SILENT_S) > AWAKE_S and following.synced:
+        elif world.now - max(since, self._heard) > SILENT_S + AWAKE_S and following.synced:
+            # what was sent while it was paused is heard when it goes on
             text = f"{name} is synced, {world.now - self._heard:.1f} s after {self._owner} stopped"
             self.broken.append(Broken("who is stale knows it", text, world.elapsed))
 
