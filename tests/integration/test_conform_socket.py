@@ -17,7 +17,7 @@ from tests.support.plane import BIN, REPO
 from tests.support.waiting import until
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
-NOT_BY_CALLS = {"idle", "health-change", "many-devices"}
+NOT_BY_CALLS = {"idle", "health-change", "health-flaps", "many-devices"}
 """Behaviours of these phases that need processes, commands of the user, and more devices."""
 CALLS = {each.name for each in behaviours() if each.phase in ("list", "calls")} - NOT_BY_CALLS
 
