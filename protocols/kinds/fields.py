@@ -23,12 +23,15 @@ Source of the facts: the OpenAPI document, the .proto files and the Go types of 
 """
 
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 FACTS = Path(__file__).with_name("facts")
+DOMAINS = {"rbac": "rbac.authorization.k8s.io", "flowcontrol": "flowcontrol.apiserver.k8s.io"}
+"""Groups by their first word that are not that word below k8s.io, nor the word alone."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -42,7 +45,7 @@ class Field(msgspec.Struct, frozen=True):
     is_present: bool = False
     """Always written, with a zero value if absent."""
     is_null: bool = False
-    """That zero value is null."""
+    """Its zero value is null."""
     keeps_zero: bool = False
     is_inline: bool = False
 
@@ -82,8 +85,17 @@ def own_text(text: str) -> str:
 
 
 def package_of(group: str, version: str) -> str:
-    """Return the package of an API version."""
-    return f"{group.removesuffix('.k8s.io').partition('.')[0] or 'core'}.{version}"
+    """Return the package of an API version; of a group that is not upstream's, one that does not exist."""
+    name = group.partition(".")[0]
+    mine = group in (name, DOMAINS.get(name, f"{name}.k8s.io"))
+    return f"{name or 'core'}.{version}" if mine else f"{group}/{version}"
+
+
+def element_of(text: str) -> str:
+    """Return the type of a field, or of the elements of its list or map, without keys, defaults and marks."""
+    while text[0] in "[{":
+        text = text[1:].rpartition("]" if text[0] == "[" else "}")[0]
+    return re.split(r"[/~^]", text, maxsplit=1)[0]
 
 
 def resolve(package: str, name: str) -> tuple[str, str]:

@@ -1,13 +1,13 @@
 """Facts of types as Go's declarations give them: names, numbers, keys of lists, and which zeros Go writes."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from protocols.kinds.fields import Field, Type, resolve
-from protocols.kinds.go_source import GoField, GoPackage, GoStruct, SourceMissing, read_package
+from protocols.kinds.fields import Field, Type, element_of
+from protocols.kinds.go_source import GoField, GoStruct, SourceMissing, read_package
 
 GO_TYPES = {
     "string": "str", "bool": "bool", "int32": "int32", "int64": "int64", "int": "int64", "float64": "json",
@@ -31,14 +31,10 @@ class Release:
 
     def type_of(self, package: str, name: str) -> Type | None:
         """Return the facts of a type; None for one that the release does not have."""
-        try:
-            source = self.package(package)
-        except SourceMissing:
-            return None
-        struct = source.structs.get(name)
+        struct = self._structs(package).get(name)
         if struct is None:
             return None
-        reader = _Reader(self, package, source)
+        reader = _Reader(self, package)
         fields = sorted(reader.fields(name, struct), key=lambda field: field.number or 1 << 30)
         return Type(package, name, tuple(fields), is_atomic=struct.markers.get("structType") == ("atomic",))
 
@@ -52,11 +48,17 @@ class Release:
 
     def needs(self, package: str, each: Type) -> Iterator[str]:
         """Return the names of the types of its package that fields have."""
-        names = self.package(package).structs if self.type_of(package, each.name) else {}
+        names = self._structs(package)
         for field in each.fields:
-            inner = field.wire.strip("[]{}").partition("]")[0].partition("^")[0].partition("}")[0].rstrip("~")
-            if resolve(package, inner) == (package, inner) and inner in names:
+            if (inner := element_of(field.wire)) in names:
                 yield inner
+
+    def _structs(self, package: str) -> Mapping[str, GoStruct]:
+        """Return the structs of a package; none of one that the release does not have."""
+        try:
+            return self.package(package).structs
+        except SourceMissing:
+            return {}
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -69,10 +71,9 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 class _Reader:
-    def __init__(self, release: Release, package: str, source: GoPackage) -> None:
+    def __init__(self, release: Release, package: str) -> None:
         self._release = release
         self._package = package
-        self._source = source
 
     def fields(self, owner: str, struct: GoStruct) -> Iterator[Field]:
         for field in struct.fields:

@@ -1,20 +1,12 @@
 """The facts of every type: each is read, refers to types that exist, and has one number a field."""
 
-import re
-
 import pytest
 
-from protocols.kinds.fields import Field, Type, inlined, package_of, packages, resolve, types_of
+from protocols.kinds.fields import Field, Type, element_of, inlined, package_of, packages, resolve, types_of
 
 SCALARS = {"str", "bool", "int32", "int64", "bytes", "time", "microtime", "quantity", "int-or-string", "any", "json"}
 ON_THE_WIRE = SCALARS | {"strings", "double"}
 TYPES = [each for package in packages() for each in types_of(package).values()]
-
-
-def named(text: str) -> str:
-    """The type of an element, or of the field itself."""
-    inner = text[1:].rpartition("]" if text[0] == "[" else "}")[0] if text[0] in "[{" else text
-    return named(inner) if inner != text else re.split(r"[/~^]", text, maxsplit=1)[0]
 
 
 def exists(each: Type, name: str, scalars: set[str]) -> bool:
@@ -26,8 +18,8 @@ def exists(each: Type, name: str, scalars: set[str]) -> bool:
 def test_types_of_fields_exist(package: str) -> None:
     for each in types_of(package).values():
         for field in each.fields:
-            assert exists(each, named(field.type), SCALARS), (each.name, field)
-            assert exists(each, named(field.wire), ON_THE_WIRE), (each.name, field)
+            assert exists(each, element_of(field.type), SCALARS), (each.name, field)
+            assert exists(each, element_of(field.wire), ON_THE_WIRE), (each.name, field)
 
 
 @pytest.mark.parametrize("package", packages())
@@ -79,3 +71,8 @@ def test_an_older_version_has_the_types_that_it_shares() -> None:
 )
 def test_package_of(group: str, package: str) -> None:
     assert package_of(group, "v1") == package
+
+
+@pytest.mark.parametrize("group", ["apps.example.com", "resource.example.com", "rbac.k8s.io", "a.apps.k8s.io"])
+def test_group_of_somebody_else_has_no_package(group: str) -> None:
+    assert package_of(group, "v1") not in packages()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.kinds.fields import packages
+from protocols.kinds.fields import DOMAINS, packages
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
 from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
 from protocols.kube.protobuf.table import LEAVES, kinds_of, message_of, messages
@@ -34,7 +34,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "any": JSON,
 }
 PLAIN_GROUPS = ("apps", "autoscaling", "batch", "policy")
-DOMAINS = {"rbac": "rbac.authorization.k8s.io", "flowcontrol": "flowcontrol.apiserver.k8s.io"}
 
 
 def version_of(package: str) -> str:
@@ -225,6 +224,8 @@ def test_a_body_without_envelope_or_kind_is_invalid(body: bytes) -> None:
 def test_kinds_without_numbers_are_distinguished() -> None:
     with pytest.raises(KindUnknown):
         encode_object({"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"})
+    with pytest.raises(KindUnknown):
+        encode_object({"apiVersion": "apps.example.com/v1", "kind": "Deployment"})
 
 
 def test_no_message_but_a_schema_contains_itself() -> None:

@@ -1,10 +1,9 @@
 """The messages by name. Those of a package are made of the facts of protocols/kinds when the first is asked for."""
 
 import functools
-import re
 
 from protocols.kinds.fields import Field as Fact
-from protocols.kinds.fields import package_of, packages, resolve, types_of
+from protocols.kinds.fields import element_of, package_of, packages, resolve, types_of
 from protocols.kube.protobuf.types import SCALARS, Field, KindUnknown, Message, Shape
 from protocols.kube.protobuf.unions import UNIONS
 from protocols.kube.protobuf.values import VALUES
@@ -13,7 +12,8 @@ LEAVES = {**SCALARS, **VALUES}
 META = "meta.v1"
 EVERYWHERE = ("DeleteOptions", "Status")
 """Kinds of meta/v1 that are part of every version."""
-VERSION_OF_ALL = ("meta.k8s.io/v1", "meta.k8s.io/v1beta1")
+OLDER_META = "meta.k8s.io/v1beta1"
+"""Has the kinds of meta.k8s.io/v1."""
 
 
 def message_of(api_version: str, kind: str) -> Message:
@@ -42,9 +42,10 @@ def messages() -> dict[str, Message]:
     return {each.name: each for package in packages() for each in _package(package).values()}
 
 
+@functools.lru_cache(maxsize=256)
 def _package_of(api_version: str) -> str:
     group, _, version = api_version.rpartition("/")
-    return META if api_version in VERSION_OF_ALL else package_of(group, version)
+    return META if api_version == OLDER_META else package_of(group, version)
 
 
 @functools.cache
@@ -84,8 +85,5 @@ def _field(package: str, fact: Fact, found: dict[str, Message]) -> Field:
 
 def _shape(fact: Fact) -> tuple[Shape, str]:
     """Return the shape of a field, and the type of it or of its elements."""
-    if fact.wire[0] == "[":
-        return Shape.LIST, fact.wire[1:].partition("]")[0]
-    if fact.wire[0] == "{":
-        return Shape.MAP, fact.wire[1:].rpartition("}")[0]
-    return Shape.INLINE if fact.is_inline else Shape.ONE, re.split(r"[/~^]", fact.wire, maxsplit=1)[0]
+    shape = {"[": Shape.LIST, "{": Shape.MAP}.get(fact.wire[0], Shape.INLINE if fact.is_inline else Shape.ONE)
+    return shape, element_of(fact.wire)
