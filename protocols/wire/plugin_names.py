@@ -3,6 +3,8 @@
 Each returns the fault as a text, empty for a value that kubelet accepts.
 """
 
+from collections.abc import Sequence
+
 from protocols.kube.resource_names import is_extended
 from protocols.wire.plugins import VERSION
 
@@ -15,6 +17,14 @@ def version_fault(version: str) -> str:
 
 def resource_fault(resource: str) -> str:
     return "" if is_extended(resource) else f'the ResourceName "{resource}" is invalid'
+
+
+def registry_fault(resource: str, versions: Sequence[str]) -> str:
+    """Check what a plugin names that is found by its socket in plugins_registry/, in kubelet's order."""
+    if VERSION not in versions:
+        return f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
+    fault = resource_fault(resource)
+    return f"invalid name of device plugin socket: {fault}" if fault else ""
 
 
 def endpoint_fault(endpoint: str) -> str:

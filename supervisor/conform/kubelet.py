@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from protocols.process.sockets import is_socket, prepare_directory, prepare_socket
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
+from protocols.wire.plugin_names import endpoint_fault, registry_fault, resource_fault, version_fault
 from protocols.wire.plugins import DEVICE_PLUGIN, GET_INFO, NOTIFY, REGISTER, VERSION
 from supervisor.conform.exchange import Exchange, Recorder, Sent
 from supervisor.conform.linked_server import LinkedServer
@@ -119,7 +119,7 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
                 return True
             self._of_plugins.add(path)
             attempt = Attempt(_as_request(info, path), path, exchange=registrar.last)
-            attempt.fault = self.rejection() or registry_fault(info)
+            attempt.fault = self.rejection() or registry_fault(info.name, info.supported_versions)
             attempt.fault = attempt.fault or await self._connect(attempt, _endpoint(info, path))
             await self._notify(registrar, attempt)
         except CallFailed:
@@ -214,13 +214,6 @@ class ServedKubelet(Kubelet):
 
     async def stop(self) -> None:
         await self.forget()
-
-
-def registry_fault(info: registration.PluginInfo) -> str:
-    """Check what GetInfo names in kubelet's order."""
-    if VERSION not in info.supported_versions:
-        return f"manager version, {VERSION}, is not among plugin supported versions {list(info.supported_versions)}"
-    return resource_fault(info.name)
 
 
 def _as_request(info: registration.PluginInfo, path: Path) -> pb.RegisterRequest:

@@ -30,7 +30,7 @@ class Written(msgspec.Struct, frozen=True):
     removed: bool = False
     warnings: Sequence[str] = ()
     fields: str = ""
-    """What changed of a pod, for its trace."""
+    """Paths of the fields that changed of a pod, for its trace."""
 
 
 Mutation = Callable[[Object], Object | None]

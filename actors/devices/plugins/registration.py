@@ -15,12 +15,12 @@ import grpc.aio
 from actors.devices.calls.log import CallLog, Peer, Purpose
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.plugins.resource_names import check_resource
 from protocols.errors import NodeplaneError
 from protocols.process.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service
-from protocols.wire.plugins import REGISTER, VERSION
+from protocols.wire.plugin_names import registry_fault
+from protocols.wire.plugins import REGISTER
 
 MAX_CONCURRENT_REGISTRATIONS = 100
 """Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""
@@ -86,14 +86,8 @@ class RegistryHandler:
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         """Check a plugin's resource `name` and the absolute path of its socket. Raises RegistrationRejected."""
-        if VERSION not in versions:
-            raise RegistrationRejected(
-                f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
-            )
-        try:
-            check_resource(name)
-        except RegistrationRejected as error:
-            raise RegistrationRejected(f"invalid name of device plugin socket: {error}") from None
+        if fault := registry_fault(name, versions):
+            raise RegistrationRejected(fault)
         if not Path(endpoint).is_absolute():
             raise RegistrationRejected(f'the endpoint "{endpoint}" is invalid: it must be an absolute path')
 

@@ -8,9 +8,3 @@ def check_registration(version: str, resource: str, endpoint: str) -> None:
     """Raise RegistrationRejected, with kubelet's message where it has one."""
     if fault := version_fault(version) or resource_fault(resource) or endpoint_fault(endpoint):
         raise RegistrationRejected(fault)
-
-
-def check_resource(resource: str) -> None:
-    """Raise RegistrationRejected unless it is an extended resource."""
-    if fault := resource_fault(resource):
-        raise RegistrationRejected(fault)

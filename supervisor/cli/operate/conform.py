@@ -39,7 +39,7 @@ MANIFEST_HELP = "judge the DaemonSet of this manifest (- for standard input), as
 IMAGE_HELP = "archive of the manifest's image (OCI layout or docker save); without it commands run on the host's files"
 RUNTIME_HELP = "runtime of the manifest's pods, unix:///PATH of a CRI socket (default embedded)"
 LISTED = ("name", "title", "phase", "rule", "source", "advice")
-"""What `--list -o json` prints of a behaviour."""
+"""Parts of a behaviour that `--list -o json` prints."""
 PROGRAMS = "nodeplane conform -- COMMAND..., --socket PATH or --manifest FILE"
 
 
