@@ -19,13 +19,14 @@ async def run(stage: Stage) -> None:
     healthy = stage.healthy()
     if not healthy:
         raise NotApplicable("no device is Healthy before")
-    for _ in range(FLAPS):
-        await stage.shell(stage.break_with)
-        await stage.shell(stage.mend_with)
+    await _flap(stage, stage.break_with, stage.mend_with)
     last = f"list with the device Unhealthy after {FLAPS + 1} breaks and {FLAPS} mends"
     await stage.reported_after(stage.break_with, last, lambda: bool(healthy & stage.unhealthy()))
-    for _ in range(FLAPS):
-        await stage.shell(stage.mend_with)
-        await stage.shell(stage.break_with)
+    await _flap(stage, stage.mend_with, stage.break_with)
     last = f"list with the device Healthy after {FLAPS} breaks and {FLAPS + 1} mends"
     await stage.reported_after(stage.mend_with, last, lambda: stage.healthy() >= healthy)
+
+
+async def _flap(stage: Stage, *scripts: str) -> None:
+    for script in scripts * FLAPS:
+        await stage.shell(script)
