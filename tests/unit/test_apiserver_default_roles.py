@@ -10,7 +10,7 @@ from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.rules import read_rules
+from actors.apiserver.authorization.rbac.policy_rule import read_rules
 from actors.apiserver.resources.rbac.bootstrap import authentication, updated
 from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
 from protocols.kube.meta import key_of

@@ -94,7 +94,7 @@ def test_what_is_not_found_has_details_always() -> None:
 
 def test_invalid_names_the_kind_and_every_cause() -> None:
     found = [causes.required("spec.x"), causes.invalid("spec.y", "v", "must be z")]
-    error = causes.invalid_object("Lease", "coordination.k8s.io", "a", found)
+    error = errors.invalid_object("Lease", "coordination.k8s.io", "a", found)
     assert str(error) == (
         'Lease.coordination.k8s.io "a" is invalid: [spec.x: Required value, spec.y: Invalid value: "v": must be z]'
     )
@@ -103,7 +103,7 @@ def test_invalid_names_the_kind_and_every_cause() -> None:
         "message": "Required value",
         "field": "spec.x",
     }
-    alone = causes.invalid_object("Pod", "", "a", [causes.forbidden("spec", "cannot change")])
+    alone = errors.invalid_object("Pod", "", "a", [causes.forbidden("spec", "cannot change")])
     assert str(alone) == 'Pod "a" is invalid: spec: Forbidden: cannot change'
 
 

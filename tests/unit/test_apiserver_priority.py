@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.errors import Forbidden
 from actors.apiserver.resources.classes import PRIORITIES, system_classes
 from actors.apiserver.writes.admission.priority import apply_priority, default_class, second_default
 from protocols.kube.meta import Object
@@ -88,5 +87,4 @@ def test_system_classes_are_valid_and_cannot_be_deleted() -> None:
     for each in system_classes():
         PRIORITIES.strategy.default(each)
         assert PRIORITIES.strategy.validate_create(each) == []
-        with pytest.raises(Forbidden, match="this is a system priority class and cannot be deleted"):
-            PRIORITIES.strategy.prepare_delete(each)
+        assert PRIORITIES.strategy.protected(each) == "this is a system priority class and cannot be deleted"

@@ -16,7 +16,8 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.rules import PolicyRule, rule_allows
+from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
+from actors.apiserver.authorization.rbac.rules import rule_allows
 from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
 from actors.apiserver.writes.admission.admission import Admission
 from protocols.kube.meta import Object

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from actors.apiserver.api.budget import BudgetSpent
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.rules import PolicyRule, resource_matches, rule_allows
+from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
+from actors.apiserver.authorization.rbac.rules import resource_matches, rule_allows
 
 Rules = tuple[PolicyRule, ...]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.api.stored import Stored, encode_object, view
 from actors.apiserver.writes.fields import WrongType, clean
 from protocols.dra.allocator import claim_of
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
@@ -143,7 +143,7 @@ def shown(plural: str, version: str) -> Object:
     """A sound spec, as this version has it."""
     stored, spec = SOUND[plural]
     raw = encode_object(body(row(plural, stored), spec))
-    return dict(row(plural, version).converter.view(Stored("x", 1, raw)).obj["spec"])
+    return dict(view(row(plural, version), Stored("x", 1, raw)).obj["spec"])
 
 
 @pytest.mark.parametrize(("plural", "version"), VERSIONS)

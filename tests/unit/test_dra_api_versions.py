@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.api.stored import Stored, encode_object, view
 from actors.apiserver.resources.dra.allocation import status_causes
 from actors.apiserver.resources.dra.devices import in_version
 from actors.apiserver.writes.fields import clean
@@ -266,7 +266,7 @@ def test_older_versions_show_and_store_the_same(asked: list[Object], found: list
 
 
 def shown_by(resource: Served, stored: Object) -> Object:
-    shown = resource.converter.view(Stored("x", 7, encode_object(stored))).obj
+    shown = view(resource, Stored("x", 7, encode_object(stored))).obj
     del shown["metadata"]["resourceVersion"]
     return shown
 

@@ -1,14 +1,9 @@
-"""Field errors, as of upstream's field package, and the 422 that lists them as its causes.
-
-Validation returns them all; the errors that end a request are in `errors.py`.
-"""
+"""Field errors, as of upstream's field package: validation returns them all, and a 422 lists them as its causes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-
-from actors.apiserver.api.errors import Invalid
 
 MAX_CAUSES = 100
 """Causes in one 422: a request of 3 MB with mistakes must not get a response of 200 MB."""
@@ -53,28 +48,6 @@ def not_found(field: str, value: object) -> Cause:
 def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
     listed = ", ".join(f'"{item}"' for item in allowed)
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
-
-
-def invalid_object(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
-    """Return the 422 of `causes`. Clients expect the Kind, not the resource, in its details."""
-    listed = causes[:MAX_CAUSES]
-    texts = [f"{cause.field}: {cause.message}" for cause in listed]
-    if len(causes) > len(listed):
-        texts.append(f"... {len(causes) - len(listed)} more")
-    body = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    subject, name = f"{kind}.{group}" if group else kind, name[:MAX_SHOWN]
-    details = {
-        "name": name,
-        "group": group,
-        "kind": kind,
-        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in listed],
-    }
-    return Invalid(f'{subject} "{name}" is invalid: {body}', details)
-
-
-def invalid_options(kind: str, *causes: Cause) -> Invalid:
-    """Return the 422 of request options, such as ListOptions or PatchOptions."""
-    return invalid_object(kind, "meta.k8s.io", "", causes)
 
 
 def _join(title: str, detail: str) -> str:

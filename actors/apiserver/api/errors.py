@@ -1,11 +1,10 @@
-"""Errors that end a request, one class per kind of Status. Clients match on their texts.
+"""Errors that end a request, one class per kind of Status. Clients match on their texts."""
 
-The fields that a 422 lists as its causes are in `causes.py`.
-"""
-
+from collections.abc import Sequence
 from typing import ClassVar
 
 from actors.apiserver.api.budget import BudgetSpent, DeadlinePassed
+from actors.apiserver.api.causes import MAX_CAUSES, MAX_SHOWN, Cause
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.kube.errors import KubeError, PatchImpossible, StatusError
@@ -106,6 +105,28 @@ class Invalid(ApiError, http=422, grpc="INVALID_ARGUMENT", why="Invalid"):
 
     rejected: Object | None = None
     """The changed object: whoever may not write it learns that, and not what is wrong with it."""
+
+
+def invalid_object(kind: str, group: str, name: str, causes: Sequence[Cause]) -> Invalid:
+    """Return the 422 of `causes`. Clients expect the Kind, not the resource, in its details."""
+    listed = causes[:MAX_CAUSES]
+    texts = [f"{cause.field}: {cause.message}" for cause in listed]
+    if len(causes) > len(listed):
+        texts.append(f"... {len(causes) - len(listed)} more")
+    body = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    subject, name = f"{kind}.{group}" if group else kind, name[:MAX_SHOWN]
+    details = {
+        "name": name,
+        "group": group,
+        "kind": kind,
+        "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in listed],
+    }
+    return Invalid(f'{subject} "{name}" is invalid: {body}', details)
+
+
+def invalid_options(kind: str, *causes: Cause) -> Invalid:
+    """Return the 422 of request options, such as ListOptions or PatchOptions."""
+    return invalid_object(kind, "meta.k8s.io", "", causes)
 
 
 class TooManyRequests(ApiError, http=429, grpc="RESOURCE_EXHAUSTED", why="TooManyRequests"):

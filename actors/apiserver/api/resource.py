@@ -2,13 +2,12 @@
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.api.stored import Stored
 from actors.apiserver.api.strategy import Strategy
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
@@ -18,38 +17,23 @@ class Converter:
     """Convert between stored objects and one version of the API. The default changes nothing.
 
     Several versions may share one set of stored objects. Everywhere in the code a `Stored` is in the stored form;
-    `resource.converter.view(stored)` is what clients of that version see.
+    `to_version` makes of it what clients of that version see.
     """
 
-    changes: ClassVar[bool] = False
-    """False if `view` always returns its argument."""
+    changes: bool = False
+    """False if `to_version` always returns its argument."""
 
-    def view(self, stored: Stored) -> Stored:
-        return stored
+    def to_version(self, obj: Object) -> Object:
+        """Convert a stored object to this version. The caller gives its own copy away."""
+        return obj
 
     def to_stored(self, obj: Object) -> Object:
         """Convert an object of this version to the stored form."""
         return obj
 
-    def outdated(self, stored: Stored) -> bool:
+    def is_outdated(self, raw: bytes) -> bool:
         """Return True if a write without changes must still be stored, because the stored form has changed."""
         return False
-
-
-class CachedConverter(Converter):
-    """A converter that caches the latest view of each object in its `Stored`."""
-
-    changes: ClassVar[bool] = True
-
-    def view(self, stored: Stored) -> Stored:
-        held = stored.view
-        if held is None or held[0] is not self:
-            made = self.make(stored)
-            held = stored.view = (self, None if made is stored else made)
-        return held[1] or stored
-
-    def make(self, stored: Stored) -> Stored:
-        return stored
 
 
 IDENTITY = Converter()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.objects import at
+from actors.apiserver.api.resource import Served
 from protocols.kube.jsons import PROTOBUF, as_go_writes, read_json
 from protocols.kube.meta import Object
 
@@ -84,7 +85,7 @@ class Stored:
         self._labels: Mapping[str, str] | None = None
         self._uid: str | None = None
         self.view: tuple[object, Stored | None] | None = None
-        """Cache of CachedConverter: the converter and its view, which is None if it equals this object."""
+        """Cache of `view`: the converter and the object in its version, None if it equals this one."""
 
     @property
     def obj(self) -> Object:
@@ -152,6 +153,18 @@ def decode_stored(raw: bytes, rv: int) -> Object:
     obj: Any = read_json(raw)
     obj.setdefault("metadata", {})["resourceVersion"] = str(rv)
     return dict(obj)
+
+
+def view(resource: Served, stored: Stored) -> Stored:
+    """Return a stored object as clients of a version see it; the latest one is cached in `stored`."""
+    converter = resource.converter
+    if not converter.changes:
+        return stored
+    held = stored.view
+    if held is None or held[0] is not converter:
+        raw = encode_object(converter.to_version(decode_stored(stored.raw, stored.rv)))
+        held = stored.view = (converter, None if raw == stored.raw else Stored(stored.key, stored.rv, raw))
+    return held[1] or stored
 
 
 def splice_version(raw: bytes, rv: int) -> bytes | None:

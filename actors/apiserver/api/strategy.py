@@ -71,7 +71,8 @@ class Strategy:
     def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
         """Return a valid object with the values that the server allocates, for kinds that reserve keys.
 
-        `taken` are keys that others hold, from failed attempts of the same request. Raises Invalid, InternalError.
+        `taken` are keys that others hold, from failed attempts of the same request.
+        Raises AllocationInvalid, RangeFull.
         """
         return obj
 
@@ -86,6 +87,10 @@ class Strategy:
     def bumps_generation(self, new: Object, old: Object) -> bool:
         """Return True if a change increases metadata.generation, for kinds that have it."""
         return bool(new.get("spec") != old.get("spec"))
+
+    def protected(self, obj: Object) -> str:
+        """Return why an object may not be deleted; empty if it may."""
+        return ""
 
     def prepare_delete(self, obj: Object) -> None:
         """Change an object before it is deleted or marked as deleted."""

@@ -4,11 +4,12 @@ from msgspec.structs import asdict
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.request.target import forbidden as forbidden_request
 from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, cell
-from actors.apiserver.resources.parts import changed_causes, label_causes, tolerations_causes
+from actors.apiserver.resources.validation.selectors import toleration
+from actors.apiserver.resources.validation.table import causes_of, changed_causes, each
+from actors.apiserver.resources.validation.values import labels
 from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 from protocols.kube.names import LABEL, LABEL_TEXT
@@ -47,10 +48,9 @@ class PriorityStrategy(Strategy):
             return [forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")]
         return []
 
-    def prepare_delete(self, obj: Object) -> None:
-        name = obj["metadata"]["name"]
-        if name in SYSTEM:
-            raise forbidden_request(PRIORITIES, name, "this is a system priority class and cannot be deleted")
+    def protected(self, obj: Object) -> str:
+        is_system = obj["metadata"]["name"] in SYSTEM
+        return "this is a system priority class and cannot be deleted" if is_system else ""
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         value = [] if new.get("value") == old.get("value") else [forbidden("value", "may not be changed in an update.")]
@@ -81,8 +81,8 @@ class RuntimeClassStrategy(Strategy):
 
 
 def _part_causes(obj: Object) -> list[Cause]:
-    causes = label_causes("scheduling.nodeSelector", at(obj, "scheduling", "nodeSelector"))
-    causes += tolerations_causes("scheduling.tolerations", items(obj, "scheduling", "tolerations"))
+    causes = causes_of(labels, "scheduling.nodeSelector", at(obj, "scheduling", "nodeSelector") or {})
+    causes += causes_of(each(toleration), "scheduling.tolerations", items(obj, "scheduling", "tolerations"))
     return causes + _overhead_causes(obj)
 
 

@@ -9,8 +9,7 @@ from msgspec.structs import asdict
 
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, text
-from actors.apiserver.api.resource import CachedConverter, Column, Served
-from actors.apiserver.api.stored import Stored, encode_object
+from actors.apiserver.api.resource import Column, Converter, Served
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import UNKNOWN, age_of, cell, field, name
 from protocols.kinds import table as kinds
@@ -137,9 +136,11 @@ def _renamed(obj: Object, names: Mapping[str, str]) -> Object:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-class EventsConverter(CachedConverter):
-    def make(self, stored: Stored) -> Stored:
-        return Stored(stored.key, stored.rv, encode_object(from_core(stored.obj)))
+class EventsConverter(Converter):
+    changes = True
+
+    def to_version(self, obj: Object) -> Object:
+        return from_core(obj)
 
     def to_stored(self, obj: Object) -> Object:
         return to_core(obj)

@@ -7,12 +7,13 @@ from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy, restore, restore_all_but
 from actors.apiserver.resources.cells import AGE, NAME, cell, field
-from actors.apiserver.writes.metadata import STANDARD_FINALIZERS, UNQUALIFIED, finalizer_name_causes
+from actors.apiserver.resources.validation.object_meta import STANDARD_FINALIZERS, UNQUALIFIED, finalizer_name_causes
 from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
 FINALIZER = "kubernetes"
 """Finalizer of every new namespace; the namespace controller removes it through /finalize."""
+PROTECTED = ("default", "kube-system", "kube-public")
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -44,6 +45,9 @@ class NamespaceStrategy(Strategy):
             return []
         only, state = ("Terminating", "not empty") if leaving else ("Active", "empty")
         return [invalid("status.Phase", phase, f"may only be '{only}' if `deletionTimestamp` is {state}")]
+
+    def protected(self, obj: Object) -> str:
+        return "this namespace may not be deleted" if obj["metadata"]["name"] in PROTECTED else ""
 
     def prepare_update(self, new: Object, old: Object) -> None:
         restore(new, old, "spec", "status")

@@ -8,7 +8,7 @@ import msgspec
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.encoding.render import dump, render_object
 from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.stored import Stored, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.scope import Scope, transition
@@ -22,7 +22,7 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 def event_bytes(resource: Served, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
     """Encode a watch event. Of a table, only the `first` event carries the column definitions."""
-    shown = resource.converter.view(stored)
+    shown = view(resource, stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
     return frame(kind, render_object(resource, shown.obj, form, columns=first), form)

@@ -3,22 +3,17 @@
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
-from actors.apiserver.api.causes import invalid_object
-from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed
+from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed, invalid_object
 from actors.apiserver.api.request.target import Target, already_exists, details, name_exhausted, not_found
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.resources.validation.object_meta import finalizer_name_causes, metadata_causes
 from actors.apiserver.storage.storage import KeyExists, Storage, Taken
 from actors.apiserver.writes.fields import complete
-from actors.apiserver.writes.metadata import (
-    check_body,
-    finalizer_name_causes,
-    generated_name,
-    metadata_causes,
-    stamp_new,
-)
+from actors.apiserver.writes.loop import allocated
+from actors.apiserver.writes.metadata import check_body, generated_name, stamp_new
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
 from protocols.kube.meta import Object
 
@@ -131,9 +126,7 @@ def _prepared(
         causes += finalizer_name_causes(finalizers, "metadata.finalizers", resource.custom is not None)
     if causes:
         raise invalid_object(resource.kind, resource.group, body["metadata"].get("name") or "", causes)
-    if resource.reserves is not None:
-        body = resource.strategy.allocate(body, None, taken)
-    return encode_object(resource.converter.to_stored(body))
+    return encode_object(resource.converter.to_stored(allocated(resource, body, None, taken)))
 
 
 def _terminating(target: Target, name: str) -> Forbidden:

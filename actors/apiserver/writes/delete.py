@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.causes import invalid, invalid_options, unsupported
-from actors.apiserver.api.errors import BadRequest, Conflict
+from actors.apiserver.api.causes import invalid, unsupported
+from actors.apiserver.api.errors import BadRequest, Conflict, invalid_options
 from actors.apiserver.api.request.query import integer
 from actors.apiserver.api.request.target import Target, forbidden
 from actors.apiserver.api.resource import Served
@@ -15,7 +15,6 @@ from actors.apiserver.writes.metadata import finished, is_namespace
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time, parse_time
 
-PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 POLICIES = ("Foreground", "Background", "Orphan")
 POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 IGNORE = "ignoreStoreReadErrorWithClusterBreakingPotential"
@@ -134,8 +133,8 @@ def deleted(target: Target, options: DeleteOptions, old: Object) -> Object | Non
     A pod that is removed at once is answered as one that ended, as upstream: with the time of its deletion.
     """
     check_preconditions(target, options, old)
-    if target.resource.full_name == "namespaces" and target.name in PROTECTED_NAMESPACES:
-        raise forbidden(target.resource, target.name, "this namespace may not be deleted")
+    if reason := target.resource.strategy.protected(old):
+        raise forbidden(target.resource, target.name, reason)
     target.resource.strategy.prepare_delete(old)
     _set_policy(old, options.policy or _default_policy(target, old))
     grace, graceful = target.resource.strategy.grace_seconds(old, options.grace), target.resource.full_name == "pods"

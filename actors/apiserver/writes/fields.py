@@ -15,12 +15,11 @@ from typing import Any
 
 from actors.apiserver.api.schemas import shape as forms
 from actors.apiserver.api.schemas.shape import ANY, BYTES, LIST, MAP, QUANTITY, STRUCT, TEXT, Shape
-from protocols.errors import NodeplaneError
-from protocols.kube.errors import QuantityInvalid
+from protocols.kube.errors import KubeError, QuantityInvalid
 from protocols.kube.quantity import is_quantity, parse_quantity
 
 
-class WrongType(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+class WrongType(KubeError):
     """Raised when a value has another type than its field."""
 
 

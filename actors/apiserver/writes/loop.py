@@ -10,14 +10,17 @@ from functools import partial
 
 import msgspec
 
+from actors.apiserver.api.errors import InternalError, invalid_object
 from actors.apiserver.api.request.target import Target, conflict, may_be_stale, not_found
 from actors.apiserver.api.request.traces import changed_fields
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
+from actors.apiserver.api.resource import Served
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage, Taken
 from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import finished
+from protocols.kinds.errors import AllocationInvalid, RangeFull
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 
@@ -132,18 +135,28 @@ class _Attempted(msgspec.Struct, frozen=True):
 
 def _attempt(target: Target, current: Stored, mutate: Mutation, taken: Collection[str]) -> _Attempted:
     resource = target.resource
-    shown = resource.converter.view(current)
+    shown = view(resource, current)
     before, copy = decode_stored(shown.raw, current.rv), decode_stored(shown.raw, current.rv)
     complete(before, resource.shape)
     complete(copy, resource.shape)
     wanted = mutate(copy)
     if wanted is None:
         return _Attempted(current.raw, removed=True)
-    if same(wanted, before) and not resource.converter.outdated(current):
+    if same(wanted, before) and not resource.converter.is_outdated(current.raw):
         return _Attempted(current.raw, same=True)
-    if resource.reserves is not None:
-        wanted = resource.strategy.allocate(wanted, before, taken)
-    raw = encode_object(resource.converter.to_stored(wanted))
+    raw = encode_object(resource.converter.to_stored(allocated(resource, wanted, before, taken)))
     warnings = [] if target.subresource else resource.strategy.warnings(wanted, before)
     fields = changed_fields(target, before, wanted)
     return _Attempted(raw, removed=finished(wanted), warnings=warnings, fields=fields)
+
+
+def allocated(resource: Served, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
+    """Return the object with the values that the server allocates. Raises Invalid, InternalError."""
+    if resource.reserves is None:
+        return obj
+    try:
+        return resource.strategy.allocate(obj, old, taken)
+    except AllocationInvalid as error:
+        raise invalid_object(resource.kind, resource.group, obj["metadata"].get("name") or "", error.causes) from None
+    except RangeFull as error:
+        raise InternalError(str(error)) from None

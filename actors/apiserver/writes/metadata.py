@@ -1,105 +1,16 @@
 """ObjectMeta of incoming objects: fields the server sets, fields clients may set, and their validation."""
 
 import random
-from collections.abc import Sequence
 
 import msgspec
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object, required, too_long
-from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.causes import Cause, invalid
+from actors.apiserver.api.errors import BadRequest, invalid_object
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Served
 from protocols.kube.meta import Object, new_uid
-from protocols.kube.names import (
-    LABEL,
-    LABEL_TEXT,
-    SUBDOMAIN,
-    SUBDOMAIN_TEXT,
-    label_value_faults,
-    path_segment_fault,
-    qualified_faults,
-)
 from protocols.kube.times import now
 
-MOST_ANNOTATIONS = 256 * 1024
-"""Bytes of all keys and values of the annotations."""
-CONTROLLERS = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
-EXCLUSIVE_FINALIZERS = ("orphan", "foregroundDeletion")
-STANDARD_FINALIZERS = ("kubernetes", *EXCLUSIVE_FINALIZERS)
-UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"
-
-
-def common_causes(metadata: Object, path: str) -> list[Cause]:
-    causes: list[Cause] = []
-    if labels := metadata.get("labels"):
-        causes += _label_causes(labels, f"{path}.labels")
-    if annotations := metadata.get("annotations"):
-        causes += _annotation_causes(annotations, f"{path}.annotations")
-    if owners := metadata.get("ownerReferences"):
-        causes += _owner_causes(owners, f"{path}.ownerReferences")
-    return causes
-
-
-def finalizer_name_causes(finalizers: Sequence[str], path: str, custom: bool = True) -> list[Cause]:
-    """Validate new finalizers. Stored objects may keep invalid ones; only `custom` kinds may have unqualified names."""
-    causes = [invalid(path, name, fault) for name in finalizers for fault in qualified_faults(name)]
-    if not custom:
-        causes += [
-            invalid(f"{path}[{index}]", name, UNQUALIFIED)
-            for index, name in enumerate(finalizers)
-            if "/" not in name and name not in STANDARD_FINALIZERS
-        ]
-    if all(name in finalizers for name in EXCLUSIVE_FINALIZERS):
-        causes.append(
-            invalid(
-                path,
-                finalizers,
-                f"finalizer {EXCLUSIVE_FINALIZERS[0]} and {EXCLUSIVE_FINALIZERS[1]} cannot be both set",
-            )
-        )
-    return causes
-
-
-def _label_causes(labels: Object, path: str) -> list[Cause]:
-    causes = []
-    for key, value in labels.items():
-        causes += [invalid(path, key, fault) for fault in qualified_faults(key)]
-        causes += [invalid(path, value, fault) for fault in label_value_faults(value)]
-    return causes
-
-
-def _annotation_causes(annotations: Object, path: str) -> list[Cause]:
-    causes = [invalid(path, key, fault) for key in annotations for fault in qualified_faults(key.lower())]
-    size = sum(len(key.encode()) + len(value.encode("utf-8", "replace")) for key, value in annotations.items())
-    return [*causes, too_long(path, MOST_ANNOTATIONS)] if size > MOST_ANNOTATIONS else causes
-
-
-def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
-    """Validate the owners. Upstream's paths do not say which of them is meant."""
-    causes: list[Cause] = []
-    controllers: list[str] = []
-    for owner in owners:
-        version = owner.get("apiVersion") or ""
-        if not version:
-            causes.append(invalid(f"{path}.apiVersion", version, "version must not be empty"))
-        elif version.count("/") > 1 or version.endswith("/"):
-            causes.append(invalid(f"{path}.apiVersion", version, "must be <group>/<version> or <version>"))
-        causes += [
-            invalid(f"{path}.{field}", "", f"{field} must not be empty")
-            for field in ("kind", "name", "uid")
-            if not owner.get(field)
-        ]
-        if (version, owner.get("kind")) == ("v1", "Event"):
-            causes.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
-        if owner.get("controller"):
-            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
-    # Each cause shows the whole list, as upstream's: without bounds, this grows with the square of the list.
-    others = [CONTROLLERS.format(controllers[0], other) for other in controllers[1 : 1 + MOST_SHOWN]]
-    return causes + [invalid(path, list(owners[:MOST_SHOWN]), text) for text in others]
-
-
-MOST_SHOWN = 20
-"""Owners in a cause, and causes of owners that cannot be controllers."""
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 OF_DELETION = frozenset(("deletionTimestamp", "deletionGracePeriodSeconds"))
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -108,7 +19,6 @@ STRINGS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersio
 MAPS = frozenset(("labels", "annotations"))
 LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
 FIELD = "managedFields"
-NAME_NEEDED = "name or generateName is required"
 
 
 def check_body(obj: Object, target: Target) -> object:
@@ -283,44 +193,3 @@ def keep_server_fields(metadata: Object, stored: Object) -> None:
             metadata[field] = stored[field]
         else:
             metadata.pop(field, None)
-
-
-LABEL_NAMES = ("namespaces", "services")
-"""Kinds whose names are labels of DNS."""
-
-
-def metadata_causes(obj: Object, resource: Served) -> list[Cause]:
-    metadata: Object = obj["metadata"]
-    name = metadata.get("name") or ""
-    causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
-    if base := metadata.get("generateName"):
-        causes += _name_causes(_masked(base), resource, "metadata.generateName")
-    return causes + common_causes(metadata, "metadata")
-
-
-def finalizer_causes(new: Object, old: Object, custom: bool = True) -> list[Cause]:
-    """Validate changed finalizers. An object that is being deleted gets no new ones."""
-    wanted, stored = new["metadata"].get("finalizers") or (), old["metadata"].get("finalizers") or ()
-    if wanted == stored:
-        return []
-    causes = finalizer_name_causes(wanted, "metadata.finalizers", custom)
-    added = [item for item in wanted if item not in stored]
-    if not added or not old["metadata"].get("deletionTimestamp"):
-        return causes
-    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
-    return [*causes, forbidden("metadata.finalizers", text)]
-
-
-def _masked(base: str) -> str:
-    """Return a base of names as if its trailing dash were a letter: a suffix follows."""
-    return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
-
-
-def _name_causes(name: str, resource: Served, path: str = "metadata.name") -> list[Cause]:
-    if resource.free_names:
-        fault = path_segment_fault(name)
-        return [invalid(path, name, fault)] if fault else []
-    label = resource.full_name in LABEL_NAMES
-    pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
-    causes = [invalid(path, name, f"must be no more than {limit} characters")] if len(name) > limit else []
-    return causes if pattern.fullmatch(name) else [*causes, invalid(path, name, text)]

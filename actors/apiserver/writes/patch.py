@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.api.causes import forbidden, invalid_options, required
+from actors.apiserver.api.causes import forbidden, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
-from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error
+from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error, invalid_options
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target, conflict

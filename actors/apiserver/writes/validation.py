@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.apiserver.api.causes import invalid, invalid_object
+from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
-from actors.apiserver.api.errors import BadRequest, Invalid
+from actors.apiserver.api.errors import BadRequest, Invalid, invalid_object
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Served
 from actors.apiserver.api.schemas.registry import kind_shape

@@ -9,7 +9,7 @@ import yaml
 from actors.apiserver.api.budget import spend
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.resource import Column, Served
-from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.stored import Stored, view
 from protocols.kube import protobuf
 from protocols.kube.meta import Object
 
@@ -26,7 +26,7 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 def render_stored(resource: Served, stored: Stored, form: Form) -> bytes:
     """Encode one stored object; plain JSON needs no decoding."""
-    shown = resource.converter.view(stored)
+    shown = view(resource, stored)
     if form == PLAIN:
         return shown.json
     if form.yaml:
@@ -51,7 +51,7 @@ def render_list(resource: Served, found: Iterable[Stored], form: Form, metadata:
 def _shown(resource: Served, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
-    obj = resource.converter.view(stored).obj
+    obj = view(resource, stored).obj
     if form.view == "Table":
         return _row(resource, obj, form)
     if form.view:
@@ -64,7 +64,7 @@ def list_parts(resource: Served, found: Iterable[Stored], form: Form, metadata: 
 
     Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists.
     """
-    items = map(resource.converter.view, found) if resource.converter.changes else found
+    items = (view(resource, stored) for stored in found) if resource.converter.changes else found
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
     batch: list[bytes | memoryview] = [head]
     size, typed = 0, b"" if resource.custom else _encode({"kind": resource.kind, "apiVersion": resource.api_version})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.stored import Stored, view
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
 from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
@@ -26,7 +26,7 @@ class Selection:
         """Equality terms, for authorization and indexes."""
         self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
         """The selected name; empty if any."""
-        self._view = resource.converter.view
+        self._resource = resource
         self._fields = _field_tests(resource, self.terms)
 
     @property
@@ -36,7 +36,7 @@ class Selection:
     def matches(self, stored: Stored) -> bool:
         if self._labels is not None and not self._labels(stored.labels):
             return False
-        return not self._fields or self._fields_match(self._view(stored).obj)
+        return not self._fields or self._fields_match(view(self._resource, stored).obj)
 
     def matches_object(self, obj: Object) -> bool:
         if self._labels is not None and not self._labels(at(obj, "metadata", "labels") or {}):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from actors.apiserver.api.budget import BudgetSpent, spend
-from actors.apiserver.authorization.rbac.rules import ANY, PolicyRule
+from actors.apiserver.authorization.rbac.policy_rule import ANY, PolicyRule
 
 SHOWN = 100
 """Permissions that an error lists."""

@@ -6,10 +6,10 @@ import msgspec
 
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
+from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 from actors.apiserver.authorization.rbac.rules import (
     Binding,
     Decision,
-    PolicyRule,
     Role,
     Subject,
     read_binding,

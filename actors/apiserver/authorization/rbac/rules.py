@@ -1,53 +1,18 @@
 """RBAC roles, bindings and rules: parsed, and matched against requests. Malformed parts grant nothing."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import msgspec
 
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import account_name
+from actors.apiserver.authorization.rbac.policy_rule import ANY, PolicyRule, read_rules
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
 from protocols.kube.selectors import label_selector_from_object
 
-GROUP = "rbac.authorization.k8s.io"
 Selector = Callable[[Mapping[str, str]], bool]
-
-
-_API_NAMES = {"groups": "apiGroups", "names": "resourceNames", "urls": "nonResourceURLs"}
-
-
-class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
-    """Verbs on resources of API groups, or on URLs. `*` matches all; empty `names` match every name."""
-
-    verbs: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-
-    def compact(self) -> str:
-        """Format the rule for an error about missing permissions."""
-        parts = (
-            ("APIGroups", self.groups),
-            ("Resources", self.resources),
-            ("NonResourceURLs", self.urls),
-            ("ResourceNames", self.names),
-            ("Verbs", self.verbs),
-        )
-        return "{" + ", ".join(f"{title}:{quoted(values)}" for title, values in parts if values) + "}"
-
-    def as_object(self) -> dict[str, list[str]]:
-        parts = (
-            ("verbs", self.verbs),
-            ("apiGroups", self.groups),
-            ("resources", self.resources),
-            ("resourceNames", self.names),
-            ("nonResourceURLs", self.urls),
-        )
-        return {key: list(values) for key, values in parts if values}
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -81,13 +46,6 @@ class Decision(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def quoted(values: tuple[str, ...]) -> str:
-    return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
-ANY = "*"
-
-
 def rule_allows(rule: PolicyRule, wanted: Attributes) -> bool:
     if ANY not in rule.verbs and wanted.verb not in rule.verbs:
         return False
@@ -111,19 +69,6 @@ def resource_matches(resources: tuple[str, ...], resource: str, subresource: str
 
 def url_matches(url: str, path: str) -> bool:
     return url in (ANY, path) or (url.endswith(ANY) and path.startswith(url.rstrip(ANY)))
-
-
-def read_rules(obj: Object) -> tuple[PolicyRule, ...]:
-    """Parse the rules of a role, of which there may be tens of thousands; one by one if some are malformed."""
-    try:
-        return msgspec.convert(obj.get("rules"), tuple[PolicyRule, ...])
-    except msgspec.ValidationError:
-        return tuple(read_rule(rule) for rule in items(obj, "rules"))
-
-
-def read_rule(rule: Object) -> PolicyRule:
-    fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-    return PolicyRule(*(_strings(rule.get(field)) for field in fields))
 
 
 def read_role(obj: Object) -> Role:
@@ -159,7 +104,3 @@ def _selector(obj: Object) -> Selector:
         return label_selector_from_object(obj).matches
     except (SelectorInvalid, TypeError, ValueError, AttributeError):  # a client may have stored anything
         return lambda _labels: False
-
-
-def _strings(value: Any) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec.structs import asdict
 
 from actors.apiserver.api.causes import Cause, invalid
-from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Served, Subresource
 from actors.apiserver.api.schemas.registry import registry
@@ -124,7 +123,7 @@ def _storage(obj: Object) -> list[str]:
 
 
 def _tidied(obj: Object) -> list[Cause]:
-    """Normalize the schemas in place. Raises BadRequest."""
+    """Normalize the schemas in place. Raises WrongType."""
     for index, version in enumerate(items(obj, "spec", "versions")):
         schema = at(version, "schema", "openAPIV3Schema")
         path = f"spec.versions[{index}].schema.openAPIV3Schema"
@@ -133,7 +132,7 @@ def _tidied(obj: Object) -> list[Cause]:
                 tidy(schema)
         except WrongType as error:
             kind = f'{ROW.kind} in version "{ROW.version}"'
-            raise BadRequest(f"{kind} cannot be handled as a {ROW.kind}: {path}: {error}") from None
+            raise WrongType(f"{kind} cannot be handled as a {ROW.kind}: {path}: {error}") from None
         except RecursionError:
             return [invalid(path, "object", "is nested too deeply")]
     return []

@@ -8,8 +8,8 @@ import msgspec
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.schemas.registry import META, registry
 from actors.apiserver.custom.schema.node import Node
+from actors.apiserver.resources.validation.object_meta import common_causes, finalizer_name_causes
 from actors.apiserver.writes.fields import WrongType, clean
-from actors.apiserver.writes.metadata import common_causes, finalizer_name_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, label_faults
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.resource import STATUS_VERBS, CachedConverter, Served, Subresource
-from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same
+from actors.apiserver.api.resource import STATUS_VERBS, Converter, Served, Subresource
 from actors.apiserver.custom.definitions.definition import Definition, Version
 from actors.apiserver.custom.printing.columns import columns_of, format_value
 from actors.apiserver.custom.schema.coercion import drop_nulls, fill, pruned
@@ -14,7 +13,7 @@ from protocols.kube.meta import Object
 HEAD = 256
 
 
-class CustomConverter(CachedConverter):
+class CustomConverter(Converter):
     """Converts to one version.
 
     While the definition has its first generation, objects in the storage version need no conversion: they were written
@@ -26,24 +25,21 @@ class CustomConverter(CachedConverter):
         self._kind = kind
         self._storage = f"{definition.group}/{definition.storage}"
         self._stored_head = f'"apiVersion":"{self._storage}"'.encode()
-        self._settled = definition.generation == 1 and kind.version.storage
+        self.changes = definition.generation != 1 or not kind.version.storage
 
-    def make(self, stored: Stored) -> Stored:
-        if self._settled:
-            return stored
-        obj = decode_stored(stored.raw, stored.rv)
+    def to_version(self, obj: Object) -> Object:
         obj["apiVersion"] = self._kind.api_version
         pruned(obj, self._kind.node)
         drop_nulls(obj, self._kind.node)
         if self._kind.has_defaults:
             fill(obj, self._kind.node)
-        return stored if same(obj, stored.obj) else Stored(stored.key, stored.rv, encode_object(obj))
+        return obj
 
     def to_stored(self, obj: Object) -> Object:
         return {**obj, "apiVersion": self._storage}
 
-    def outdated(self, stored: Stored) -> bool:
-        return self._stored_head not in stored.raw[:HEAD]
+    def is_outdated(self, raw: bytes) -> bool:
+        return self._stored_head not in raw[:HEAD]
 
 
 def resources_of(definition: Definition) -> list[Served]:

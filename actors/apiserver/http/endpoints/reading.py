@@ -11,10 +11,10 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.causes import forbidden, invalid_options
+from actors.apiserver.api.causes import forbidden
 from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
-from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable
+from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable, invalid_options
 from actors.apiserver.api.request.query import flag, resource_version
 from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.http.connection.connection import WatchStarted, take_over

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.api.causes import invalid, invalid_object
+from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors import BadRequest, TooManyRequests
+from actors.apiserver.api.errors import BadRequest, TooManyRequests, invalid_object
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User

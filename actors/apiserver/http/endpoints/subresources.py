@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.causes import invalid, invalid_object
+from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import render_object
-from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.errors import BadRequest, invalid_object
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions, write_options
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.resource import Column, Served
-from actors.apiserver.api.stored import fresh_copy
+from actors.apiserver.api.stored import fresh_copy, view
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.http.connection.requests import Request, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
@@ -58,7 +58,7 @@ class Scaling:
 
     async def get(self, request: Request) -> Reply:
         stored = await self._reader.get(request.target, None)
-        return _scale_reply(request, request.target.resource.converter.view(stored).obj)
+        return _scale_reply(request, view(request.target.resource, stored).obj)
 
     async def update(self, request: Request) -> Reply:
         body = await read_object(request.http, KIND)
@@ -112,7 +112,7 @@ class Scaling:
 
     async def _change(self, request: Request, mutate: Mutation, options: WriteOptions) -> Reply:
         outcome = await self._writing.change(request, mutate, options)
-        return _scale_reply(request, request.target.resource.converter.view(outcome.stored).obj)
+        return _scale_reply(request, view(request.target.resource, outcome.stored).obj)
 
 
 def main_resource(target: Target) -> Target:

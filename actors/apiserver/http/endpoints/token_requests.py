@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from actors.apiserver.api.causes import Cause, invalid, invalid_object, required, unsupported
+from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.encoding.render import dump
-from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable
+from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable, invalid_object
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Attributes, details, not_found

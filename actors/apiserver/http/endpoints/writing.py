@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs
 from msgspec.structs import replace
 
-from actors.apiserver.api.causes import invalid, invalid_options
+from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
-from actors.apiserver.api.errors import NotFound, StoreReadError
+from actors.apiserver.api.errors import NotFound, StoreReadError, invalid_options
 from actors.apiserver.api.request.query import WriteOptions, write_options
 from actors.apiserver.api.request.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.request.traces import record_written
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.api.stored import Stored, corruption, view
 from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS
@@ -282,7 +282,7 @@ def _rendered(request: Request, stored: Stored) -> bytes:
     """A dry run's new object has no revision yet."""
     if stored.rv:
         return render_stored(request.target.resource, stored, request.form)
-    obj = request.target.resource.converter.view(stored).obj
+    obj = view(request.target.resource, stored).obj
     bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
     return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 from multidict import MultiMapping
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, invalid_object
-from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.causes import Cause, forbidden, invalid
+from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_object
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import integer
 from protocols.kube.meta import CONTAINER_LISTS, Object

@@ -31,7 +31,7 @@ from actors.apiserver.resources.cells import AGE, NAME, cell
 from actors.apiserver.resources.dra.selectors import Budget
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.kinds import table as kinds
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
@@ -151,7 +151,7 @@ class ValidatingPolicyStrategy(PolicyStrategy):
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         value = at(new, "status", "conditions")
-        return found(conditions, "status.conditions", value) if isinstance(value, list) else []
+        return causes_of(conditions, "status.conditions", value) if isinstance(value, list) else []
 
 
 def _validation_causes(path: str, validation: Object, scope: Any, budget: Budget) -> list[Cause]:
@@ -230,7 +230,7 @@ def _reference_causes(path: str, reference: Object) -> list[Cause]:
     elif selector is None:
         causes.append(required(path, "one of name or selector must be specified"))
     if isinstance(selector, dict):
-        causes += found(label_selector, f"{path}.selector", selector)
+        causes += causes_of(label_selector, f"{path}.selector", selector)
     return causes + one_of(
         f"{path}.parameterNotFoundAction", reference.get("parameterNotFoundAction"), ("Allow", "Deny")
     )

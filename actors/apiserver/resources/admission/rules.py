@@ -10,7 +10,7 @@ from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, re
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.resources.dra.selectors import Budget
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.cel.text.source import LIMIT, CelError, TooComplex, TooLong
 from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import CheckPolicy
@@ -63,7 +63,7 @@ def selectors_causes(path: str, match: Object) -> list[Cause]:
     causes = []
     for field in ("namespaceSelector", "objectSelector"):
         if isinstance(match.get(field), dict):
-            causes += found(label_selector, f"{path}.{field}", match[field])
+            causes += causes_of(label_selector, f"{path}.{field}", match[field])
     return causes
 
 

@@ -32,7 +32,7 @@ from actors.apiserver.resources.dra.values import (
     taints_causes,
 )
 from actors.apiserver.resources.validation.metadata import conditions
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.kube.meta import Object
 from protocols.kube.resource_names import is_extended
 
@@ -164,7 +164,7 @@ class RuleStrategy(Strategy):
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         held = rows(at(new, "status", "conditions"))
-        return each("status.conditions", held, CONDITIONS, lambda path, value: []) + found(
+        return each("status.conditions", held, CONDITIONS, lambda path, value: []) + causes_of(
             conditions, "status.conditions", held[:CONDITIONS]
         )
 

@@ -12,7 +12,7 @@ from actors.apiserver.resources.dra.selectors import object_causes, opaque_cause
 from actors.apiserver.resources.dra.slices import binding_causes, drop_binding, selector_causes
 from actors.apiserver.resources.dra.values import default_tolerations, tolerations_causes
 from actors.apiserver.resources.validation.metadata import conditions
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.kube.meta import Object
 
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
@@ -154,7 +154,7 @@ def _device_causes(path: str, value: Any, allocated: bool) -> list[Cause]:
     if len(given := rows(row.get("conditions"))) > CONDITIONS:
         causes.append(too_many(f"{path}.conditions", len(given), CONDITIONS))
     else:
-        causes += found(conditions, f"{path}.conditions", given)
+        causes += causes_of(conditions, f"{path}.conditions", given)
     causes += object_causes(f"{path}.data", row.get("data"), needed=False)
     return causes + _network_causes(f"{path}.networkData", table(row.get("networkData")))
 

@@ -17,7 +17,7 @@ from actors.apiserver.resources.dra.requests import default_devices, devices_cau
 from actors.apiserver.resources.dra.selectors import spec_of
 from actors.apiserver.resources.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
 from actors.apiserver.resources.validation.metadata import template_metadata
-from actors.apiserver.resources.validation.table import found
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.kube.meta import Object
 
 IMMUTABLE = "field is immutable"
@@ -99,7 +99,7 @@ class TemplateStrategy(_SpecStrategy):
         if not isinstance(spec_of(obj).get("spec"), dict):
             return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
         metadata = table(spec_of(obj).get("metadata"))
-        return found(template_metadata, "spec.metadata", metadata) + super().validate_create(obj)
+        return causes_of(template_metadata, "spec.metadata", metadata) + super().validate_create(obj)
 
 
 def _parts(devices: Any) -> list[Object]:

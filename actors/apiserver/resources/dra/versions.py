@@ -6,27 +6,28 @@ Objects are defaulted, validated and stored as v1; paths in errors are those of 
 from collections.abc import Callable
 
 from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.resource import CachedConverter
+from actors.apiserver.api.resource import Converter
 from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.stored import Stored, decode_stored, encode_object
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.writes.fields import clean
 from protocols.dra.versions import GROUP, Convert, same
 from protocols.kube.meta import Object
 
 
-class VersionConverter(CachedConverter):
+class VersionConverter(Converter):
+    changes = True
+
     def __init__(self, version: str, stored: str, show: Convert = same, store: Convert = same) -> None:
         self._version = f"{GROUP}/{version}"
         self._stored = f"{GROUP}/{stored}"
         self._show = show
         self._store = store
 
-    def make(self, stored: Stored) -> Stored:
-        obj = self._show(decode_stored(stored.raw, stored.rv))
-        if self._show is not same and (shape := kind_shape(*self._version.split("/"), obj["kind"])) is not None:
-            clean(obj, shape)
-        return Stored(stored.key, stored.rv, encode_object({**obj, "apiVersion": self._version}))
+    def to_version(self, obj: Object) -> Object:
+        shown = self._show(obj)
+        if self._show is not same and (shape := kind_shape(*self._version.split("/"), shown["kind"])) is not None:
+            clean(shown, shape)
+        return {**shown, "apiVersion": self._version}
 
     def to_stored(self, obj: Object) -> Object:
         return {**self._store(obj), "apiVersion": self._stored}

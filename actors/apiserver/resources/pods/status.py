@@ -4,7 +4,7 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.objects import at, items
-from actors.apiserver.resources.validation.table import Causes, Struct, each, found, texts
+from actors.apiserver.resources.validation.table import Causes, Struct, causes_of, each, texts
 from actors.apiserver.resources.validation.values import address, identity, ip, label_key, subdomain
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
@@ -73,7 +73,7 @@ STATUS = Struct(
 
 def status_causes(new: Object, old: Object) -> list[Cause]:
     status: Any = new.get("status") or {}
-    causes = found(STATUS, "status", status)
+    causes = causes_of(STATUS, "status", status)
     hosts = status.get("hostIPs")
     if hosts and (hosts[0].get("ip") or "") != (status.get("hostIP") or ""):
         causes.append(invalid("status.hostIPs[0].ip", hosts[0].get("ip") or "", "must be equal to `hostIP`"))

@@ -15,7 +15,7 @@ from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME
 from actors.apiserver.resources.validation.metadata import conditions
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import Causes, Struct, at_least, found
+from actors.apiserver.resources.validation.table import Causes, Struct, at_least, causes_of
 from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 
@@ -67,11 +67,11 @@ class BudgetStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
         both = spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None
-        return [*([invalid("spec", spec, BOTH)] if both else []), *found(SPEC, "spec", spec)]
+        return [*([invalid("spec", spec, BOTH)] if both else []), *causes_of(SPEC, "spec", spec)]
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        causes = found(conditions, "status.conditions", items(new, "status", "conditions"))
-        return causes + found(COUNTS, "status", new.get("status") or {})
+        causes = causes_of(conditions, "status.conditions", items(new, "status", "conditions"))
+        return causes + causes_of(COUNTS, "status", new.get("status") or {})
 
 
 def limit(title: str, name: str) -> Column:

@@ -7,7 +7,7 @@ from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import items
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import Causes, found, one_of
+from actors.apiserver.resources.validation.table import Causes, causes_of, one_of
 from actors.apiserver.resources.validation.values import CIDR_TEXT, address, port, port_number
 from protocols.kube.meta import Object
 
@@ -58,7 +58,7 @@ class NetworkPolicyStrategy(Strategy):
 
 
 def _spec_causes(spec: Object, stored: Collection[str]) -> Causes:
-    causes = found(label_selector, "spec.podSelector", spec.get("podSelector") or {})
+    causes = causes_of(label_selector, "spec.podSelector", spec.get("podSelector") or {})
     for rules, peers in RULES:
         for index, rule in enumerate(items(spec, rules)):
             path = f"spec.{rules}[{index}]"

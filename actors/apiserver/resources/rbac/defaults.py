@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, read_rules
+from actors.apiserver.authorization.rbac.policy_rule import GROUP, PolicyRule, read_rules
 from actors.apiserver.resources.rbac.cluster_roles import CLUSTER_ROLES, SUBJECTS
 from actors.apiserver.resources.rbac.controller_roles import CONTROLLER_ROLES, PREFIX
 from actors.apiserver.resources.rbac.namespace_roles import BINDING_NAMES, NAMESPACE_ROLES, NAMESPACE_SUBJECTS

@@ -9,9 +9,10 @@ from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.authorization.rbac.rules import GROUP
+from actors.apiserver.authorization.rbac.policy_rule import GROUP
 from actors.apiserver.resources.cells import AGE, CREATED, NAME
-from actors.apiserver.resources.parts import selector_causes
+from actors.apiserver.resources.validation.selectors import label_selector
+from actors.apiserver.resources.validation.table import causes_of
 from protocols.kinds import table as kinds
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
@@ -78,7 +79,7 @@ def _aggregation_causes(obj: Object) -> list[Cause]:
         return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
     found = list[Cause]()
     for index, selector in enumerate(selectors):
-        causes = selector_causes(f"{path}[{index}]", selector)
+        causes = causes_of(label_selector, f"{path}[{index}]", selector)
         found += [*causes, invalid(f"{path}[{index}]", selector, causes[0].message)] if causes else []
     return found
 

@@ -10,7 +10,7 @@ rule of everything that records events. Values are sorted, as upstream stores th
 
 from collections.abc import Iterable, Iterator
 
-from actors.apiserver.authorization.rbac.rules import PolicyRule
+from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 
 VERBS = {
     "read": ("get", "list", "watch"),

@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 
 from actors.apiserver.api.causes import Cause, invalid, too_many
-from actors.apiserver.api.errors import InternalError
 from actors.apiserver.api.objects import items
 from actors.apiserver.resources.services.families import EXTERNAL, HEADLESS, IPS, cluster_ips
 from actors.apiserver.resources.validation.values import address
+from protocols.kinds.errors import RangeFull
 from protocols.kube.meta import Object
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -83,14 +83,14 @@ class Allocation(msgspec.Struct, frozen=True):
     def _free_ip(self, family: str) -> str:
         network = next((net for net in self.ranges if f"IPv{net.version}" == family), None)
         if network is None:
-            raise InternalError(f"failed to allocate a serviceIP: {family} is not configured on this cluster")
+            raise RangeFull(f"failed to allocate a serviceIP: {family} is not configured on this cluster")
         usable = _usable(network)
         if not self.taken:
             return str(usable[random.randrange(usable.static, usable.size)])
         used = {key for each in self.services() for key in reservations(each)} | set(self.taken)
         free = next((str(ip) for ip in usable.shuffled() if ip_key(ip) not in used), "")
         if not free:
-            raise InternalError("failed to allocate a serviceIP: range is full")
+            raise RangeFull("failed to allocate a serviceIP: range is full")
         return free
 
     def _assign_ports(self, spec: Object, before: Object | None) -> list[Cause]:
@@ -127,7 +127,7 @@ class Allocation(msgspec.Struct, frozen=True):
         for number in numbers:
             if port_key(number) not in used:
                 return number
-        raise InternalError("failed to allocate a nodePort: range is full")
+        raise RangeFull("failed to allocate a nodePort: range is full")
 
 
 class _Usable:

@@ -2,10 +2,9 @@
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, unsupported
 from actors.apiserver.api.objects import items
-from actors.apiserver.resources.parts import special_faults
 from actors.apiserver.resources.services.families import ONCE
 from actors.apiserver.resources.validation.table import Causes
-from actors.apiserver.resources.validation.values import address, cidr_faults, ip_faults
+from actors.apiserver.resources.validation.values import address, cidr_faults, ip_faults, special_faults
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults, subdomain_faults
 

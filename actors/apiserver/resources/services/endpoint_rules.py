@@ -1,8 +1,10 @@
 """Validation of Endpoints and EndpointSlices."""
 
+import ipaddress
+
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_many, unsupported
 from actors.apiserver.api.objects import items
-from actors.apiserver.resources.parts import PROTOCOLS, ip_causes
+from actors.apiserver.resources.validation.values import IP_TEXT, PROTOCOLS, special_faults
 from protocols.kube.meta import SLICE_MANAGER, SLICE_MANAGER_LABEL, Object, labels_of
 from protocols.kube.names import label_faults, qualified_faults, subdomain_faults
 
@@ -14,6 +16,17 @@ NO_ADDRESS = "must specify `addresses` or `notReadyAddresses`"
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 LOOPBACK = ("127.0.0.1", "::1")
 """Pods on the host's network of a plane that only this machine reaches: slices made of pods may have them."""
+
+
+def _ip_causes(path: str, text: str, family: int = 0) -> list[Cause]:
+    """Validate an address of an endpoint, of one `family` if it is 4 or 6."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return [invalid(path, text, IP_TEXT)]
+    if family and address.version != family:
+        return [invalid(path, text, f"must be a valid IPv{family} address")]
+    return [invalid(path, text, fault) for fault in special_faults(address)]
 
 
 def endpoints_causes(obj: Object) -> list[Cause]:
@@ -31,7 +44,7 @@ def endpoints_causes(obj: Object) -> list[Cause]:
 
 
 def _address_causes(path: str, address: Object) -> list[Cause]:
-    causes = ip_causes(f"{path}.ip", address.get("ip") or "")
+    causes = _ip_causes(f"{path}.ip", address.get("ip") or "")
     name, node = address.get("hostname"), address.get("nodeName")
     causes += [invalid(f"{path}.hostname", name, fault) for fault in (label_faults(name) if name else ())]
     if node is not None:
@@ -92,7 +105,7 @@ def _endpoint(path: str, endpoint: Object, kind: str, allowed: tuple[str, ...]) 
         if kind == "FQDN":
             causes += [invalid(where, address, fault) for fault in _domain_faults(address)]
         elif kind in TYPES and address not in allowed:
-            causes += ip_causes(where, address, TYPES[kind])
+            causes += _ip_causes(where, address, TYPES[kind])
     for name, faults in (("nodeName", subdomain_faults), ("hostname", label_faults)):
         if (value := endpoint.get(name)) is not None:
             causes += [invalid(f"{path}.{name}", value, fault) for fault in faults(value)]

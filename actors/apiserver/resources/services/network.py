@@ -7,10 +7,10 @@ from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresource
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, NAME, NONE, cell, field
-from actors.apiserver.resources.parts import changed_causes
 from actors.apiserver.resources.services.allocation import reservations
 from actors.apiserver.resources.services.endpoint_rules import endpoints_causes, slice_causes
 from actors.apiserver.resources.services.services import ServiceStrategy
+from actors.apiserver.resources.validation.table import changed_causes
 from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
 

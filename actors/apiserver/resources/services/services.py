@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, invalid_object, required
+from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
 from actors.apiserver.api.objects import items
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.services.allocation import Allocation, Network, takes_external_traffic
@@ -25,19 +25,20 @@ from actors.apiserver.resources.services.families import (
     external_causes,
     settle,
 )
-from actors.apiserver.resources.validation.table import Causes, Struct, between, each, found, one_of, texts
+from actors.apiserver.resources.validation.table import Causes, Struct, between, causes_of, each, one_of, texts
 from actors.apiserver.resources.validation.values import (
+    PROTOCOLS,
     label,
     labels,
     port,
     port_number,
     subdomain,
 )
+from protocols.kinds.errors import AllocationInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
 AFFINITY_SECONDS = 10800
 HEALTH_PORT = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
 
@@ -67,7 +68,7 @@ PORT = Struct(
 
 def service_causes(service: Object) -> list[Cause]:
     spec = service.get("spec") or {}
-    causes = found(SERVICE, "spec", spec)
+    causes = causes_of(SERVICE, "spec", spec)
     ports, kind = items(spec, "ports"), spec.get("type")
     if not ports and kind != "ExternalName" and cluster_ips(spec)[:1] != [HEADLESS]:
         causes.append(required("spec.ports"))
@@ -172,7 +173,7 @@ class ServiceStrategy(Strategy):
         if not spec["ports"]:
             del spec["ports"]
         if causes := Allocation(self.ranges, taken, self.services).assign(spec, before):
-            raise invalid_object("Service", "", obj["metadata"].get("name") or "", causes)
+            raise AllocationInvalid(causes)
         return {**obj, "spec": spec}
 
     @property

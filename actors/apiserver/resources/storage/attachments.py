@@ -8,7 +8,7 @@ from actors.apiserver.api.resource import STATUS_VERBS, Column, Served, Subresou
 from actors.apiserver.api.strategy import Strategy
 from actors.apiserver.resources.cells import AGE, CREATED, NAME, cell
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import Struct, between, found
+from actors.apiserver.resources.validation.table import Struct, between, causes_of
 from actors.apiserver.resources.validation.values import MAX_INT32
 from protocols.kinds import table as kinds
 from protocols.kube.meta import Object
@@ -23,7 +23,7 @@ class CapacityStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         name = obj.get("storageClassName") or ""
         causes = [invalid("storageClassName", name, fault) for fault in subdomain_faults(name)]
-        return causes + found(label_selector, "nodeTopology", obj.get("nodeTopology") or {})
+        return causes + causes_of(label_selector, "nodeTopology", obj.get("nodeTopology") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("storageClassName", "nodeTopology") if new.get(name) != old.get(name)]
@@ -55,7 +55,7 @@ class AttachmentStrategy(Strategy):
         return [*self.validate_create(new), invalid("spec", new.get("spec"), "field is immutable")]
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return found(STATUS, "status", new.get("status") or {})
+        return causes_of(STATUS, "status", new.get("status") or {})
 
 
 class AttributesStrategy(Strategy):

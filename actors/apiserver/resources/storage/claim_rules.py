@@ -4,8 +4,8 @@ from typing import Any
 
 from actors.apiserver.api.causes import Cause, forbidden, invalid, unsupported
 from actors.apiserver.api.objects import at
-from actors.apiserver.resources.parts import changed_causes
 from actors.apiserver.resources.validation.claims import claim_spec
+from actors.apiserver.resources.validation.table import changed_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.quantity import parse_quantity

@@ -1,13 +1,13 @@
 """Validation of persistent volumes, claims, storage classes and CSI objects."""
 
 import re
-from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.schemas.registry import API, registry
 from actors.apiserver.api.schemas.shape import STRUCT, TEXT
-from actors.apiserver.resources.parts import changed_causes, node_selector_causes, repeated_causes
+from actors.apiserver.resources.validation.selectors import node_selector
+from actors.apiserver.resources.validation.table import causes_of, changed_causes, unique
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults, subdomain_faults
 from protocols.kube.quantity import parse_quantity
@@ -43,7 +43,7 @@ def volume_causes(volume: Object) -> list[Cause]:
     if spec.get("nodeAffinity") is not None and affinity is None:
         causes.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
     elif affinity is not None:
-        causes += node_selector_causes("spec.nodeAffinity.required", affinity)
+        causes += causes_of(node_selector, "spec.nodeAffinity.required", affinity)
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in RECLAIM:
         causes.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM))
@@ -157,19 +157,22 @@ def class_change_causes(new: Object, old: Object) -> list[Cause]:
 
 
 def _topologies_causes(obj: Object) -> list[Cause]:
-    causes, seen = [], [dict[str, Any]()]
+    causes, terms = list[Cause](), {"[]"}
     for number, term in enumerate(items(obj, "allowedTopologies")):
         path, expressions = f"allowedTopologies[{number}].matchLabelExpressions", items(term, "matchLabelExpressions")
+        keys = set[str]()
         for index, each in enumerate(expressions):
             key, values, where = each.get("key") or "", each.get("values") or [], f"{path}[{index}]"
             causes += [] if values else [required(f"{where}.values")]
-            causes += repeated_causes(f"{where}.values", values)
+            unique(f"{where}.values", values, causes)
             causes += [invalid(f"{where}.key", key, fault) for fault in qualified_faults(key)]
-            if key in [other.get("key") or "" for other in expressions[:index]]:
+            if key in keys:
                 causes.append(duplicate(f"{where}.key", key))
+            keys.add(key)
         alike = {each.get("key") or "": sorted(set(each.get("values") or ())) for each in expressions}
-        causes += [duplicate(path, "")] if alike in seen else []
-        seen.append(alike)
+        same = repr(sorted(alike.items()))
+        causes += [duplicate(path, "")] if same in terms else []
+        terms.add(same)
     return causes
 
 
@@ -185,7 +188,7 @@ def driver_object_causes(obj: Object) -> list[Cause]:
     causes += [] if policy in POLICIES else [unsupported("spec.fsGroupPolicy", policy, POLICIES)]
     causes += [unsupported("spec.volumeLifecycleModes", mode, LIFECYCLES) for mode in modes if mode not in LIFECYCLES]
     audiences = [each.get("audience") for each in items(spec, "tokenRequests")]
-    causes += repeated_causes("spec.tokenRequests", audiences, "audience")
+    unique("spec.tokenRequests", audiences, causes, ".audience")
     for index, each in enumerate(items(spec, "tokenRequests")):
         seconds, path = each.get("expirationSeconds"), f"spec.tokenRequests[{index}].expirationSeconds"
         if seconds is not None and seconds < SHORTEST_TOKEN:
@@ -209,7 +212,7 @@ NODE_ID_LIMIT = 256
 
 
 def node_drivers_causes(obj: Object) -> list[Cause]:
-    causes, drivers = [], items(obj, "spec", "drivers")
+    causes, drivers = list[Cause](), items(obj, "spec", "drivers")
     for index, each in enumerate(drivers):
         path, node = f"spec.drivers[{index}]", each.get("nodeID") or ""
         causes += driver_causes(f"{path}.name", each.get("name") or "")
@@ -222,7 +225,8 @@ def node_drivers_causes(obj: Object) -> list[Cause]:
         for key in each.get("topologyKeys") or ():
             causes += [] if key else [required(path)]
             causes += [invalid(path, key, fault) for fault in qualified_faults(key)]
-    return causes + repeated_causes("spec.drivers", [each.get("name") for each in drivers], "name")
+    unique("spec.drivers", [each.get("name") for each in drivers], causes, ".name")
+    return causes
 
 
 def node_drivers_change_causes(new: Object, old: Object) -> list[Cause]:

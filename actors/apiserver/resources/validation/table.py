@@ -133,8 +133,15 @@ def unique(path: str, values: Iterable[Any], causes: Causes, field: str = "") ->
         seen.add(value)
 
 
-def found(check: Check, path: str, value: Any) -> Causes:
+def causes_of(check: Check, path: str, value: Any) -> Causes:
     """Return the causes of one check."""
     causes: Causes = []
     check(path, value, causes)
     return causes
+
+
+def changed_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
+    """Report the fields that a write may not change."""
+    return [
+        invalid(field, new.get(field), "field is immutable") for field in fields if new.get(field) != old.get(field)
+    ]

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from actors.apiserver.api.causes import invalid
@@ -15,6 +16,7 @@ from protocols.kube.names import (
 )
 
 MAX_INT32 = 2**31 - 1
+PROTOCOLS = ("SCTP", "TCP", "UDP")
 IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -40,6 +42,18 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def ip_faults(text: str) -> list[str]:
     return [] if address(text) is not None else [IP_TEXT]
+
+
+def special_faults(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterable[str]:
+    """Yield why an address is none of a machine or service."""
+    if address.is_unspecified:
+        yield f"may not be unspecified ({address})"
+    if address.is_loopback:
+        yield "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        yield "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if address.is_multicast and address.packed[:3] in (b"\xe0\x00\x00", b"\xff\x02\x00"):
+        yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
 
 
 def cidr_faults(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.validation.table import Struct, found
+from actors.apiserver.resources.validation.table import Struct, causes_of
 from actors.apiserver.resources.workloads.rules import numbers, status_check, within
 from actors.apiserver.resources.workloads.strategy import WorkloadStrategy, spec_of, template_of
 from actors.apiserver.resources.workloads.templates import (
@@ -39,7 +39,7 @@ class ReplicationStrategy(WorkloadStrategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec, template, path = spec_of(obj), template_of(obj), "spec.template"
-        causes = found(REPLICATION, "spec", spec)
+        causes = causes_of(REPLICATION, "spec", spec)
         selector = spec.get("selector")
         if not selector:
             causes.append(required("spec.selector"))

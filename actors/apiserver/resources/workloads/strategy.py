@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.validation.table import Check, Struct, found
+from actors.apiserver.resources.validation.table import Check, Struct, causes_of
 from actors.apiserver.resources.workloads.rules import collision_causes
 from actors.apiserver.resources.workloads.templates import default_template
 from protocols.kube.meta import Object
@@ -49,7 +49,7 @@ class WorkloadStrategy(Strategy):
         return [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return [*found(self.status_rules, "status", new.get("status") or {}), *collision_causes(new, old)]
+        return [*causes_of(self.status_rules, "status", new.get("status") or {}), *collision_causes(new, old)]
 
 
 def spec_of(obj: Object) -> Object:

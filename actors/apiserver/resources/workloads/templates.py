@@ -7,7 +7,7 @@ from actors.apiserver.resources.pods.rules import pod_causes
 from actors.apiserver.resources.pods.spec.claims import claim_causes
 from actors.apiserver.resources.validation.metadata import annotations
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import Causes, found
+from actors.apiserver.resources.validation.table import Causes, causes_of
 from actors.apiserver.resources.validation.values import labels
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
@@ -30,8 +30,8 @@ def default_template(template: object) -> None:
 def template_causes(path: str, template: Object) -> Causes:
     """Validate a template at `path`."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
-    causes = found(labels, f"{path}.labels", metadata.get("labels") or {})
-    causes += found(annotations, f"{path}.annotations", metadata.get("annotations") or {})
+    causes = causes_of(labels, f"{path}.labels", metadata.get("labels") or {})
+    causes += causes_of(annotations, f"{path}.annotations", metadata.get("annotations") or {})
     pod = {"metadata": {}, "spec": spec}
     causes += [cause._replace(field=f"{path}.{cause.field}") for cause in (*pod_causes(pod), *claim_causes(pod))]
     if items(spec, "ephemeralContainers"):
@@ -79,7 +79,7 @@ def selector_causes(selector: Object | None, empty: str, unusable: str | None = 
     path = "spec.selector"
     if selector is None:
         return [required(path)]
-    causes = found(label_selector, path, selector)
+    causes = causes_of(label_selector, path, selector)
     if causes and unusable is not None and parsed(selector) is None:
         causes.append(invalid(path, selector, unusable))
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):

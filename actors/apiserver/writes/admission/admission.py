@@ -9,15 +9,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.api.causes import invalid_object
-from actors.apiserver.api.errors import Forbidden, Invalid
+from actors.apiserver.api.errors import Forbidden, Invalid, invalid_object
 from actors.apiserver.api.objects import at, is_mirror
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_name
-from actors.apiserver.authorization.rbac.rules import GROUP as RBAC
+from actors.apiserver.authorization.rbac.policy_rule import GROUP as RBAC
 from actors.apiserver.writes.admission.certificates import GROUP as CERTIFICATES
 from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
 from actors.apiserver.writes.admission.claims import claim_status_causes, is_claim_status

@@ -13,7 +13,7 @@ from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
 from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.rules import GROUP, PolicyRule, quoted, read_rules
+from actors.apiserver.authorization.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
 from protocols.kube.meta import Object
 
 ROLES = ("roles", "clusterroles")

@@ -9,6 +9,7 @@ from actors.apiserver.resources.pods.spec.resources import resize_policy_causes
 from actors.apiserver.resources.pods.spec.security import CONTAINER_SECURITY
 from actors.apiserver.resources.validation.table import Causes, Struct, each, one_of
 from actors.apiserver.resources.validation.values import (
+    PROTOCOLS,
     backstep_faults,
     descending_faults,
     label,
@@ -29,7 +30,6 @@ class Owner(NamedTuple):
     host_network: bool = False
 
 
-PROTOCOLS = ("SCTP", "TCP", "UDP")
 _port = Struct(name=port_name, hostPort=lambda path, value, causes: value and port_number(path, value, causes))
 _protocol = one_of(*PROTOCOLS)
 

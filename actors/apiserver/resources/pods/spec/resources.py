@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from actors.apiserver.api.causes import Cause, duplicate, forbidden, invalid, required
-from actors.apiserver.resources.validation.table import Causes, found, one_of
+from actors.apiserver.resources.validation.table import Causes, causes_of, one_of
 from actors.apiserver.resources.validation.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -158,7 +158,7 @@ def resize_policy_causes(path: str, policies: list[Object], pod_policy: str) -> 
             causes.append(duplicate(path, name))
         seen.add(name)
         for value, check in ((name, _resized), (restart, _restart)):
-            causes += found(check, path, value) if value else [required(path)]
+            causes += causes_of(check, path, value) if value else [required(path)]
         if pod_policy == "Never" and restart == "RestartContainer":
             causes.append(invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
     return causes

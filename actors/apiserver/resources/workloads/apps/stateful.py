@@ -5,7 +5,7 @@ from typing import ClassVar
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.resources.validation.claims import claim_spec
-from actors.apiserver.resources.validation.table import Causes, Struct, found, one_of
+from actors.apiserver.resources.validation.table import Causes, Struct, causes_of, one_of
 from actors.apiserver.resources.validation.values import label
 from actors.apiserver.resources.workloads.rules import (
     amount,
@@ -94,7 +94,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         name, service = obj["metadata"].get("name") or "", spec_of(obj).get("serviceName") or ""
         faults = label_faults(name) if name and not subdomain_faults(name) else ()
         causes = [invalid("metadata.name", name, fault) for fault in faults] + _spec_causes(obj)
-        return causes + found(label, "spec.serviceName", service) + _claim_causes(obj) + _pod_causes(obj)
+        return causes + causes_of(label, "spec.serviceName", service) + _claim_causes(obj) + _pod_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Validate the spec. The pods of a set that is stored with an invalid template are not checked."""
@@ -106,7 +106,7 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 def _spec_causes(obj: Object) -> Causes:
     spec, template, selector = spec_of(obj), template_of(obj), at(obj, "spec", "selector")
-    causes = _policy_causes(spec) + found(CHECKS, "spec", spec)
+    causes = _policy_causes(spec) + causes_of(CHECKS, "spec", spec)
     causes += selector_causes(selector, "empty selector is invalid for statefulset", "")
     causes += mismatch_causes(TEMPLATE, template, selector) if selector != {} else []
     return causes + always_causes(TEMPLATE, template, "StatefulSet")
@@ -128,7 +128,7 @@ def _claim_causes(obj: Object) -> Causes:
     return [
         cause
         for index, claim in enumerate(items(obj, "spec", "volumeClaimTemplates"))
-        for cause in found(claim_spec, f"spec.volumeClaimTemplates[{index}].spec", claim.get("spec") or {})
+        for cause in causes_of(claim_spec, f"spec.volumeClaimTemplates[{index}].spec", claim.get("spec") or {})
     ]
 
 
@@ -152,7 +152,7 @@ def _policy_causes(spec: Object) -> Causes:
     if not strategy.get("type"):
         causes.append(required(path))
     elif strategy["type"] == ROLLING:
-        causes += found(ROLLING_CHECKS, f"{path}.rollingUpdate", rolling or {})
+        causes += causes_of(ROLLING_CHECKS, f"{path}.rollingUpdate", rolling or {})
     elif strategy["type"] != ON_DELETE:
         causes.append(invalid(path, strategy_shown(strategy), f"must be '{ROLLING}' or '{ON_DELETE}'"))
     elif rolling is not None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from actors.apiserver.api.causes import Cause, forbidden, invalid, required, unsupported
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.strategy import Strategy
-from actors.apiserver.resources.validation.table import Causes, Struct, found
+from actors.apiserver.resources.validation.table import Causes, Struct, causes_of
 from actors.apiserver.resources.workloads.replication import REPLICA_STATUS
 from actors.apiserver.resources.workloads.rules import (
     amount,
@@ -88,10 +88,10 @@ class DeploymentStrategy(AppsStrategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec, selector = spec_of(obj), at(obj, *S)
-        causes = found(REPLICAS, "spec", spec) + selector_causes(selector, EMPTY_FOR_DEPLOYMENT)
+        causes = causes_of(REPLICAS, "spec", spec) + selector_causes(selector, EMPTY_FOR_DEPLOYMENT)
         causes += replicated_causes(template_of(obj), selector)
         causes += _strategy_causes("spec.strategy", spec.get("strategy") or {})
-        causes += found(LATER, "spec", spec)
+        causes += causes_of(LATER, "spec", spec)
         deadline = spec.get("progressDeadlineSeconds")
         if deadline is not None and deadline <= (spec.get("minReadySeconds") or 0):
             causes.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
@@ -115,11 +115,11 @@ def _strategy_causes(path: str, strategy: Object) -> Causes:
         return [unsupported(path, strategy_shown(strategy), (RECREATE, ROLLING))]
     path, rolling = f"{path}.rollingUpdate", rolling or {}
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    causes = found(int_or_percent, f"{path}.maxUnavailable", unavailable)
-    causes += found(int_or_percent, f"{path}.maxSurge", surge)
+    causes = causes_of(int_or_percent, f"{path}.maxUnavailable", unavailable)
+    causes += causes_of(int_or_percent, f"{path}.maxSurge", surge)
     if not amount(unavailable) and not amount(surge):
         causes.append(invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
-    return causes + found(up_to_all, f"{path}.maxUnavailable", unavailable)
+    return causes + causes_of(up_to_all, f"{path}.maxUnavailable", unavailable)
 
 
 class ReplicaSetStrategy(AppsStrategy):
@@ -130,7 +130,7 @@ class ReplicaSetStrategy(AppsStrategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec, selector = spec_of(obj), at(obj, *S)
-        causes = found(Struct(fields=numbers("replicas", "minReadySeconds")), "spec", spec)
+        causes = causes_of(Struct(fields=numbers("replicas", "minReadySeconds")), "spec", spec)
         causes += selector_causes(selector, EMPTY_FOR_DEPLOYMENT)
         return causes + replicated_causes(template_of(obj), selector)
 
@@ -168,9 +168,9 @@ class DaemonSetStrategy(AppsStrategy):
         causes = [] if selector is None else selector_causes(selector, empty, None)
         causes += mismatch_causes(TEMPLATE, template, selector)
         causes += template_causes(TEMPLATE, template) + always_causes(TEMPLATE, template, "DaemonSet")
-        causes += found(Struct(fields=numbers("minReadySeconds")), "spec", spec)
+        causes += causes_of(Struct(fields=numbers("minReadySeconds")), "spec", spec)
         causes += _daemon_update_causes("spec.updateStrategy", spec.get("updateStrategy") or {})
-        return causes + found(Struct(fields=numbers("revisionHistoryLimit")), "spec", spec)
+        return causes + causes_of(Struct(fields=numbers("revisionHistoryLimit")), "spec", spec)
 
 
 def _generation(obj: Object) -> int:
@@ -193,7 +193,7 @@ def _daemon_update_causes(path: str, strategy: Object) -> Causes:
     path, rolling = f"{path}.rollingUpdate", rolling or {}
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     pairs = ((f"{path}.maxUnavailable", unavailable), (f"{path}.maxSurge", surge))
-    causes = [cause for check in (int_or_percent, up_to_all) for pair in pairs for cause in found(check, *pair)]
+    causes = [cause for check in (int_or_percent, up_to_all) for pair in pairs for cause in causes_of(check, *pair)]
     if amount(unavailable) and amount(surge):
         causes.append(invalid(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
     elif not amount(unavailable) and not amount(surge):
@@ -207,8 +207,8 @@ class RevisionStrategy(Strategy):
         causes = [] if data is not None else [required("data", "data is mandatory")]
         if data is not None and not isinstance(data, dict):
             causes = [required("data", "data must be a valid JSON object")]
-        return causes + found(not_negative, "revision", obj.get("revision") or 0)
+        return causes + causes_of(not_negative, "revision", obj.get("revision") or 0)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = immutable_causes("data", new.get("data"), old.get("data"))
-        return causes + found(not_negative, "revision", new.get("revision") or 0)
+        return causes + causes_of(not_negative, "revision", new.get("revision") or 0)

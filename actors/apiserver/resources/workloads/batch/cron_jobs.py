@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.objects import at
-from actors.apiserver.resources.validation.table import Struct, found
+from actors.apiserver.resources.validation.table import Struct, causes_of
 from actors.apiserver.resources.workloads.batch.job_rules import job_spec_causes
 from actors.apiserver.resources.workloads.batch.jobs import default_job_parts
 from actors.apiserver.resources.workloads.batch.schedules import schedule_fault, zone_faults
@@ -54,7 +54,7 @@ def _spec_causes(spec: Object, old: Object) -> list[Cause]:
     if (policy := spec.get("concurrencyPolicy")) not in POLICIES:
         causes.append(unsupported("spec.concurrencyPolicy", policy, POLICIES))
     path, made = "spec.jobTemplate.spec", at(spec, "jobTemplate", "spec") or {}
-    causes += job_spec_causes(path, made) + found(NUMBERS, "spec", spec)
+    causes += job_spec_causes(path, made) + causes_of(NUMBERS, "spec", spec)
     if made.get("selector") is not None:
         causes.append(invalid(f"{path}.selector", made["selector"], "`selector` will be auto-generated"))
     if made.get("manualSelector"):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from actors.apiserver.api.causes import Cause, duplicate, invalid, required, too_long, too_many, unsupported
 from actors.apiserver.api.objects import items
-from actors.apiserver.resources.validation.table import Causes, found
+from actors.apiserver.resources.validation.table import Causes, causes_of
 from actors.apiserver.resources.validation.values import label_key
 from actors.apiserver.resources.workloads.rules import not_negative
 from protocols.kube.meta import Object
@@ -58,7 +58,7 @@ def _failure_rule_causes(path: str, rule: Object, spec: Object) -> Causes:
 def _pattern_causes(path: str, patterns: list[Object]) -> Causes:
     causes = [too_many(path, len(patterns), MOST_PATTERNS)] if len(patterns) > MOST_PATTERNS else []
     for index, pattern in enumerate(patterns[:MOST_PATTERNS]):
-        causes += found(label_key, f"{path}[{index}].type", pattern.get("type") or "")
+        causes += causes_of(label_key, f"{path}[{index}].type", pattern.get("type") or "")
         causes += _one_of(f"{path}[{index}].status", pattern.get("status") or "", STATUSES)
     return causes
 
@@ -122,7 +122,7 @@ def _success_rule_causes(path: str, rule: Object, completions: int) -> Causes:
         bounds = [(completions, "the number of specified completions")]
         if indexes is not None:
             bounds.append((total, "the number of indexes in the specified succeededIndexes field"))
-        causes += found(not_negative, f"{path}.succeededCount", count)
+        causes += causes_of(not_negative, f"{path}.succeededCount", count)
         over = ((bound, name) for bound, name in bounds if count > bound)
         texts = [f"must be less than or equal to {bound} ({name})" for bound, name in over]
         causes += [invalid(f"{path}.succeededCount", count, text) for text in texts]

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from actors.apiserver.api.causes import invalid, required, too_long, unsupported
-from actors.apiserver.resources.validation.table import Causes, Struct, found
+from actors.apiserver.resources.validation.table import Causes, Struct, causes_of
 from actors.apiserver.resources.workloads.batch.job_policies import failure_causes, success_causes
 from actors.apiserver.resources.workloads.rules import numbers
 from actors.apiserver.resources.workloads.templates import template_causes
@@ -29,7 +29,7 @@ NUMBERS = Struct(
 
 def job_spec_causes(path: str, spec: Object) -> Causes:
     """Validate a job's spec, or that of a cron job's template, which has no selector yet."""
-    causes = found(NUMBERS, path, spec)
+    causes = causes_of(NUMBERS, path, spec)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         causes.append(required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if (manager := spec.get("managedBy")) is not None:

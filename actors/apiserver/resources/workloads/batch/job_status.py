@@ -5,7 +5,7 @@ A rule is checked only if a field that it names has changed, so that a status wh
 
 from actors.apiserver.api.causes import duplicate, invalid, required
 from actors.apiserver.api.objects import at
-from actors.apiserver.resources.validation.table import Causes, found
+from actors.apiserver.resources.validation.table import Causes, causes_of
 from actors.apiserver.resources.workloads.batch.job_policies import IndexesInvalid, index_intervals, omitted
 from actors.apiserver.resources.workloads.cells import has_condition
 from actors.apiserver.resources.workloads.rules import status_check
@@ -25,7 +25,7 @@ def job_status_causes(new: Object, old: Object) -> Causes:
     status, before = new.get(PATH) or {}, old.get(PATH) or {}
     changed = {field for field in {*status, *before} if status.get(field) != before.get(field)}
     changed |= {kind for kind in KINDS if has_condition(new, kind) != has_condition(old, kind)}
-    causes = found(COUNTS, PATH, status) + _uncounted_causes(status)
+    causes = causes_of(COUNTS, PATH, status) + _uncounted_causes(status)
     causes += _condition_causes(new, changed) + _finished_causes(new, status, changed)
     causes += _time_causes(new, status, changed) + _index_causes(new, status, changed)
     ready = status.get("ready")

@@ -3,7 +3,7 @@
 from actors.apiserver.api.causes import Cause, invalid, required
 from actors.apiserver.api.objects import at, items
 from actors.apiserver.resources.validation.selectors import label_selector
-from actors.apiserver.resources.validation.table import Causes, found
+from actors.apiserver.resources.validation.table import Causes, causes_of
 from actors.apiserver.resources.workloads.batch.job_rules import job_spec_causes
 from actors.apiserver.resources.workloads.batch.job_status import job_status_causes
 from actors.apiserver.resources.workloads.cells import has_condition
@@ -135,7 +135,7 @@ def _whole_causes(job: Object) -> Causes:
     spec = spec_of(job)
     selector = spec.get("selector")
     causes = job_spec_causes("spec", spec)
-    causes += [required("spec.selector")] if selector is None else found(label_selector, "spec.selector", selector)
+    causes += [required("spec.selector")] if selector is None else causes_of(label_selector, "spec.selector", selector)
     return causes + mismatch_causes("spec.template", template_of(job), selector)
 
 

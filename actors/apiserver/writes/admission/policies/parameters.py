@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from actors.apiserver.api.objects import at
 from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.stored import Stored, view
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.kube.selectors import label_selector_from_object
@@ -47,12 +47,10 @@ class Parameters:
         name = reference.get("name")
         prefix = row.key(namespace, str(name or ""))
         if name:
-            shown = [row.converter.view(stored).obj for stored in self._below(row, prefix) if stored.key == prefix]
+            shown = [view(row, stored).obj for stored in self._below(row, prefix) if stored.key == prefix]
         else:
             selector = label_selector_from_object(reference.get("selector") or {})
-            shown = [
-                row.converter.view(stored).obj for stored in self._below(row, prefix) if selector.matches(stored.labels)
-            ]
+            shown = [view(row, stored).obj for stored in self._below(row, prefix) if selector.matches(stored.labels)]
         if len(shown) > MOST:
             raise ParametersMissing(f"the binding selects {len(shown)} parameters: at most {MOST} are allowed")
         return shown

@@ -15,7 +15,7 @@ from actors.apiserver.api.errors import BadRequest, InternalError
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored, encode_object, fresh_copy, same
+from actors.apiserver.api.stored import fresh_copy, same
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of
@@ -318,7 +318,7 @@ class _Views:
 
 
 def _converted(obj: Object | None, row: Served, to: Served) -> Object | None:
-    return obj and to.converter.view(Stored("", 0, encode_object(row.converter.to_stored(fresh_copy(obj))))).obj
+    return obj and to.converter.to_version(row.converter.to_stored(fresh_copy(obj)))
 
 
 def _reinvoked(step: PolicyHook | WebhookHook) -> bool:
