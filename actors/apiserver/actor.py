@@ -12,14 +12,15 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.request.workers import prepare_process
-from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_graph import NodeGraph
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.feed import PolicyFeed
-from actors.apiserver.custom.definitions import definitions
-from actors.apiserver.custom.definitions.controller import DefinitionController, names_by_group
-from actors.apiserver.custom.serving.serving import Serving
+from actors.apiserver.bootstrap.kubernetes_service import ApiAddress, KubernetesService
+from actors.apiserver.bootstrap.repair import repair
+from actors.apiserver.bootstrap.roles import Bootstrap
+from actors.apiserver.custom.controller import DefinitionController, names_by_group
+from actors.apiserver.custom.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator
 from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority
 from actors.apiserver.http.endpoints.evictions import Evicting
@@ -48,33 +49,10 @@ from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
 from actors.apiserver.replica.replica import ProgressRequester, Replica
-from actors.apiserver.resources import (
-    certificates,
-    classes,
-    config,
-    events,
-    namespaces,
-    nodes,
-    registrations,
-    virtual,
-)
-from actors.apiserver.resources.admission import policies, webhooks
-from actors.apiserver.resources.dra import devices
-from actors.apiserver.resources.pods import pods
-from actors.apiserver.resources.policy import budgets, limits, network_policies, quotas
-from actors.apiserver.resources.rbac import rbac
-from actors.apiserver.resources.rbac.bootstrap import Bootstrap
-from actors.apiserver.resources.services import addresses, network
-from actors.apiserver.resources.services.kubernetes_service import ApiAddress, KubernetesService
-from actors.apiserver.resources.services.repair import repair
-from actors.apiserver.resources.services.services import ServiceStrategy, service_networks
-from actors.apiserver.resources.storage import attachments, volumes
-from actors.apiserver.resources.workloads import autoscaling, core
-from actors.apiserver.resources.workloads.apps import apps
-from actors.apiserver.resources.workloads.batch import batch
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
+from actors.apiserver.table import TABLE, served
 from actors.apiserver.watch.catalog import Catalog, CatalogOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
@@ -90,53 +68,14 @@ from protocols.actor import Context, run_actor
 from protocols.actor.metrics_text import page
 from protocols.cel.worker.process import with_worker
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Table
+from protocols.kinds.services import network
+from protocols.kinds.services.services import ServiceStrategy, service_networks
 from protocols.kube.meta import Object
 
 FRESH_BEFORE_STOP = 2.0
 """Seconds in which a stopping process brings its replicas to the store's revision, for fresh last bookmarks."""
 DRAIN_SECONDS = 2.0
-
-TABLE: Table = Table(
-    (
-        config.CONFIGMAPS,
-        events.EVENTS,
-        namespaces.NAMESPACES,
-        nodes.NODES,
-        pods.PODS,
-        config.SECRETS,
-        config.SERVICEACCOUNTS,
-        nodes.LEASES,
-        events.NEW_EVENTS,
-        *devices.ROWS,
-        *rbac.ROWS,
-        *network.ROWS,
-        *volumes.ROWS,
-        *classes.ROWS,
-        *core.ROWS,
-        *apps.ROWS,
-        *batch.ROWS,
-        network_policies.NETWORK_POLICIES,
-        budgets.BUDGETS,
-        *attachments.ROWS,
-        *policies.ROWS,
-        *webhooks.ROWS,
-        *certificates.ROWS,
-        limits.LIMITRANGES,
-        quotas.QUOTAS,
-        *virtual.REVIEWS,
-        *virtual.USAGE,
-        autoscaling.AUTOSCALERS,
-        *addresses.ROWS,
-        registrations.REGISTRATIONS,
-        definitions.DEFINITIONS,
-    )
-)
-"""Every built-in resource of the API server."""
-
-
-def served(disabled: tuple[str, ...]) -> tuple[Served, ...]:
-    """Return the built-in resources without those of disabled versions."""
-    return tuple(row for row in TABLE.built_in if f"{row.group}/{row.version}" not in disabled)
 
 
 class Metrics:

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.apiserver.api.request.traces import record_stored
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.resources.pods.pods import PODS
+from protocols.kinds.pods.pods import PODS
 from protocols.process.layout import Layout
 from protocols.trace import clock, record, span
 from supervisor.trace.collect import plane as connected

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.apiserver.custom.rule.cel_type import cel_type_of
-from actors.apiserver.custom.schema.node import Node
 from protocols.cel import policies, programs
 from protocols.cel.costs import estimate
 from protocols.cel.costs.sizes import Size
@@ -23,6 +21,8 @@ from protocols.cel.rules.values import converted
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
 from protocols.dra.decode import device_of
+from protocols.kinds.custom.rule.cel_type import cel_type_of
+from protocols.kinds.custom.schema.node import Node
 from tests.fuzz.variants import CONSTANTS, Variants
 from tests.support.dra_objects import device
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Served
 from tests.support import api_garbage as garbage
 from tests.support.api_judge import Answer, Client, fault
 from tests.support.api_shapes import made

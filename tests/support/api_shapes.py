@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from actors.apiserver.api.schemas import shape as forms
-from actors.apiserver.api.schemas.shape import Shape
+from protocols.kinds.shapes import shape as forms
+from protocols.kinds.shapes.shape import Shape
 
 DEEPEST = 9
 NUMBERS = [0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1]

@@ -2,9 +2,9 @@
 
 import copy
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
-from actors.apiserver.writes.fields import clean
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import clean
 from protocols.kube.meta import Object
 
 GROUP = "resource.k8s.io"

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.shapes.shape import Shape
 from protocols.kinds.table import PODS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of

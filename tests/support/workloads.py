@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.causes import Cause
-from actors.apiserver.api.resource import Served
-from actors.apiserver.writes.fields import complete
+from actors.apiserver.table import TABLE
+from protocols.kinds.check.causes import Cause
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import complete
 
 Object = dict[str, Any]
 UID = "0f5c"

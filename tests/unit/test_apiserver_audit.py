@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit import (
@@ -30,6 +29,7 @@ from actors.apiserver.http.telemetry.audit import (
     subject,
 )
 from actors.apiserver.http.telemetry.audit_files import Keep, append
+from actors.apiserver.table import TABLE
 
 
 def target_of(verb: str, number: int = 0) -> Target:

@@ -5,8 +5,8 @@ import pytest
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.nodes.backends import MOST_TRIES, Backend, Backends
-from actors.apiserver.resources.pods.pods import PODS
-from actors.apiserver.resources.services.network import SERVICES
+from protocols.kinds.pods.pods import PODS
+from protocols.kinds.services.network import SERVICES
 from protocols.kube.meta import Object
 
 

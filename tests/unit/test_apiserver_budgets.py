@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.resources.policy.budgets import BUDGETS
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.policy.budgets import BUDGETS
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
 
 SELECTOR = {"matchLabels": {"app": "web"}}

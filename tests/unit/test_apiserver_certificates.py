@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
-from actors.apiserver.resources.certificates import RequestStrategy, condition_cell, signer_causes
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
+from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, signer_causes
 from protocols.kube.meta import Object
 
 ROW = TABLE.of("certificatesigningrequests")

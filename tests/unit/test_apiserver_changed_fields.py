@@ -4,7 +4,7 @@ import pytest
 
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.traces import FIELDS, changed_fields
-from actors.apiserver.resources.pods.pods import PODS
+from protocols.kinds.pods.pods import PODS
 from protocols.kube.meta import Object
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus, health_text
 

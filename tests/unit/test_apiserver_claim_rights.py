@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import USERS, Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.claims import NODE_NAME, allocated_node, changed_drivers, runs_on
 from protocols.kube.meta import Object, key_of

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.stored import corruption
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from actors.apiserver.table import TABLE
 from protocols.bus import Event, Op
 from protocols.messages.objects import (
     ADDED,

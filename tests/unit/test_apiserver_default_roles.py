@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.policy_rule import read_rules
-from actors.apiserver.resources.rbac.bootstrap import authentication, updated
-from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
+from actors.apiserver.bootstrap.roles import authentication, updated
+from actors.apiserver.table import TABLE
+from protocols.kinds.rbac.cover import uncovered
+from protocols.kinds.rbac.defaults import default_objects, missing_in
+from protocols.kinds.rbac.policy_rule import read_rules
 from protocols.kube.meta import key_of
 
 OBJECTS = default_objects()

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.strategy import _Deferred, deferred
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Served
+from protocols.kinds.served.strategy import _Deferred, deferred
 
 FLAGS = ("has_status", "has_generation", "parts")
 ROWS = [row for row in TABLE.built_in if isinstance(row.strategy, _Deferred)]
@@ -27,6 +27,6 @@ def test_nothing_is_imported_before_the_first_write() -> None:
 
 
 def test_gate_that_was_set_before_the_import_reaches_the_strategy() -> None:
-    strategy = deferred("actors.apiserver.resources.workloads.batch.jobs", "JobStrategy")
+    strategy = deferred("protocols.kinds.batch.jobs", "JobStrategy")
     strategy.gate = {"a": False}.__getitem__
     assert not strategy.default.__self__.gate("a")  # type: ignore[attr-defined]  # as above

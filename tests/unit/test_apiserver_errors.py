@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api import causes, errors
+from actors.apiserver.api import errors
 from actors.apiserver.api.errors import as_api_error
 from actors.apiserver.api.request import target as faults
 from actors.apiserver.api.request.target import unknown_path, verb_not_supported
 from actors.apiserver.http.routing.call import status_reply
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.table import TABLE
 from protocols import etcd
 from protocols.errors import NodeplaneError
+from protocols.kinds.check import causes
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 
 PODS, LEASES = TABLE.of("pods"), TABLE.of("leases")

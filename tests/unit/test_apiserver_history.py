@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import HISTORY_REPLACED, Hub, HubOptions
 from actors.apiserver.watch.scope import Scope

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
+from actors.apiserver.table import TABLE
 
 Object = dict[str, Any]
 PORT = {"port": 80}

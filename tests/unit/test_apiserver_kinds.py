@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
-from actors.apiserver.writes.fields import WrongType, clean
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import WrongType, clean
 from protocols.kube.meta import Object
 
 

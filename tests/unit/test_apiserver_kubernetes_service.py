@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.stored import Stored, encode_object
-from actors.apiserver.resources.services.kubernetes_service import (
+from actors.apiserver.bootstrap.kubernetes_service import (
     ANNOUNCED,
     MASTERS,
     ApiAddress,
@@ -15,6 +14,7 @@ from actors.apiserver.resources.services.kubernetes_service import (
     endpoint_slice,
     endpoints,
 )
+from actors.apiserver.table import TABLE
 from protocols.kube.meta import Object
 
 

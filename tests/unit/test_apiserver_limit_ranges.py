@@ -9,11 +9,11 @@ from actors.apiserver.api.errors import Forbidden, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.resources.pods.pods import PODS
-from actors.apiserver.resources.policy.limits import LIMITRANGES
 from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
 from actors.apiserver.writes.admission.limits import ANNOTATION, limit_fault, set_defaults
 from actors.apiserver.writes.update import updated
+from protocols.kinds.core.limits import LIMITRANGES
+from protocols.kinds.pods.pods import PODS
 from protocols.kube.meta import Object
 
 

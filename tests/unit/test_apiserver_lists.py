@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.encoding.render import PART_ITEMS, list_parts, render_list
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.http.connection.responses import takes_gzip
+from actors.apiserver.table import TABLE
 
 CONFIGMAPS = TABLE.of("configmaps")
 

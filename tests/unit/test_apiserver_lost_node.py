@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.nodes import NODES
-from actors.apiserver.resources.pods.pods import PODS
+from protocols.kinds.core.nodes import NODES
+from protocols.kinds.pods.pods import PODS
 from protocols.kube.meta import Object
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"

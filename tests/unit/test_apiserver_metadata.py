@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.errors import Conflict, Invalid
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.resources.config import CONFIGMAPS
-from actors.apiserver.resources.validation.object_meta import common_causes, finalizer_name_causes, metadata_causes
 from actors.apiserver.writes.delete import check_preconditions, delete_options
 from actors.apiserver.writes.metadata import carry_over, check_body, stamp_new
 from actors.apiserver.writes.ownership.entries import Author, tracked
+from protocols.kinds.core.config import CONFIGMAPS
+from protocols.kinds.served.object_meta import common_causes, finalizer_name_causes, metadata_causes
 from protocols.kube.names import QUALIFIED_TEXT, VALUE_TEXT
 
 OWNER = {"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "u"}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.resources.policy.network_policies import NETWORK_POLICIES
-from actors.apiserver.resources.policy.network_rules import NOT_ENFORCED, NetworkPolicyStrategy
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.policy.network_policies import NETWORK_POLICIES
+from protocols.kinds.policy.network_rules import NOT_ENFORCED, NetworkPolicyStrategy
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
 
 SELECTOR = {"matchLabels": {"app": "web"}}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.schemas.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
-from actors.apiserver.custom.printing.jsonpath import JsonPath, PathInvalid
-from actors.apiserver.writes.fields import clean
+from actors.apiserver.table import TABLE
+from protocols.kinds.custom.printing.jsonpath import JsonPath, PathInvalid
+from protocols.kinds.shapes.clean import clean
+from protocols.kinds.shapes.shape import ANY, JSON, LIST, MAP, STRUCT, Shape
 from protocols.kube.formats import duration_nanos
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.yaml_text import NotPlain, read_yaml

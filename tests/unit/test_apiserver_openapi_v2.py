@@ -2,10 +2,10 @@
 
 import msgspec
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Table
 from actors.apiserver.http.endpoints.openapi import OpenApi
 from actors.apiserver.http.endpoints.openapi_v2 import as_json, as_protobuf, converted, definitions
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Table
 from protocols.wire.protobuf import fields
 
 POD = "io.k8s.api.core.v1.Pod"

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import Form, check_form, negotiate, wants_aggregated
 from actors.apiserver.api.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound, NotThisView
 from actors.apiserver.api.request.query import list_options, write_options
@@ -12,6 +11,7 @@ from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.request.target import parse_target
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.reads.reader import decode_token, encode_token
+from actors.apiserver.table import TABLE
 
 PODS = TABLE.of("pods")
 

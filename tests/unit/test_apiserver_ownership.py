@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.create import _default, _prepared
-from actors.apiserver.writes.fields import clean, complete
 from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
 from actors.apiserver.writes.ownership.compare import changes, fields_of_new, members, owned
@@ -29,6 +25,10 @@ from actors.apiserver.writes.ownership.entries import (
     tracked,
 )
 from actors.apiserver.writes.ownership.fields import minus, paths, shown, touched, union
+from protocols.kinds.pods.pods import PODS
+from protocols.kinds.shapes.clean import clean, complete
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.shapes.shape import Shape
 from protocols.kube.meta import Object
 
 ONE, TWO = Author("one", APPLY, "v1"), Author("two", APPLY, "v1")

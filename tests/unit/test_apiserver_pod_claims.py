@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.pods.spec.claims import claim_causes
+from protocols.kinds.pods.spec.claims import claim_causes
 
 TEMPLATE = {"resourceClaimTemplateName": "t"}
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.resources.pods.pods import PODS
 from actors.apiserver.writes.update import updated
+from protocols.kinds.pods.pods import PODS
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.pods.pods import PODS
+from protocols.kinds.pods.pods import PODS
 
 Object = dict[str, Any]
 LIVE = {"httpGet": {"port": 8080}}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.schemas.registry import kind_shape
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
 
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}

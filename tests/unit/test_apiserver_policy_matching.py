@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Served
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.policies.index import CREATE, UPDATE
 from actors.apiserver.writes.admission.policies.matching import Write, read_match
 from protocols.cel.text.mutations import as_maps
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
 

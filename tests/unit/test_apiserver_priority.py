@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.classes import PRIORITIES, system_classes
 from actors.apiserver.writes.admission.priority import apply_priority, default_class, second_default
+from protocols.kinds.cluster.priority_classes import PRIORITIES, system_classes
 from protocols.kube.meta import Object
 
 COMPUTED = "must not be provided in pod spec; priority admission controller computed"

@@ -9,10 +9,10 @@ from actors.apiserver.api.errors import Conflict, Forbidden
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.objects import Objects
-from actors.apiserver.resources.pods.pods import PODS
-from actors.apiserver.resources.policy.quotas import QUOTAS
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.admission.quota import QuotaAdmission
+from protocols.kinds.core.quotas import QUOTAS
+from protocols.kinds.pods.pods import PODS
 from protocols.kube.meta import Object
 
 MUST_EXIST = "must be 'Exist' when scope is any of"

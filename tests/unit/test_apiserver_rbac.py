@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
-from actors.apiserver.authorization.rbac.cover import uncovered
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 from actors.apiserver.authorization.rbac.rules import rule_allows
-from actors.apiserver.resources.rbac.defaults import default_objects, missing_in
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
+from protocols.kinds.rbac.cover import uncovered
+from protocols.kinds.rbac.defaults import default_objects, missing_in
+from protocols.kinds.rbac.policy_rule import PolicyRule
 from protocols.kube.meta import Object
 
 VERBS, GROUPS = ("get", "list", "create"), ("", "apps")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.budget import BudgetSpent
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 from actors.apiserver.authorization.rbac.rules import resource_matches, rule_allows
+from protocols.kinds.check.budget import BudgetSpent
+from protocols.kinds.rbac.cover import uncovered
+from protocols.kinds.rbac.policy_rule import PolicyRule
 
 Rules = tuple[PolicyRule, ...]
 

@@ -2,10 +2,10 @@
 
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from actors.apiserver.table import TABLE
 
 
 def test_replica_that_holds_nothing_has_its_position_only() -> None:

@@ -6,11 +6,11 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import MethodNotAllowed, NotFound
 from actors.apiserver.api.request.target import Attributes, Target, parse_target, query_of
-from actors.apiserver.api.resource import Table
 from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import Table
 
 
 def action(target: Target) -> Action:

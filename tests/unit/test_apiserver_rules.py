@@ -5,20 +5,21 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, Unauthorized
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
-from actors.apiserver.api.stored import encode_object, same
+from actors.apiserver.api.stored import encode_object
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.http.authentication.authenticator import user_of
-from actors.apiserver.resources.cells import short_duration
-from actors.apiserver.resources.pods.cells import ready, restarts, status
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from actors.apiserver.writes.metadata import finished
 from actors.apiserver.writes.update import updated
+from protocols.kinds.pods.columns import ready, restarts, status
+from protocols.kinds.served.columns import short_duration
+from protocols.kube.objects import same
 
 PODS, NODES, LEASES = TABLE.of("pods"), TABLE.of("nodes"), TABLE.of("leases")
 POD = Target(PODS, "update", "ns", "a")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.pods import apply_class
 from protocols.kube.meta import Object

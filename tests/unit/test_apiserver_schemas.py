@@ -5,11 +5,11 @@ import sys
 
 import msgspec
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.schemas.descriptions import TEXTS
-from actors.apiserver.api.schemas.registry import kind_shape, registry
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.http.endpoints.openapi import OpenApi
+from actors.apiserver.table import TABLE
+from protocols.kinds.shapes.descriptions import TEXTS
+from protocols.kinds.shapes.registry import kind_shape, registry
+from protocols.kinds.shapes.shape import Shape
 
 
 def test_every_served_kind_has_a_shape() -> None:
@@ -53,7 +53,7 @@ def test_descriptions_speak_of_fields_that_exist() -> None:
 
 
 def test_nothing_is_read_at_start() -> None:
-    late = "('actors.apiserver.api.schemas.core', 'actors.apiserver.writes.admission.policies.session')"
+    late = "('protocols.kinds.apps.strategies', 'actors.apiserver.writes.admission.policies.session')"
     code = f"import sys, actors.apiserver.actor; print([m for m in sys.modules if m in {late}])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Forbidden
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission import service_accounts
 from actors.apiserver.writes.admission.admission import Admission
 from protocols.kube.meta import Object

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.resources.services.allocation import reservations
-from actors.apiserver.resources.services.services import ServiceStrategy, service_networks
-from protocols.kinds.errors import AllocationInvalid, RangeFull
+from protocols.kinds.served.errors import AllocationInvalid, RangeFull
+from protocols.kinds.services.allocation import reservations
+from protocols.kinds.services.services import ServiceStrategy, service_networks
 from protocols.kube.meta import Object
 
 PORT = {"port": 80}

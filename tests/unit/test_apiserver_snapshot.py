@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.query import EXACT, ListOptions
 from actors.apiserver.api.request.selection import selection
@@ -18,6 +17,7 @@ from actors.apiserver.reads.reader import LATEST, TOKEN_SECONDS, Reader, decode_
 from actors.apiserver.replica.objects import Objects
 from actors.apiserver.replica.window import Change, Window
 from actors.apiserver.storage.storage import Compacted
+from actors.apiserver.table import TABLE
 
 KEYS = ["a/1", "a/2", "b/1", "b/2"]
 STEPS = st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), max_size=30)

@@ -6,8 +6,8 @@ import pytest
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.traces import record_stored, record_watched, record_written
 from actors.apiserver.api.stored import Stored
-from actors.apiserver.resources.config import CONFIGMAPS
-from actors.apiserver.resources.pods.pods import PODS
+from protocols.kinds.core.config import CONFIGMAPS
+from protocols.kinds.pods.pods import PODS
 from protocols.messages.trace import Span, SpanBatch, SpanQuery
 from protocols.trace import RECORDER
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
-from actors.apiserver.writes.fields import WrongType, clean
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.validation import Review, body_kind, duplicates
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import WrongType, clean
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.shapes.shape import Shape
 from protocols.kube.yaml_text import read_yaml
 
 scalars = (

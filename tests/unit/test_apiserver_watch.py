@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.query import ListOptions
@@ -15,6 +14,7 @@ from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored, splice_version
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change, Window
+from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import Scope, transition

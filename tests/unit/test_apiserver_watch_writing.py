@@ -7,13 +7,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import NODE, Index, Scope

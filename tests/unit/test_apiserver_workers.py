@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from actors.apiserver.api.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.request import workers
 from actors.apiserver.api.request.workers import LONG, LOOP_UNITS, QUEUED_PER_USER, Workers, offload
+from protocols.kinds.check.budget import Budget, BudgetSpent, DeadlinePassed, spend, within
 
 
 def _thread() -> str:

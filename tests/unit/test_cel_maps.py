@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.rule.evaluate import rule_causes
-from actors.apiserver.custom.schema.node import Node
 from protocols.cel import policies
 from protocols.cel.text.source import CompileError, EvaluationError
+from protocols.kinds.custom.rule.evaluate import rule_causes
+from protocols.kinds.custom.schema.node import Node
 from tests.unit.test_cel import ERROR, REFUSED, outcome
 
 HOLDS = r"""

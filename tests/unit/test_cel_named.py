@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.definitions.structural import schema_faults
-from actors.apiserver.custom.rule.evaluate import rule_causes
-from actors.apiserver.custom.schema.node import Node
 from protocols.cel.libraries import named
 from protocols.cel.text.source import tokens
+from protocols.kinds.custom.definitions.structural import schema_faults
+from protocols.kinds.custom.rule.evaluate import rule_causes
+from protocols.kinds.custom.schema.node import Node
 from protocols.kube.formats import CHECKS
 from protocols.kube.names import DNS1035_TEXT, LABEL_TEXT, QUALIFIED_TEXT, SUBDOMAIN_TEXT, VALUE_TEXT
 

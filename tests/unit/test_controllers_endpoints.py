@@ -5,9 +5,9 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.apiserver.resources.services.endpoint_rules import slice_causes
 from actors.controllers.services.controller import trim_pod
 from actors.controllers.services.endpoints import MAX_ENDPOINTS, desired_slices, differs
+from protocols.kinds.services.endpoint_rules import slice_causes
 from protocols.kube.meta import SERVICE_NAME_LABEL, Object, name_of
 
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import EvictionMetrics
@@ -31,6 +30,7 @@ from actors.controllers.nodes.taints import (
     is_ready,
     taints_of,
 )
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.table import LEASES, NODES, PODS
 from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.times import format_time, now

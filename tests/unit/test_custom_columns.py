@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.printing.columns import columns_of, format_value
-from actors.apiserver.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
+from protocols.kinds.custom.printing.columns import columns_of, format_value
+from protocols.kinds.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
 
 OBJECT: dict[str, Any] = {
     "a": {"b.c": [{"n": "x", "v": 1}, {"n": "y", "v": 3, "w": {"z": True}}]},

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.causes import Cause
 from actors.apiserver.api.stored import Stored, encode_object, view
-from actors.apiserver.custom.definitions.controller import names_by_group
-from actors.apiserver.custom.definitions.definition import CLEANUP, read_definition
-from actors.apiserver.custom.definitions.definitions import DefinitionStrategy
-from actors.apiserver.custom.definitions.names import ObservedDefinition, new_status
-from actors.apiserver.custom.definitions.warnings import OF_SET
-from actors.apiserver.custom.serving.kind import priority
-from actors.apiserver.custom.serving.resources import resources_of
-from actors.apiserver.writes.fields import WrongType
+from actors.apiserver.custom.controller import names_by_group
+from actors.apiserver.table import TABLE
+from protocols.kinds.check.causes import Cause
+from protocols.kinds.custom.definitions.definition import CLEANUP, read_definition
+from protocols.kinds.custom.definitions.definitions import DefinitionStrategy
+from protocols.kinds.custom.definitions.names import ObservedDefinition, new_status
+from protocols.kinds.custom.definitions.warnings import OF_SET
+from protocols.kinds.custom.serving.kind import priority
+from protocols.kinds.custom.serving.resources import resources_of
+from protocols.kinds.shapes.clean import WrongType
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"spec": {"type": "object"}}}

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.definitions.definition import Definition, Names, Version
-from actors.apiserver.custom.schema.coercion import drop_nulls, fill
-from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.custom.serving.kind import Kind
-from actors.apiserver.custom.serving.strategy import CustomStrategy
-from actors.apiserver.writes.fields import WrongType
+from protocols.kinds.custom.definitions.definition import Definition, Names, Version
+from protocols.kinds.custom.schema.coercion import drop_nulls, fill
+from protocols.kinds.custom.schema.node import Node
+from protocols.kinds.custom.serving.kind import Kind
+from protocols.kinds.custom.serving.strategy import CustomStrategy
+from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.names import VALUE_TEXT
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.definitions.structural import schema_faults
-from actors.apiserver.custom.rule.cel_type import escaped
-from actors.apiserver.custom.rule.check import CONTRIBUTED
-from actors.apiserver.custom.rule.evaluate import rule_causes
-from actors.apiserver.custom.schema.node import Node
+from protocols.kinds.custom.definitions.structural import schema_faults
+from protocols.kinds.custom.rule.cel_type import escaped
+from protocols.kinds.custom.rule.check import CONTRIBUTED
+from protocols.kinds.custom.rule.evaluate import rule_causes
+from protocols.kinds.custom.schema.node import Node
 
 RULES = "x-kubernetes-validations"
 MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.api.budget import Budget, BudgetSpent, within
-from actors.apiserver.api.schemas.shape import MAP, STRUCT, Shape
-from actors.apiserver.custom.schema.coercion import fill, pruned
-from actors.apiserver.custom.schema.node import Node
-from actors.apiserver.custom.schema.ownership import shape_of
-from actors.apiserver.custom.schema.pattern import Pattern, PatternInvalid
-from actors.apiserver.custom.schema.validate import schema_causes
 from actors.apiserver.writes.ownership.apply import merged
 from actors.apiserver.writes.ownership.compare import changes
+from protocols.kinds.check.budget import Budget, BudgetSpent, within
+from protocols.kinds.custom.schema.coercion import fill, pruned
+from protocols.kinds.custom.schema.node import Node
+from protocols.kinds.custom.schema.ownership import shape_of
+from protocols.kinds.custom.schema.pattern import Pattern, PatternInvalid
+from protocols.kinds.custom.schema.validate import schema_causes
+from protocols.kinds.shapes.shape import MAP, STRUCT, Shape
 
 SPEC: dict[str, Any] = {
     "type": "object",

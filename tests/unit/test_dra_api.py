@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.resources.dra.administration import PatchStrategy, RuleStrategy
-from actors.apiserver.resources.dra.devices import claim_state
-from actors.apiserver.resources.dra.slices import SliceStrategy
-from actors.apiserver.writes.fields import WrongType, clean
 from actors.apiserver.writes.metadata import stamp_new
 from actors.apiserver.writes.update import updated
+from protocols.kinds.dra.administration import PatchStrategy, RuleStrategy
+from protocols.kinds.dra.devices import claim_state
+from protocols.kinds.dra.slices import SliceStrategy
+from protocols.kinds.shapes.clean import WrongType, clean
 from protocols.kube.meta import Object
 from tests.support.dra_rows import body, created, row
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.api.stored import Stored, encode_object, view
-from actors.apiserver.writes.fields import WrongType, clean
 from protocols.dra.allocator import claim_of
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
+from protocols.kinds.shapes.clean import WrongType, clean
 from protocols.kube.meta import Object
 from tests.support.dra_rows import SLICE, body, row
 

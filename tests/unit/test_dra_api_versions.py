@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object, view
-from actors.apiserver.resources.dra.allocation import status_causes
-from actors.apiserver.resources.dra.devices import in_version
-from actors.apiserver.writes.fields import clean
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
 from protocols.dra.types import Attribute
+from protocols.kinds.dra.allocation import status_causes
+from protocols.kinds.dra.devices import in_version
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import clean
 from protocols.kube.meta import Object
 from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
 

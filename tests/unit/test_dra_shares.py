@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.dra.allocation import drop_deallocated, status_causes
-from actors.apiserver.resources.dra.claims import ClaimStrategy
-from actors.apiserver.resources.dra.slices import SliceStrategy
+from protocols.kinds.dra.allocation import drop_deallocated, status_causes
+from protocols.kinds.dra.claims import ClaimStrategy
+from protocols.kinds.dra.slices import SliceStrategy
 from protocols.kube.meta import Object
 from tests.support.dra_rows import SLICE, created, row
 

@@ -121,7 +121,7 @@ def test_folders_form_no_cycle(package: str) -> None:
 
 
 FLOORS = {
-    "apiserver": ("api", "replica storage", "authorization watch", "reads writes", "resources", "custom", "http"),
+    "apiserver": ("api", "replica storage", "authorization watch", "reads writes", "bootstrap custom", "http"),
 }
 """Top folders of an actor from the lowest floor up."""
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.schemas.registry import kind_shape
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.errors import KubeError
 
 Json = dict[str, Any]

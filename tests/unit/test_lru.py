@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.custom.schema.pattern import ENTRY_BYTES, Lru
+from protocols.kinds.custom.schema.pattern import ENTRY_BYTES, Lru
 
 MOST = 4_000
 KEYS = st.integers(0, 12)

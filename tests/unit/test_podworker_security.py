@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from actors.apiserver.resources.pods.defaults import apply_defaults, qos_class
-from actors.apiserver.resources.pods.rules import pod_causes
 from actors.podworker.model import resources as limits
 from actors.podworker.model.dependencies import Node
 from actors.podworker.model.types import read_pod
@@ -14,6 +12,8 @@ from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUs
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import admit_request
+from protocols.kinds.pods.defaults import apply_defaults, qos_class
+from protocols.kinds.pods.rules import pod_causes
 from protocols.scheduling.requests import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import FakeDependencies, container, pod

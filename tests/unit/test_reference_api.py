@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from actors.apiserver.actor import TABLE
-from actors.apiserver.api.resource import ALL_VERBS, Served
 from actors.apiserver.http.endpoints.openapi import PARAMETERS
+from actors.apiserver.table import TABLE
+from protocols.kinds.served.row import ALL_VERBS, Served
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md").read_text()
 

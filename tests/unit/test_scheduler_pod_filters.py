@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.apiserver.resources.pods.defaults import merge_label_keys
 from actors.scheduler.affinity import filters as filters_module
 from actors.scheduler.affinity.inter_pod import AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY
 from actors.scheduler.affinity.spread import SPREAD, SPREAD_LABEL
 from actors.scheduler.model.pod_terms import MAX_PARTS, MAX_TERMS, NO_RULES
 from actors.scheduler.model.views import node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache
+from protocols.kinds.pods.defaults import merge_label_keys
 from protocols.kube.meta import Object, name_of
 from tests.support import pod_rules_oracle as oracle
 from tests.support.growth import MOST, growth

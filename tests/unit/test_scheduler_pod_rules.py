@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.resources.pods.defaults import merge_label_keys
+from protocols.kinds.pods.defaults import merge_label_keys
 from protocols.kinds.table import NAMESPACES, NODES, PODS
 from protocols.kube.meta import Object, condition, meta, terminating
 from tests.support.memory_api import MemoryApi

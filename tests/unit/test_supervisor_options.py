@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.apiserver.actor import TABLE, served
+from actors.apiserver.table import TABLE, served
 from protocols.errors import SettingsInvalid
 from protocols.process.settings import PodResources
 from supervisor.base.errors import Usage

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.http.endpoints.subresources import scale_of, with_replicas
-from actors.apiserver.resources.workloads.cells import label_text
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
-from actors.apiserver.writes.fields import clean
+from protocols.kinds.shapes.clean import clean
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.shapes.shape import Shape
+from protocols.kinds.workloads.columns import label_text
 from protocols.kube.protobuf import decode_object, encode_object
 from protocols.kube.selectors import selector_text
 from protocols.kube.times import format_time

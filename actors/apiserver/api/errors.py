@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from actors.apiserver.api.budget import BudgetSpent, DeadlinePassed
-from actors.apiserver.api.causes import MAX_CAUSES, MAX_SHOWN, Cause
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
+from protocols.kinds.check.budget import BudgetSpent, DeadlinePassed
+from protocols.kinds.check.causes import MAX_CAUSES, MAX_SHOWN, Cause
 from protocols.kube.errors import KubeError, PatchImpossible, StatusError
 from protocols.kube.meta import Object
 

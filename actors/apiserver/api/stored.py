@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import Served
+from protocols.kinds.served.row import Served
 from protocols.kube.jsons import PROTOBUF, as_go_writes, read_json
 from protocols.kube.meta import Object
+from protocols.kube.objects import at
 
 RETAINED_BYTES = 64 * 1024
 """Decoded and encoded forms of larger objects are not cached: a few hundred would fill the memory."""
@@ -190,17 +190,3 @@ def encode_object(obj: Object) -> bytes:
         ordered["metadata"] = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     raw = _encode(ordered)
     return as_go_writes(raw) if ordered["kind"] == "ControllerRevision" else raw
-
-
-def fresh_copy(obj: Object) -> Object:
-    """Return a deep copy, several times faster than copy.deepcopy."""
-    made: Object = read_json(_encode(obj))
-    return made
-
-
-def same(new: Object, old: Object) -> bool:
-    """Return True if two objects are equal except for the resourceVersion and the order of keys."""
-    left, right = {**new["metadata"]}, {**old["metadata"]}
-    left.pop("resourceVersion", None)
-    right.pop("resourceVersion", None)
-    return left == right and {**new, "metadata": 0} == {**old, "metadata": 0}

@@ -9,8 +9,8 @@ from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.node_rules import READ, NodeRules, node_name
 from actors.apiserver.authorization.rbac.policy import Policy
-from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 from actors.apiserver.authorization.rbac.rules import Decision
+from protocols.kinds.rbac.policy_rule import PolicyRule
 from protocols.kube.meta import Object
 
 MASTERS = "system:masters"

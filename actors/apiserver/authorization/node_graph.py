@@ -4,9 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.objects import is_mirror, items, text
 from actors.apiserver.api.stored import Stored
 from protocols.kube.meta import CONTAINER_LISTS, Object
+from protocols.kube.objects import is_mirror, items, text
 
 CACHED = 4096
 """Cached positive answers; each is verified when it is used."""

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.apiserver.api.objects import text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 
 NODES = "system:nodes"
 NODE_PREFIX = "system:node:"

@@ -1,1 +1,1 @@
-"""Custom resources: definitions, schemas, rules, and the resources made of them."""
+"""Custom resources of this API server: their definitions' conditions, and the kinds it serves because of them."""

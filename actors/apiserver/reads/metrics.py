@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.apiserver.api.resource import Served
+from protocols.kinds.served.row import Served
 
 WAITS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3)
 KIND = ("group", "resource")

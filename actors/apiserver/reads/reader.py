@@ -13,7 +13,6 @@ from actors.apiserver.api.errors import BadRequest, CorruptObject, TooLargeVersi
 from actors.apiserver.api.request.query import EXACT, INT64_MAX, NOT_OLDER_THAN, ListOptions
 from actors.apiserver.api.request.selection import Selection
 from actors.apiserver.api.request.target import Target, not_found
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.replica.objects import Objects
@@ -21,6 +20,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Window
 from actors.apiserver.storage.storage import Compacted, Storage
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
 VERSION = "meta.k8s.io/v1"

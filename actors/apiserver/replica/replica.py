@@ -18,13 +18,13 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import TooLargeVersion, TooManyRequests
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.replica.objects import CorruptObjects, Objects
 from actors.apiserver.replica.resync import Snapshot, changes_between, read_snapshot, same
 from actors.apiserver.replica.window import Change, Window
 from protocols.bus import Bus, Event
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Served
 from protocols.messages.objects import (
     DELETED,
     DIGEST,

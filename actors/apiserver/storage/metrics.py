@@ -7,8 +7,8 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
-from actors.apiserver.api.resource import Served
 from protocols.etcd import EtcdError
+from protocols.kinds.served.row import Served
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 """Buckets of latencies, as upstream's."""

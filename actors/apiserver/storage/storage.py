@@ -8,7 +8,6 @@ import msgspec
 
 from actors.apiserver.api.errors import CorruptObject, Expired, TooLargeVersion
 from actors.apiserver.api.request.traces import record_stored
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, corruption
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
@@ -17,6 +16,7 @@ from protocols.etcd import errors as etcd
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.paging import Pager
 from protocols.etcd.types import ALONE, Companions, KeyValue, prefix_end
+from protocols.kinds.served.row import Served
 from protocols.kube.jsons import read_json, stored_json
 from protocols.trace import clock
 from protocols.wire import etcd_pb2 as pb

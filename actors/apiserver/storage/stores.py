@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from actors.apiserver.api.resource import Served
 from protocols.etcd import EtcdClient, store_options
+from protocols.kinds.served.row import Served
 from protocols.kinds.table import DEFINITIONS
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings

@@ -7,7 +7,6 @@ import msgspec
 
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.query import ListOptions
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.channel import bookmark_bytes, event_bytes
@@ -15,6 +14,7 @@ from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import PAUSE, Watcher
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Served
 from protocols.messages.objects import ADDED
 from protocols.process.tasks import Tasks, restarted
 

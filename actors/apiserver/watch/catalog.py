@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter
 from protocols.bus import Bus, Following
+from protocols.kinds.served.row import Served, Table
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 

@@ -7,13 +7,13 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.encoding.render import dump, render_object
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.scope import Scope, transition
 from actors.apiserver.watch.timers import Flusher, chunk
 from actors.apiserver.watch.watcher import Meter, Watcher
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 from protocols.kube.protobuf import event_frame
 

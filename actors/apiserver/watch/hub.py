@@ -7,7 +7,6 @@ import msgspec
 
 from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.traces import is_pods, record_watched
-from actors.apiserver.api.resource import Served
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume
@@ -15,6 +14,7 @@ from actors.apiserver.watch.channel import Channel, ChannelOptions, error_bytes
 from actors.apiserver.watch.scope import NODE, Index, Scope
 from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter, Watcher
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
 HISTORY_REPLACED = "The resourceVersion for the provided watch is too old: the history it is of was replaced."

@@ -7,13 +7,13 @@ grant the same disruption, and records the pod for the disruption controller.
 from collections.abc import Iterator
 
 from actors.apiserver.api.errors import ApiError, Forbidden, TooManyRequests, WorkTimeout
-from actors.apiserver.api.objects import at, items
-from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.owners import own_status
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kube.objects import at, fresh_copy, items
 from protocols.kube.pods import is_finished, phase_of
 from protocols.kube.selectors import label_selector_from_object
 from protocols.kube.times import now

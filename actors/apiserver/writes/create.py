@@ -6,15 +6,15 @@ from functools import partial
 from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed, invalid_object
 from actors.apiserver.api.request.target import Target, already_exists, details, name_exhausted, not_found
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.resources.validation.object_meta import finalizer_name_causes, metadata_causes
 from actors.apiserver.storage.storage import KeyExists, Storage, Taken
-from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.loop import allocated
 from actors.apiserver.writes.metadata import check_body, generated_name, stamp_new
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
+from protocols.kinds.served.object_meta import finalizer_name_causes, metadata_causes
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import complete
 from protocols.kube.meta import Object
 
 NAME_ATTEMPTS = 8

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.causes import invalid, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict, invalid_options
 from actors.apiserver.api.request.query import integer
 from actors.apiserver.api.request.target import Target, forbidden
-from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.metadata import finished, is_namespace
+from protocols.kinds.check.causes import invalid, unsupported
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time, parse_time
 

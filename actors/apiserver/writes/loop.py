@@ -14,15 +14,16 @@ from actors.apiserver.api.errors import InternalError, invalid_object
 from actors.apiserver.api.request.target import Target, conflict, may_be_stale, not_found
 from actors.apiserver.api.request.traces import changed_fields
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import Stored, decode_stored, encode_object, same, view
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage, Taken
-from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import finished
-from protocols.kinds.errors import AllocationInvalid, RangeFull
+from protocols.kinds.served.errors import AllocationInvalid, RangeFull
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import complete
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
+from protocols.kube.objects import same
 
 ATTEMPTS = 20
 

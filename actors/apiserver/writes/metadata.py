@@ -4,10 +4,10 @@ import random
 
 import msgspec
 
-from actors.apiserver.api.causes import Cause, invalid
 from actors.apiserver.api.errors import BadRequest, invalid_object
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Served
+from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object, new_uid
 from protocols.kube.times import now
 

@@ -5,20 +5,20 @@ from collections.abc import Callable
 import msgspec
 
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.metadata import FIELD
 from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, OwnedByOthers, applied, without_nulls
 from actors.apiserver.writes.ownership.compare import owned
 from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
 from actors.apiserver.writes.ownership.fields import Fields, shown
 from actors.apiserver.writes.validation import body_kind
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.shapes.shape import Shape
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import LAST_APPLIED, Object
+from protocols.kube.objects import at
 
 MANAGER = "kubectl"
 

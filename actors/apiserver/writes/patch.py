@@ -3,14 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.api.causes import forbidden, required
 from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_yaml
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error, invalid_options
-from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target, conflict
-from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.writes.fields import WrongType
 from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
@@ -18,8 +14,11 @@ from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_m
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import unnamed, updated
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, bad_patch, body_kind, clean_changed
+from protocols.kinds.check.causes import forbidden, required
+from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, fresh_copy
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

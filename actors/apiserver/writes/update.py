@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.errors import BadRequest, Conflict, invalid_object
-from actors.apiserver.api.objects import MIRROR, at, is_mirror, items
 from actors.apiserver.api.request.target import Target, conflict
-from actors.apiserver.api.stored import fresh_copy
-from actors.apiserver.resources.validation.object_meta import finalizer_causes, metadata_causes
-from actors.apiserver.writes.fields import complete
 from actors.apiserver.writes.metadata import carry_over, check_body, check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, set_owners, stored_owners
+from protocols.kinds.check.causes import Cause, invalid, required, unsupported
+from protocols.kinds.served.object_meta import finalizer_causes, metadata_causes
+from protocols.kinds.shapes.clean import complete
 from protocols.kube.meta import Object
+from protocols.kube.objects import MIRROR, at, fresh_copy, is_mirror, items
 from protocols.kube.times import now
 
 PARTLY = ("", "status")

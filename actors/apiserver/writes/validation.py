@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import JSON_TYPES, YAML_TYPES, read_yaml_body
 from actors.apiserver.api.errors import BadRequest, Invalid, invalid_object
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.schemas.registry import kind_shape
-from actors.apiserver.writes.fields import Path, WrongType, clean, clean_field, complete, shown
+from protocols.kinds.check.causes import invalid
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import Path, WrongType, clean, clean_field, complete, shown
+from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from actors.apiserver.api.resource import Served
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.actor import Context
 from protocols.bus import Following
+from protocols.kinds.served.row import Served
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 from tests.simulation.control.history import History, Seen
 from tests.simulation.world.process import running

@@ -8,7 +8,8 @@ import grpc
 import msgspec
 from msgspec.structs import replace
 
-from actors.apiserver.actor import TABLE, ApiServer
+from actors.apiserver.actor import ApiServer
+from actors.apiserver.table import TABLE
 from actors.controllers.actor import Controllers
 from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor

@@ -7,9 +7,9 @@ from actors.apiserver import actor as apiserver_actor
 from actors.apiserver.api.request import workers
 from actors.apiserver.http.routing import stalled
 from actors.apiserver.http.routing.server import Server
-from actors.apiserver.resources.services import network
 from actors.apiserver.watch import bookmarks, connection
 from actors.store.file import rows
+from protocols.kinds.services import network
 from protocols.kubeclient import client as kubeclient
 from protocols.kubeclient.client import ClientOptions
 from protocols.messages.objects import HISTORY_REVISIONS

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, NotAcceptable, NotThisView
-from actors.apiserver.api.resource import Served
+from protocols.kinds.served.row import Served
 from protocols.kube import protobuf
 
 JSON = "application/json"

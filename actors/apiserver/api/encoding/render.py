@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from actors.apiserver.api.budget import spend
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.resource import Column, Served
 from actors.apiserver.api.stored import Stored, view
+from protocols.kinds.check.budget import spend
+from protocols.kinds.served.row import Column, Served
 from protocols.kube import protobuf
 from protocols.kube.meta import Object
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid, too_long, unsupported
 from actors.apiserver.api.errors import BadRequest, invalid_options
+from protocols.kinds.check.causes import Cause, forbidden, invalid, too_long, unsupported
 
 INT64_MAX = 2**63 - 1
 MOST_DIGITS = 19

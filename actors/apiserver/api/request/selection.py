@@ -4,11 +4,11 @@ import functools
 from collections.abc import Callable, Mapping
 
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, view
+from protocols.kinds.served.row import Served
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import at
 from protocols.kube.selectors import FieldTerm, parse_field_selector, parse_label_selector
 
 SHORT = 1024

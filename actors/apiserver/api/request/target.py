@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from actors.apiserver.api.errors import AlreadyExists, BadRequest, Conflict, Forbidden, MethodNotAllowed, NotFound
-from actors.apiserver.api.resource import Served, Table
+from protocols.kinds.served.row import Served, Table
 from protocols.kube.errors import StatusError
 
 

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 from protocols.messages.trace import WATCH
 from protocols.trace import clock, record

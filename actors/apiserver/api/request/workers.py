@@ -16,9 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from actors.apiserver.api.budget import Budget, BudgetSpent, within
 from actors.apiserver.api.errors import TooManyRequests
 from protocols.cel.worker.client import settled
+from protocols.kinds.check.budget import Budget, BudgetSpent, within
 
 THREADS = 2
 LONG = 16 * 1024

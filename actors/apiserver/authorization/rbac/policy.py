@@ -6,7 +6,6 @@ import msgspec
 
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.rbac.policy_rule import PolicyRule
 from actors.apiserver.authorization.rbac.rules import (
     Binding,
     Decision,
@@ -16,6 +15,7 @@ from actors.apiserver.authorization.rbac.rules import (
     read_role,
     rule_allows,
 )
+from protocols.kinds.rbac.policy_rule import PolicyRule
 from protocols.kube.meta import Object
 
 Bindings = dict[Subject, dict[str, Binding]]

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import account_name
-from actors.apiserver.authorization.rbac.policy_rule import ANY, PolicyRule, read_rules
+from protocols.kinds.rbac.policy_rule import ANY, PolicyRule, read_rules
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 from protocols.kube.selectors import label_selector_from_object
 
 Selector = Callable[[Mapping[str, str]], bool]

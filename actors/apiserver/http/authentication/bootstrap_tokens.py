@@ -10,10 +10,10 @@ import math
 import re
 from typing import NamedTuple
 
-from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.request.user import AUTHENTICATED, User
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, text
 from protocols.kube.times import parse_time
 
 NAMESPACE, PREFIX, TYPE = "kube-system", "bootstrap-token-", "bootstrap.kubernetes.io/token"

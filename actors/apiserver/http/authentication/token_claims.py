@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.request.user import User, account_groups, account_name
 from actors.apiserver.http.authentication.signing import BadToken
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, text
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 PRIVATE = "kubernetes.io"

@@ -1,6 +1,6 @@
 """Discovery documents in the two forms clients ask for: resource lists and aggregated discovery."""
 
-from actors.apiserver.api.resource import Served, Subresource, Table
+from protocols.kinds.served.row import Served, Subresource, Table
 from protocols.kube.meta import Object
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

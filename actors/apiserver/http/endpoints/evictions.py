@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.objects import items
 from actors.apiserver.api.request.target import Target, not_found
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.http.connection.requests import Request, read_object
@@ -19,6 +18,7 @@ from actors.apiserver.writes.delete import DeleteOptions, check_preconditions, d
 from actors.apiserver.writes.loop import WriteLoop
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kube.meta import Object
+from protocols.kube.objects import items
 from protocols.kube.times import now
 
 ATTEMPTS = 20

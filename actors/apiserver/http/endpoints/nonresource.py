@@ -10,7 +10,6 @@ import msgspec
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.api.request.target import unknown_path
-from actors.apiserver.api.resource import Table
 from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
@@ -19,6 +18,7 @@ from actors.apiserver.http.endpoints import discovery
 from actors.apiserver.http.endpoints.openapi import OpenApi
 from actors.apiserver.http.endpoints.openapi_v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Table
 from protocols.kube.meta import Object
 
 Check = Callable[[], Awaitable[str]]

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.apiserver.api.resource import Served, Table
-from actors.apiserver.api.schemas.descriptions import description
-from actors.apiserver.api.schemas.registry import META, kind_shape, registry
-from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
+from protocols.kinds.served.row import Served, Table
+from protocols.kinds.shapes.descriptions import description
+from protocols.kinds.shapes.registry import META, kind_shape, registry
+from protocols.kinds.shapes.shape import LIST, MAP, STRUCT, Shape
 from protocols.kube.meta import Object
 
 MACHINERY = "io.k8s.apimachinery.pkg"

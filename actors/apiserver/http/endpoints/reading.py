@@ -11,7 +11,6 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from actors.apiserver.api.causes import forbidden
 from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
 from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable, invalid_options
@@ -28,6 +27,7 @@ from actors.apiserver.watch.channel import error_bytes
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
+from protocols.kinds.check.causes import forbidden
 from protocols.kube.errors import StatusError
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, TooManyRequests, invalid_object
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.request.workers import offload, workers
@@ -18,7 +16,9 @@ from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 from protocols.kube.times import now
 
 GROUP_BYTES = 16

@@ -6,14 +6,14 @@ tracked in the Scale and mapped to the object's path of replicas.
 
 from typing import Any
 
-from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.custom.printing.columns import format_value
-from actors.apiserver.custom.serving.strategy import value_at
 from actors.apiserver.writes.metadata import FIELD
 from actors.apiserver.writes.ownership.entries import Entries, Entry, in_order
 from actors.apiserver.writes.ownership.fields import Fields, minus, union
+from protocols.kinds.custom.printing.columns import format_value
+from protocols.kinds.custom.serving.strategy import value_at
 from protocols.kube.meta import Object
+from protocols.kube.objects import at
 from protocols.kube.selectors import selector_text
 
 KIND, VERSION = "Scale", "autoscaling/v1"

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import render_object
 from actors.apiserver.api.errors import BadRequest, invalid_object
-from actors.apiserver.api.objects import at
 from actors.apiserver.api.request.query import WriteOptions, write_options
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Column, Served
-from actors.apiserver.api.stored import fresh_copy, view
-from actors.apiserver.api.strategy import Strategy
+from actors.apiserver.api.stored import view
 from actors.apiserver.http.connection.requests import Request, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.scales import (
@@ -24,7 +20,6 @@ from actors.apiserver.http.endpoints.scales import (
 )
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.resources import cells
 from actors.apiserver.writes.loop import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import apply, updaters
@@ -32,7 +27,12 @@ from actors.apiserver.writes.ownership.entries import Entries
 from actors.apiserver.writes.patch import applied_configuration, check_media, check_version, patcher
 from actors.apiserver.writes.update import unnamed, updated
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
+from protocols.kinds.check.causes import invalid
+from protocols.kinds.served import columns as cells
+from protocols.kinds.served.row import Column, Served
+from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, fresh_copy
 
 SCALES = Served(
     group="autoscaling",

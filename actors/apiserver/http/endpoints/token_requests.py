@@ -5,13 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from actors.apiserver.api.causes import Cause, invalid, required, unsupported
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable, invalid_object
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Attributes, details, not_found
-from actors.apiserver.api.resource import Table
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_name
 from actors.apiserver.http.authentication.signing import NoSigningKey
@@ -22,7 +19,10 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.policies.index import CREATE
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from protocols.kinds.check.causes import Cause, invalid, required, unsupported
+from protocols.kinds.served.row import Table
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 from protocols.kube.times import format_time, now
 from protocols.trace import record
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs
 from msgspec.structs import replace
 
-from actors.apiserver.api.causes import invalid
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
@@ -38,6 +37,7 @@ from actors.apiserver.writes.patch import (
 )
 from actors.apiserver.writes.update import bound, check_binding, replace_mutation
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
+from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:

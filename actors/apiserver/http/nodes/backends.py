@@ -11,9 +11,9 @@ from ipaddress import ip_address
 import msgspec
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.target import Target, not_found
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 
 SCHEMES = ("", "http", "https")
 MOST_TRIES = 16

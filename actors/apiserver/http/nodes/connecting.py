@@ -7,7 +7,6 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.objects import text
 from actors.apiserver.api.request.target import PROXY, Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.backends import Backends, Stored
@@ -20,6 +19,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.policies.index import CONNECT
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 from protocols.process.tasks import awaited
 from protocols.streams.accepting import (
     ProtocolUnknown,

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import msgspec
 from multidict import MultiMapping
 
-from actors.apiserver.api.causes import Cause, forbidden, invalid
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_object
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.api.request.query import integer
+from protocols.kinds.check.causes import Cause, forbidden, invalid
 from protocols.kube.meta import CONTAINER_LISTS, Object
+from protocols.kube.objects import at, items, text
 from protocols.kube.pods import is_finished, phase_of
 
 REACHABLE = ("InternalDNS", "InternalIP")

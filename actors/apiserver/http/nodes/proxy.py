@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from multidict import CIMultiDict, MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
-from actors.apiserver.api.objects import text
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.backends import Backends, split_name
@@ -22,6 +21,7 @@ from actors.apiserver.http.nodes.location import Location, address
 from actors.apiserver.http.nodes.pod_client import PodClient
 from actors.apiserver.reads.reader import Reader
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 
 HOPS = frozenset(
     (

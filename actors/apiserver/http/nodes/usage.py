@@ -13,13 +13,13 @@ import msgspec
 
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import ApiError, NotFound
-from actors.apiserver.api.objects import text
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, address
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 
 ANSWER_S = 5.0
 """A node whose whole report takes longer is left out."""

@@ -15,8 +15,7 @@ from actors.apiserver.api.request.query import ListOptions, flag, list_options, 
 from actors.apiserver.api.request.selection import equalities, selection
 from actors.apiserver.api.request.target import Attributes, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
-from actors.apiserver.api.resource import Table
-from actors.apiserver.custom.serving.serving import Serving
+from actors.apiserver.custom.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
 from actors.apiserver.http.connection.connection import WatchStarted
 from actors.apiserver.http.connection.requests import Request
@@ -28,6 +27,7 @@ from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attrib
 from actors.apiserver.http.routing.seats import Seats
 from actors.apiserver.http.telemetry.audit import is_audited
 from actors.apiserver.http.telemetry.metrics import RequestMetrics
+from protocols.kinds.served.row import Table
 from protocols.process.deadlines import Deadlines
 from protocols.trace import clock
 

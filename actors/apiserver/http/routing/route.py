@@ -9,7 +9,6 @@ from aiohttp import web
 from actors.apiserver.api.errors import ApiError
 from actors.apiserver.api.request.selection import Selection, selection
 from actors.apiserver.api.request.target import Attributes, Target, parse_target
-from actors.apiserver.api.resource import Table
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.evictions import Evicting
@@ -22,6 +21,7 @@ from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.nodes.usage import Usage
 from actors.apiserver.http.telemetry.audit import Subject
 from actors.apiserver.http.telemetry.metrics import Place, place_of
+from protocols.kinds.served.row import Table
 
 Action = Callable[[Request], Awaitable[Reply]]
 CACHED_PATHS, LONGEST_PATH = 1024, 512

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.resource import Served
 from actors.apiserver.storage.metrics import SECONDS
 from actors.apiserver.watch.watcher import Meter
+from protocols.kinds.served.row import Served
 
 RESPONSE_SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 WHERE = ("group", "version", "resource", "subresource", "scope", "component")

@@ -10,13 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import Forbidden, Invalid, invalid_object
-from actors.apiserver.api.objects import at, is_mirror
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.authorization.authorizer import Authorizer, attributes_details, full_name
 from actors.apiserver.authorization.node_rules import Lookup, is_node, node_name
-from actors.apiserver.authorization.rbac.policy_rule import GROUP as RBAC
 from actors.apiserver.writes.admission.certificates import GROUP as CERTIFICATES
 from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
 from actors.apiserver.writes.admission.claims import claim_status_causes, is_claim_status
@@ -29,7 +26,9 @@ from actors.apiserver.writes.admission.quota import QuotaAdmission
 from actors.apiserver.writes.admission.service_accounts import FindAccount, admit_pod
 from actors.apiserver.writes.loop import Charge, Mutation
 from actors.apiserver.writes.update import updated
+from protocols.kinds.rbac.policy_rule import GROUP as RBAC
 from protocols.kube.meta import Object, terminating
+from protocols.kube.objects import at, fresh_copy, is_mirror
 
 OPERATIONS = {"delete": DELETE, "deletecollection": DELETE, "create": CREATE}
 """Upstream's admission operations by verb; all other verbs are updates."""

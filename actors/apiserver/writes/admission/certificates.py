@@ -7,12 +7,12 @@ strategy takes from the request's user. Clients match on the texts.
 import base64
 import binascii
 
-from actors.apiserver.api.objects import at, text
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
 from actors.apiserver.authorization.node_rules import is_node
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, text
 
 GROUP = "certificates.k8s.io"
 CLIENT = "kubernetes.io/kube-apiserver-client"

@@ -9,14 +9,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from actors.apiserver.api.causes import Cause, forbidden
-from actors.apiserver.api.objects import items
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User, service_account_of
 from actors.apiserver.authorization.authorizer import Authorizer, denied
 from protocols.dra.binding import allocated_key
+from protocols.kinds.check.causes import Cause, forbidden
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
+from protocols.kube.objects import items
 
 GATE = "DRAResourceClaimGranularStatusAuthorization"
 GROUP, PLURAL = "resource.k8s.io", "resourceclaims"

@@ -8,13 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
-from actors.apiserver.api.objects import text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
-from actors.apiserver.authorization.rbac.cover import uncovered
-from actors.apiserver.authorization.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
+from protocols.kinds.rbac.cover import uncovered
+from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")

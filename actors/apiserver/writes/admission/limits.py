@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.objects import at, items
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
 from protocols.kube.quantity import ZERO, Quantity
 from protocols.quota.amounts import Amounts, parsed
 from protocols.quota.pods import pod_amounts

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from actors.apiserver.api.errors import NotFound
-from actors.apiserver.api.objects import MIRROR, at, is_mirror, items, text
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.authorization.node_graph import references
 from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup
 from protocols.kube.meta import Object
+from protocols.kube.objects import MIRROR, at, is_mirror, items, text
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 OWN_DOMAINS = ("kubernetes.io", "k8s.io")

@@ -5,10 +5,10 @@ Clients match on the texts.
 
 from collections.abc import Awaitable, Callable
 
-from actors.apiserver.api.objects import at, items, text
 from actors.apiserver.authorization.node_graph import references
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 from protocols.kube.quantity import Quantity, parse_quantity
 
 Find = Callable[[str], Awaitable[Object | None]]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from actors.apiserver.api.objects import at
 from protocols.kube.meta import Object, name_of
+from protocols.kube.objects import at
 
 LOWER = "PreemptLowerPriority"
 NOT_GIVEN = "must not be provided in pod spec; priority admission controller computed"

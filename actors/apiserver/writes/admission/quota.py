@@ -13,12 +13,13 @@ import msgspec
 
 from actors.apiserver.api.errors import InternalError
 from actors.apiserver.api.request.target import Target, conflict, forbidden
-from actors.apiserver.api.stored import Stored, encode_object, fresh_copy
+from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import RevisionConflict, Storage
 from actors.apiserver.writes.owners import own_status
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object, name_of
+from protocols.kube.objects import fresh_copy
 from protocols.process.tasks import Tasks
 from protocols.quota.check import Charge, QuotaExceeded, charged
 from protocols.quota.evaluators import IGNORED, evaluator_of

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from actors.apiserver.api.objects import at, items, text
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
 
 FindAccount = Callable[[str, str], Awaitable[Object | None]]
 """Return a service account by namespace and name; None if there is none."""

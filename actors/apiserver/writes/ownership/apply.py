@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.schemas.shape import LIST, STRUCT, Shape
 from actors.apiserver.writes.ownership.compare import changes, element_of, owned, parts
 from actors.apiserver.writes.ownership.entries import (
     UPDATE,
@@ -17,6 +16,7 @@ from actors.apiserver.writes.ownership.entries import (
 )
 from actors.apiserver.writes.ownership.fields import Fields, member, paths, touched, union
 from protocols.errors import NodeplaneError
+from protocols.kinds.shapes.shape import LIST, STRUCT, Shape
 from protocols.kube.meta import Object
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from actors.apiserver.api.schemas.shape import LIST, MAP, STRUCT, Shape
 from actors.apiserver.writes.ownership.fields import SELF, Fields, key_element, value_element
+from protocols.kinds.shapes.shape import LIST, MAP, STRUCT, Shape
 from protocols.kube.meta import Object
 
 Part = tuple[Any, Shape]

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.schemas.shape import Shape
 from actors.apiserver.writes.ownership.compare import Changes, changes, fields_of_new
 from actors.apiserver.writes.ownership.fields import SELF, Fields, minus, union
+from protocols.kinds.shapes.shape import Shape
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.kube.times import now

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.schemas.shape import LIST, Shape
+from protocols.kinds.shapes.shape import LIST, Shape
 from protocols.kube.errors import PatchImpossible, PatchInvalid
 from protocols.kube.meta import Object
 

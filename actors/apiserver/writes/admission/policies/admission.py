@@ -11,10 +11,10 @@ import msgspec
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE, PolicyIndex
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from actors.apiserver.api.objects import at, items
 from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
 from protocols.kube.meta import SERVICE_NAME_LABEL, Object
+from protocols.kube.objects import at, items
 from protocols.process.tls import client_context
 
 ANSWER_BYTES = 3 * 1024 * 1024

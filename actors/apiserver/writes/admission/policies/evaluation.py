@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
@@ -27,6 +26,7 @@ from protocols.cel.worker.messages import (
 )
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
 
 SECONDS = 1.0
 """Time limit for all expressions of one policy, about as long as upstream's cost budget."""

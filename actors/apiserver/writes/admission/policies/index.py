@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.apiserver.api.resource import Served, Table
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.user import User
-from actors.apiserver.api.resource import Served
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 ALL = "*"

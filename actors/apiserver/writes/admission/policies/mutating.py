@@ -3,9 +3,7 @@
 from typing import Any
 
 from actors.apiserver.api.errors import ApiError
-from actors.apiserver.api.objects import items, text
 from actors.apiserver.api.request.target import details
-from actors.apiserver.api.stored import fresh_copy
 from actors.apiserver.writes.admission.policies.evaluation import Input, fault_of
 from actors.apiserver.writes.admission.policies.matching import Write
 from actors.apiserver.writes.admission.policies.validating import Binding, Policy
@@ -16,6 +14,7 @@ from protocols.cel.text.source import CelError
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
+from protocols.kube.objects import fresh_copy, items, text
 
 AUTHOR = "admission"
 

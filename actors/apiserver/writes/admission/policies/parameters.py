@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from actors.apiserver.api.objects import at
-from actors.apiserver.api.resource import Served
 from actors.apiserver.api.stored import Stored, view
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
+from protocols.kube.objects import at
 from protocols.kube.selectors import label_selector_from_object
 
 MOST = 100

@@ -14,8 +14,6 @@ import msgspec
 from actors.apiserver.api.errors import BadRequest, InternalError
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.workers import offload
-from actors.apiserver.api.resource import Served
-from actors.apiserver.api.stored import fresh_copy, same
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of
@@ -32,15 +30,17 @@ from actors.apiserver.writes.admission.policies.webhook import (
     rejection,
     review_of,
 )
-from actors.apiserver.writes.fields import WrongType
 from actors.apiserver.writes.loop import Deferred, Mutation
 from actors.apiserver.writes.metadata import keep_server_fields
 from actors.apiserver.writes.patches.json_patch import apply_json_patch
 from actors.apiserver.writes.update import updated
 from actors.apiserver.writes.validation import clean_changed
 from protocols.cel.text.source import CelError
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.errors import KubeError, StatusError
 from protocols.kube.meta import Object
+from protocols.kube.objects import fresh_copy, same
 
 FIXED = ("name", "generateName", "namespace", "uid", "creationTimestamp", "resourceVersion", "managedFields")
 """Metadata that no policy or webhook changes."""

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.errors import ApiError, BodyTooLarge, Forbidden, Invalid
-from actors.apiserver.api.objects import at, items
 from actors.apiserver.api.request.target import details
 from actors.apiserver.writes.admission.policies.evaluation import (
     Condition,
@@ -20,6 +19,7 @@ from actors.apiserver.writes.admission.policies.matching import EVERYTHING, Matc
 from protocols.cel.text.source import CelError
 from protocols.cel.worker.messages import Outcome
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
 
 MESSAGE_BYTES, ANNOTATION_BYTES = 5 * 1024, 10 * 1024
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"

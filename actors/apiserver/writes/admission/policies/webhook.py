@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from actors.apiserver.api.errors import ApiError, BadRequest, BodyTooLarge, Conflict, Forbidden, Invalid, NotFound
-from actors.apiserver.api.objects import items
-from actors.apiserver.api.resource import Served
 from actors.apiserver.writes.admission.policies.evaluation import Condition, read_conditions, request_of
 from actors.apiserver.writes.admission.policies.matching import Match, Write, read_match
 from protocols.errors import NodeplaneError
+from protocols.kinds.served.row import Served
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
+from protocols.kube.objects import items
 
 VERSIONS = ("v1", "v1beta1")
 WARNINGS, WARNING_CHARACTERS = 64, 4096

@@ -1,1 +1,0 @@
-"""CustomResourceDefinitions: validation, accepted names, the controller of their conditions."""

@@ -1,1 +1,0 @@
-"""Additional printer columns and their JSONPath."""

@@ -1,1 +1,0 @@
-"""Structural schemas: validate, default and prune custom objects."""

@@ -1,1 +1,0 @@
-"""Serve custom resources: kinds, strategies and versions made of definitions."""

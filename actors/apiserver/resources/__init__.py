@@ -1,1 +1,0 @@
-"""Built-in resources, one file per family: columns, defaults, validation."""

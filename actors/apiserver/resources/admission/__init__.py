@@ -1,1 +1,0 @@
-"""Kinds of admissionregistration.k8s.io: policies in CEL, their bindings, webhook configurations."""

@@ -1,1 +1,0 @@
-"""resource.k8s.io: defaults, validation and versions of its objects."""

@@ -1,1 +1,0 @@
-"""Pods: defaults, validation, printing and subresources."""

@@ -1,1 +1,0 @@
-"""Rules of a pod's spec."""

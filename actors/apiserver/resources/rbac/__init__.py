@@ -1,1 +1,0 @@
-"""rbac.authorization.k8s.io: its resources and the default roles."""

@@ -1,1 +1,0 @@
-"""Services: defaults, rules, IP families, and the addresses and ports they hold."""

@@ -1,1 +1,0 @@
-"""Kinds of storage: volumes, claims, storage classes, CSI objects."""

@@ -1,1 +1,0 @@
-"""Validation shared by kinds: rules in tables, selectors, values."""

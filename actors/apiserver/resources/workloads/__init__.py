@@ -1,1 +1,0 @@
-"""Workloads: the kinds whose controllers make pods from a template."""

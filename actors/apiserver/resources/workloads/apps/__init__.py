@@ -1,1 +1,0 @@
-"""apps/v1: kinds and their strategies."""

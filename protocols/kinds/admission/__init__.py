@@ -1,0 +1,1 @@
+"""Admission policies and webhooks, as objects."""

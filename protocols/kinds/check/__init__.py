@@ -1,0 +1,1 @@
+"""The one way to write a rule: tables of checks, the causes they give, and checks that many kinds share."""

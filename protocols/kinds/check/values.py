@@ -1,0 +1,132 @@
+"""Values that several kinds have: addresses, ports, paths, modes, names of resources."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.table import Causes, Check, between, texts
+from protocols.kube.meta import Object
+from protocols.kube.names import (
+    label_faults,
+    label_value_faults,
+    qualified_faults,
+    subdomain_faults,
+)
+
+MAX_INT32 = 2**31 - 1
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
+KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_LEADING_ZEROS = re.compile(r"(^|\.)0+(?=\d)")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_PORT = re.compile(r"[-a-z0-9]+")
+NAME_MAX = 253
+
+
+def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an IP address as Go's lenient parser reads it, which allows leading zeros; None if it is none."""
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text if ":" in text else _LEADING_ZEROS.sub(r"\1", text))
+    except ValueError:
+        return None
+
+
+def ip_faults(text: str) -> list[str]:
+    return [] if address(text) is not None else [IP_TEXT]
+
+
+def special_faults(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Iterable[str]:
+    """Yield why an address is none of a machine or service."""
+    if address.is_unspecified:
+        yield f"may not be unspecified ({address})"
+    if address.is_loopback:
+        yield "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        yield "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if address.is_multicast and address.packed[:3] in (b"\xe0\x00\x00", b"\xff\x02\x00"):
+        yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+
+
+def cidr_faults(text: str) -> list[str]:
+    host, _, bits = text.partition("/")
+    parsed = address(host)
+    valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(bits[:4]) <= parsed.max_prefixlen
+    return [] if valid else [CIDR_TEXT]
+
+
+def port_name_faults(text: str) -> list[str]:
+    faults = ["must be no more than 15 characters"] if len(text.encode("utf-8", "replace")) > 15 else []
+    if not _PORT.fullmatch(text):
+        faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", text):
+        faults.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        faults.append("must not contain consecutive hyphens")
+    if text[:1] == "-" or text[-1:] == "-":
+        faults.append("must not begin or end with a hyphen")
+    return faults
+
+
+def config_key_faults(text: str) -> list[str]:
+    faults = [f"must be no more than {NAME_MAX} characters"] if len(text.encode("utf-8", "replace")) > NAME_MAX else []
+    if not _KEY.fullmatch(text):
+        return [*faults, KEY_TEXT]
+    if text in (".", ".."):
+        return [*faults, f"must not be '{text}'"]
+    return [*faults, "must not start with '..'"] if text.startswith("..") else faults
+
+
+def descending_faults(text: str) -> list[str]:
+    """Check a relative path that stays below its root."""
+    faults = ["must be a relative path"] if text.startswith("/") else []
+    return faults + backstep_faults(text)
+
+
+def backstep_faults(text: str) -> list[str]:
+    return ["must not contain '..'"] if ".." in text.split("/") else []
+
+
+def unreserved_faults(text: str) -> list[str]:
+    """Check a relative path whose name is not that of a volume's own files."""
+    return descending_faults(text) + (["must not start with '..'"] if text.startswith("..") else [])
+
+
+subdomain = texts(subdomain_faults)
+label = texts(label_faults)
+label_key = texts(qualified_faults, empty=True)
+label_value = texts(label_value_faults)
+ip = texts(ip_faults, empty=True)
+cidr = texts(cidr_faults, empty=True)
+config_key = texts(config_key_faults)
+port_name = texts(port_name_faults)
+port_number = between(1, 65535)
+identity = between(0, MAX_INT32)
+mode: Check = between(0, 0o777, MODE_TEXT)
+
+
+def port(path: str, value: int | str, causes: Causes) -> None:
+    """Check a port that is a number or the name of one."""
+    if isinstance(value, int):
+        port_number(path, value, causes)
+    else:
+        causes.extend(invalid(path, value, fault) for fault in port_name_faults(value))
+
+
+def labels(path: str, value: Object, causes: Causes) -> None:
+    for key, text in value.items():
+        label_key(path, key, causes)
+        label_value(path, text, causes)
+
+
+def positive(path: str, value: Any, causes: Causes) -> None:
+    if value <= 0:
+        causes.append(invalid(path, value, "must be greater than 0"))

@@ -1,0 +1,1 @@
+"""Kinds about the cluster itself: classes, certificates, API services, reviews."""

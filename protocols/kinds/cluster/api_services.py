@@ -1,0 +1,73 @@
+"""APIServices: one for each version of a group that this API server serves itself. Nothing is aggregated."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import asdict
+
+from protocols.kinds import table as kinds
+from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.served.columns import AGE, NAME
+from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
+from protocols.kinds.served.strategy import Strategy
+from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
+from protocols.kube.times import now
+
+GROUP = "apiregistration.k8s.io"
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+GROUP_PRIORITY, CORE_PRIORITY = 17_000, 18_000
+LOCAL = {"type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available"}
+NO_PROXY = "requests are not forwarded to other API servers"
+
+
+class RegistrationStrategy(Strategy):
+    has_status = True
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"conditions": [{**LOCAL, "lastTransitionTime": now()}]}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
+        expected = f"{spec.get('version') or ''}.{spec.get('group') or ''}"
+        causes = [] if name == expected else [invalid("metadata.name", name, 'must be `spec.version+"."+spec.group`')]
+        if spec.get("service") is not None:
+            causes.append(forbidden("spec.service", NO_PROXY))
+        for field in ("groupPriorityMinimum", "versionPriority"):
+            least, most = 1, 20_000 if field == "groupPriorityMinimum" else 1000
+            if not least <= (spec.get(field) or 0) <= most:
+                causes.append(invalid(f"spec.{field}", spec.get(field) or 0, f"must be between {least} and {most}"))
+        return causes
+
+
+def registrations(versions: dict[str, list[str]]) -> Iterable[Object]:
+    """Return an APIService for each version of each group; the preferred version of a group comes first."""
+    for group, names in versions.items():
+        for index, version in enumerate(names):
+            priority = CORE_PRIORITY if not group else GROUP_PRIORITY
+            spec = {"version": version, "groupPriorityMinimum": priority, "versionPriority": max(1, 15 - index)}
+            name, labels = f"{version}.{group}", {AUTOMANAGED: "onstart"}
+            yield {
+                "kind": "APIService",
+                "apiVersion": f"{GROUP}/v1",
+                "metadata": {"name": name, "labels": labels},
+                "spec": {"group": group, **spec} if group else spec,
+            }
+
+
+def _available(obj: Object) -> str:
+    found = next((each for each in items(obj, "status", "conditions") if each.get("type") == "Available"), {})
+    return str(found.get("status") or "Unknown")
+
+
+def _service(obj: Object) -> str:
+    service = at(obj, "spec", "service")
+    return f"{service.get('namespace')}/{service.get('name')}" if isinstance(service, dict) else "Local"
+
+
+REGISTRATIONS = Served(
+    **asdict(kinds.APISERVICES),
+    strategy=RegistrationStrategy(),
+    free_names=True,
+    columns=(NAME, Column("Service", _service), Column("Available", _available), AGE),
+    subresources=(Subresource("status", STATUS_VERBS, "APIService", GROUP, "v1"),),
+)

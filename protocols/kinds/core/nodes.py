@@ -1,0 +1,94 @@
+"""Nodes and the Leases of their heartbeats.
+
+The status of a node is set at creation, later through /status only. A PUT may create a Lease, and must name the
+resourceVersion that it replaces.
+"""
+
+from msgspec.structs import asdict
+
+from protocols.kinds import table as kinds
+from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.core.node_rules import NodeStrategy
+from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
+from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
+from protocols.kinds.served.strategy import Strategy
+from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
+
+ROLE_PREFIX = "node-role.kubernetes.io/"
+ROLE_LABEL = "kubernetes.io/role"
+
+
+def status(obj: Object) -> str:
+    ready = next((item for item in items(obj, "status", "conditions") if item.get("type") == "Ready"), None)
+    words = {"True": "Ready", "False": "NotReady"}
+    shown = "Unknown" if ready is None else words.get(text(ready, "status"), "NotReady")
+    return f"{shown},SchedulingDisabled" if at(obj, "spec", "unschedulable") else shown
+
+
+def roles(obj: Object) -> str:
+    found = set()
+    for key, value in (at(obj, "metadata", "labels") or {}).items():
+        if key.startswith(ROLE_PREFIX) and key != ROLE_PREFIX:
+            found.add(key.removeprefix(ROLE_PREFIX))
+        elif key == ROLE_LABEL and value:
+            found.add(str(value))
+    return ",".join(sorted(found)) or NONE
+
+
+def address(kind: str, obj: Object) -> str:
+    return next((text(item, "address") for item in items(obj, "status", "addresses") if item.get("type") == kind), NONE)
+
+
+def kernel(obj: Object) -> str:
+    version = text(obj, "status", "nodeInfo", "kernelVersion")
+    architecture = text(obj, "status", "nodeInfo", "architecture")
+    return f"{version} ({architecture})" if version and architecture else version or "<unknown>"
+
+
+NODES = Served(
+    **asdict(kinds.NODES),
+    strategy=NodeStrategy(),
+    columns=(
+        NAME,
+        Column("Status", status),
+        Column("Roles", roles),
+        AGE,
+        Column("Version", cell("status", "nodeInfo", "kubeletVersion")),
+        Column("Internal-IP", lambda obj: address("InternalIP", obj), 1),
+        Column("External-IP", lambda obj: address("ExternalIP", obj), 1),
+        Column("OS-Image", cell("status", "nodeInfo", "osImage", missing="<unknown>"), 1),
+        Column("Kernel-Version", kernel, 1),
+        Column("Container-Runtime", cell("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"), 1),
+    ),
+    subresources=(
+        Subresource("proxy", ("create", "delete", "get", "patch", "update"), "NodeProxyOptions", version="v1"),
+        Subresource("status", STATUS_VERBS, "Node", version="v1"),
+    ),
+    fields={"spec.unschedulable": lambda obj: field("spec", "unschedulable")(obj) or "false"},
+)
+
+
+class LeaseStrategy(Strategy):
+    def validate_create(self, obj: Object) -> list[Cause]:
+        duration = at(obj, "spec", "leaseDurationSeconds")
+        transitions = at(obj, "spec", "leaseTransitions")
+        causes = []
+        if duration is not None and (not _is_int(duration) or duration <= 0):
+            causes.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        if transitions is not None and (not _is_int(transitions) or transitions < 0):
+            causes.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        return causes
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+LEASES = Served(
+    **asdict(kinds.LEASES),
+    strategy=LeaseStrategy(),
+    columns=(NAME, Column("Holder", cell("spec", "holderIdentity")), AGE),
+    create_on_update=True,
+    versioned_update=True,
+)

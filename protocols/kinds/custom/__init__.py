@@ -1,0 +1,1 @@
+"""Custom resources: what a definition says, as the same rules that built-in kinds have."""

@@ -1,0 +1,1 @@
+"""The CustomResourceDefinition kind and the rules of what it may define."""

@@ -1,0 +1,1 @@
+"""Columns of custom resources: a subset of JSONPath."""

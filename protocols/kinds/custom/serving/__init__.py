@@ -1,0 +1,1 @@
+"""A served version of a custom resource, as a kind like any other."""

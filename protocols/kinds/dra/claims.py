@@ -1,0 +1,106 @@
+"""ResourceClaim and ResourceClaimTemplate: an immutable spec; scheduler and drivers write the status."""
+
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.metadata import template_metadata
+from protocols.kinds.check.table import causes_of
+from protocols.kinds.dra.allocation import (
+    default_results,
+    drop_deallocated,
+    drop_late,
+    drop_shares,
+    status_causes,
+)
+from protocols.kinds.dra.names import rows, table
+from protocols.kinds.dra.requests import default_devices, devices_causes, parts
+from protocols.kinds.dra.selectors import spec_of
+from protocols.kinds.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
+from protocols.kinds.served.strategy import Strategy, restore
+from protocols.kube.meta import Object
+from protocols.kube.objects import at
+
+IMMUTABLE = "field is immutable"
+ADMIN = "resource.kubernetes.io/admin-access"
+NO_ADMIN = f"admin access to devices requires the `{ADMIN}: true` label on the containing namespace"
+
+
+class _SpecStrategy(Strategy):
+    """Strategy of objects that contain a ResourceClaimSpec, found at `_path`."""
+
+    _path: tuple[str, ...]
+
+    def _devices(self, obj: Object) -> Object:
+        return table(at(obj, *self._path, "devices"))
+
+    def default(self, obj: Object) -> None:
+        default_devices(self._devices(obj))
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        if not self.gate(TAINTS_GATE):
+            for part in _parts(self._devices(obj)):
+                part.pop("tolerations", None)
+        if not self.gate(SHARES_GATE):
+            for part in (*_parts(self._devices(obj)), *rows(self._devices(obj).get("constraints"))):
+                part.pop("capacity", None)
+                part.pop("distinctAttribute", None)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        if not isinstance(at(obj, *self._path), dict):
+            return [required(".".join(self._path))]
+        return devices_causes(".".join((*self._path, "devices")), self._devices(obj))
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        if new.get("spec") == old.get("spec"):
+            return []
+        return [invalid("spec", new.get("spec"), IMMUTABLE)]
+
+    def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
+        """Require the admin-access label on the namespace of requests with adminAccess."""
+        if table(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
+            return []
+        path = ".".join((*self._path, "devices.requests"))
+        return [
+            forbidden(f"{path}[{index}].adminAccess", NO_ADMIN)
+            for index, request in enumerate(rows(self._devices(obj).get("requests")))
+            if at(request, "exactly", "adminAccess") is True
+        ]
+
+
+class ClaimStrategy(_SpecStrategy):
+    has_status = True
+    _path = ("spec",)
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        super().prepare_status(new, old)
+        version = new["metadata"].get("resourceVersion")
+        restore(new, old, "metadata")
+        new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
+        default_results(table(new.get("status")))
+        if not self.gate(BINDING_GATE):
+            drop_late(table(new.get("status")), table(old.get("status")))
+        if not self.gate(SHARES_GATE):
+            drop_shares(table(new.get("status")), table(old.get("status")))
+        drop_deallocated(table(new.get("status")), table(old.get("status")))
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return status_causes(new, old)
+
+
+class TemplateStrategy(_SpecStrategy):
+    _path = ("spec", "spec")
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes = super().validate_update(new, old)
+        return causes and causes + self.validate_create(new)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        if not isinstance(spec_of(obj).get("spec"), dict):
+            return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
+        metadata = table(spec_of(obj).get("metadata"))
+        return causes_of(template_metadata, "spec.metadata", metadata) + super().validate_create(obj)
+
+
+def _parts(devices: Any) -> list[Object]:
+    return [part for request in rows(table(devices).get("requests")) for part in parts(request)]

@@ -1,0 +1,136 @@
+"""The resources of resource.k8s.io. Each is stored in one version and served in all its versions."""
+
+from msgspec.structs import asdict, replace
+
+from protocols.dra.versions import (
+    GROUP,
+    Convert,
+    exact_requests,
+    flat_requests,
+    in_template,
+    plain_devices,
+    same,
+    wrapped_devices,
+)
+from protocols.kinds import table as kinds
+from protocols.kinds.dra.administration import ClassStrategy, PatchStrategy, RuleStrategy
+from protocols.kinds.dra.claims import ClaimStrategy, TemplateStrategy
+from protocols.kinds.dra.slices import SliceStrategy
+from protocols.kinds.dra.versions import VersionConverter, VersionStrategy
+from protocols.kinds.served.columns import AGE, NAME, age_of, cell, field
+from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
+from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
+
+
+def claim_state(obj: Object) -> str:
+    states = ["deleted"] if text(obj, "metadata", "deletionTimestamp") else []
+    if at(obj, "status", "allocation"):
+        states += ["allocated", "reserved"] if items(obj, "status", "reservedFor") else ["allocated"]
+    return ",".join(states or ["pending"])
+
+
+def patch_filter(obj: Object) -> str:
+    """Return the Filter column of a ResourceSlicePatch."""
+    filter = at(obj, "spec", "devices", "filter") or {}
+    names = [f"{key}={text(filter, field)}" for key, field in FILTER_WORDS.items() if text(filter, field)]
+    selectors = len(items(filter, "selectors"))
+    return ",".join([*names, f"cel({selectors})"] if selectors else names) or "<all>"
+
+
+FILTER_WORDS = {"class": "deviceClassName", "driver": "driver", "pool": "pool", "device": "device"}
+
+SLICES = Served(
+    **asdict(kinds.RESOURCESLICES),
+    strategy=SliceStrategy(),
+    columns=(
+        NAME,
+        Column("Node", cell("spec", "nodeName")),
+        Column("Driver", cell("spec", "driver")),
+        Column("Pool", cell("spec", "pool", "name")),
+        AGE,
+    ),
+    fields={"spec.nodeName": field("spec", "nodeName"), "spec.driver": field("spec", "driver")},
+    returns_object=True,
+)
+
+CLASSES = Served(
+    **asdict(kinds.DEVICECLASSES),
+    strategy=ClassStrategy(),
+    columns=(NAME, AGE),
+    returns_object=True,
+)
+
+CLAIMS = Served(
+    **asdict(kinds.RESOURCECLAIMS),
+    strategy=ClaimStrategy(),
+    columns=(NAME, Column("State", claim_state), AGE),
+    subresources=(Subresource("status", STATUS_VERBS, "ResourceClaim", GROUP, "v1"),),
+    returns_object=True,
+)
+
+TEMPLATES = Served(
+    **asdict(kinds.RESOURCECLAIMTEMPLATES),
+    strategy=TemplateStrategy(),
+    columns=(NAME, AGE),
+    returns_object=True,
+)
+
+PATCHES = Served(
+    **asdict(kinds.RESOURCESLICEPATCHES),
+    strategy=PatchStrategy(),
+    columns=(
+        NAME,
+        Column("Priority", lambda obj: at(obj, "spec", "devices", "priority") or 0, type="integer"),
+        Column("Filter", patch_filter),
+        AGE,
+    ),
+    returns_object=True,
+)
+
+RULES = Served(
+    **asdict(kinds.DEVICETAINTRULES),
+    strategy=RuleStrategy(),
+    columns=(
+        NAME,
+        Column("Key", cell("spec", "taint", "key")),
+        Column("Value", cell("spec", "taint", "value")),
+        Column("Effect", cell("spec", "taint", "effect")),
+        Column("TimeAdded", lambda obj: age_of(text(obj, "spec", "taint", "timeAdded"))),
+        AGE,
+    ),
+    subresources=(Subresource("status", STATUS_VERBS, "DeviceTaintRule", GROUP, "v1beta2"),),
+    returns_object=True,
+)
+
+
+def in_version(row: Served, version: str, show: Convert = same, store: Convert = same) -> Served:
+    """Return the resource served under another version."""
+    strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
+    subresources = tuple(replace(sub, version=version) for sub in row.subresources)
+    return replace(
+        row,
+        version=version,
+        strategy=strategy,
+        subresources=subresources,
+        stored_as=row.full_name,
+        converter=VersionConverter(version, row.version, show, store),
+    )
+
+
+STORED = (SLICES, CLASSES, CLAIMS, TEMPLATES)
+CONVERSIONS: dict[str, tuple[Convert, Convert]] = {
+    SLICES.plural: (wrapped_devices, plain_devices),
+    CLASSES.plural: (same, same),
+    CLAIMS.plural: (flat_requests, exact_requests),
+    TEMPLATES.plural: (in_template(flat_requests), in_template(exact_requests)),
+}
+"""Conversions to v1beta1 and back."""
+ROWS = (
+    *STORED,
+    *(in_version(row, "v1beta2") for row in STORED),
+    RULES,
+    *(in_version(row, "v1beta1", *CONVERSIONS[row.plural]) for row in STORED),
+    in_version(RULES, "v1alpha3"),
+    PATCHES,
+)

@@ -1,0 +1,1 @@
+"""Pods: defaults, rules, rules of change and of status, columns, subresources."""

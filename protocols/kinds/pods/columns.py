@@ -1,0 +1,99 @@
+"""Table cells of pods: ready count, status and restarts."""
+
+from protocols.kinds.served.columns import NONE, age_of
+from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
+from protocols.kube.pods import is_finished
+
+
+def sidecars(pod: Object) -> set[str]:
+    """Return the names of restartable init containers."""
+    return {text(c, "name") for c in items(pod, "spec", "initContainers") if c.get("restartPolicy") == "Always"}
+
+
+def ready(pod: Object) -> str:
+    beside = sidecars(pod)
+    total = len(items(pod, "spec", "containers")) + len(beside)
+    states = items(pod, "status", "containerStatuses")
+    states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside]
+    return f"{sum(1 for s in states if s.get('ready') is True and at(s, 'state', 'running') is not None)}/{total}"
+
+
+def status(pod: Object) -> str:
+    word = _init_word(pod) or _container_word(pod, _initial_word(pod))
+    if text(pod, "metadata", "deletionTimestamp"):
+        if text(pod, "status", "reason") == "NodeLost":
+            return "Unknown"
+        if not is_finished(pod):
+            return "Terminating"
+    return word
+
+
+def _initial_word(pod: Object) -> str:
+    gated = any(
+        c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated"
+        for c in items(pod, "status", "conditions")
+    )
+    return "SchedulingGated" if gated else text(pod, "status", "reason") or text(pod, "status", "phase")
+
+
+def _init_word(pod: Object) -> str:
+    """Return the state of the first unfinished init container, or an empty string."""
+    beside, states = sidecars(pod), items(pod, "status", "initContainerStatuses")
+    for index, state in enumerate(states):
+        ended = at(state, "state", "terminated")
+        if ended is not None and ended.get("exitCode") == 0:
+            continue
+        if text(state, "name") in beside and state.get("started") is True:
+            continue
+        if ended is not None:
+            return f"Init:{text(ended, 'reason') or _exit_word(ended)}"
+        waiting = text(state, "state", "waiting", "reason")
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{index}/{len(items(pod, 'spec', 'initContainers'))}"
+    return ""
+
+
+def _exit_word(ended: Object) -> str:
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _container_word(pod: Object, word: str) -> str:
+    running = False
+    for state in reversed(items(pod, "status", "containerStatuses")):
+        waiting, ended = text(state, "state", "waiting", "reason"), at(state, "state", "terminated")
+        if waiting:
+            word = waiting
+        elif ended is not None:
+            word = text(ended, "reason") or _exit_word(ended)
+        elif state.get("ready") is True and at(state, "state", "running") is not None:
+            running = True
+    if word == "Completed" and running:
+        return "Running" if _is_ready(pod) else "NotReady"
+    return word
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(pod, "status", "conditions"))
+
+
+def restarts(pod: Object) -> str:
+    beside = sidecars(pod)
+    states = items(pod, "status", "containerStatuses")
+    states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside or not states]
+    total = sum(s["restartCount"] for s in states if isinstance(s.get("restartCount"), int))
+    ends = [text(s, "lastState", "terminated", "finishedAt") for s in states]
+    last = max((end for end in ends if end), default="")
+    return f"{total} ({age_of(last)} ago)" if total and last else str(total)
+
+
+def ip(pod: Object) -> str:
+    first = next((text(item, "ip") for item in items(pod, "status", "podIPs")), "")
+    return first or text(pod, "status", "podIP") or NONE
+
+
+def gates(pod: Object) -> str:
+    wanted = [text(gate, "conditionType") for gate in items(pod, "spec", "readinessGates")]
+    met = {text(c, "type") for c in items(pod, "status", "conditions") if c.get("status") == "True"}
+    return f"{sum(1 for gate in wanted if gate in met)}/{len(wanted)}" if wanted else NONE

@@ -1,0 +1,156 @@
+"""The pods resource: defaults, status subresource, graceful deletion."""
+
+from msgspec.structs import asdict
+
+from protocols.kinds import table as kinds
+from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.pods import columns as pod_cells
+from protocols.kinds.pods.changes import spec_change_causes
+from protocols.kinds.pods.defaults import (
+    GRACE_SECONDS,
+    add_default_tolerations,
+    apply_defaults,
+    drop_alpha_sources,
+    initial_status,
+    keep_priority,
+    merge_label_keys,
+    qos_class,
+)
+from protocols.kinds.pods.health import drop_disabled, health_causes
+from protocols.kinds.pods.rules import pod_causes
+from protocols.kinds.pods.spec.claims import claim_causes
+from protocols.kinds.pods.status import complete_status, status_causes
+from protocols.kinds.pods.subresources import (
+    created_causes,
+    ephemeral_causes,
+    keep_ephemeral,
+    keep_resize,
+    resize_causes,
+)
+from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
+from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
+from protocols.kinds.served.strategy import Strategy, restore_all_but
+from protocols.kube.meta import Object
+from protocols.kube.objects import MIRROR, at, is_mirror, text
+from protocols.kube.pods import is_finished, node_of
+
+PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
+"""Spec changes that have their own subresource."""
+
+MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
+
+
+class PodStrategy(Strategy):
+    has_status = True
+    parts = tuple(PARTS)
+    has_generation = True
+
+    def default(self, obj: Object) -> None:
+        apply_defaults(obj)
+
+    def prepare_create(self, obj: Object) -> None:
+        drop_alpha_sources(obj)
+        obj.pop("status", None)
+        obj["status"] = initial_status(obj)
+        add_default_tolerations(obj)
+        merge_label_keys(obj)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        super().prepare_update(new, old)
+        keep_priority(new, old)
+        add_default_tolerations(new)
+        if new.get("spec") != old.get("spec"):
+            drop_alpha_sources(new)
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        restore_all_but(new, old, "status", "metadata")
+        new["metadata"].pop("ownerReferences", None)
+        if "ownerReferences" in old["metadata"]:
+            new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        status = new.setdefault("status", {})
+        if isinstance(status, dict):
+            status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))
+            drop_disabled(status, old.get("status"), self.gate)
+            complete_status(status, old.get("status") or {})
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return status_causes(new, old) + health_causes(new) + mirror_change_causes(new, old)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return pod_causes(new) + claim_causes(new) + spec_change_causes(new, old) + mirror_change_causes(new, old)
+
+    def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
+        keep, causes = PARTS[subresource]
+        keep(new, old)
+        return causes(new, old)
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """Return the grace period; 0 for a pod that has no node or has finished."""
+        if not node_of(obj) or is_finished(obj):
+            return 0
+        if asked is not None:
+            return 1 if asked < 0 else asked
+        stored = at(obj, "spec", "terminationGracePeriodSeconds")
+        return stored if isinstance(stored, int) else GRACE_SECONDS
+
+
+def mirror_causes(pod: Object) -> list[Cause]:
+    """Return the faults of a new pod's annotation."""
+    if not is_mirror(pod) or text(pod, "spec", "nodeName"):
+        return []
+    value = at(pod, "metadata", "annotations", MIRROR)
+    return [invalid(MIRROR_FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
+
+
+def mirror_change_causes(new: Object, old: Object) -> list[Cause]:
+    """Return the faults of a changed annotation. Call it on every path that writes metadata."""
+    if not is_mirror(old):
+        return [forbidden(MIRROR_FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
+    now = (at(new, "metadata", "annotations") or {}).get(MIRROR)
+    same = is_mirror(new) and now == at(old, "metadata", "annotations", MIRROR)
+    return [] if same else [forbidden(MIRROR_FIELD, "may not remove or update mirror pod annotation")]
+
+
+PODS = Served(
+    **asdict(kinds.PODS),
+    strategy=PodStrategy(),
+    columns=(
+        NAME,
+        Column("Ready", pod_cells.ready),
+        Column("Status", pod_cells.status),
+        Column("Restarts", pod_cells.restarts),
+        AGE,
+        Column("IP", pod_cells.ip, 1),
+        Column("Node", cell("spec", "nodeName", missing=NONE), 1),
+        Column("Nominated Node", cell("status", "nominatedNodeName", missing=NONE), 1),
+        Column("Readiness Gates", pod_cells.gates, 1),
+    ),
+    subresources=(
+        Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
+        Subresource("binding", ("create",), "Binding", version="v1"),
+        Subresource("ephemeralcontainers", STATUS_VERBS, "Pod", version="v1"),
+        Subresource("eviction", ("create",), "Eviction", "policy", "v1"),
+        Subresource("exec", ("create", "get"), "PodExecOptions", version="v1"),
+        Subresource("log", ("get",), "Pod", version="v1"),
+        Subresource("portforward", ("create", "get"), "PodPortForwardOptions", version="v1"),
+        Subresource("proxy", ("create", "delete", "get", "patch", "update"), "PodProxyOptions", version="v1"),
+        Subresource("resize", STATUS_VERBS, "Pod", version="v1"),
+        Subresource("status", STATUS_VERBS, "Pod", version="v1"),
+    ),
+    fields={
+        "spec.nodeName": field("spec", "nodeName"),
+        "spec.host": field("spec", "nodeName"),
+        "spec.restartPolicy": field("spec", "restartPolicy"),
+        "spec.schedulerName": field("spec", "schedulerName"),
+        "spec.serviceAccountName": field("spec", "serviceAccountName"),
+        "spec.hostNetwork": lambda pod: text(pod, "spec", "hostNetwork") or "false",
+        "status.phase": field("status", "phase"),
+        "status.podIP": field("status", "podIP"),
+        "status.podIPs": lambda pod: "",  # upstream takes the selector and gives the field no value
+        "status.nominatedNodeName": field("status", "nominatedNodeName"),
+    },
+    returns_object=True,
+)

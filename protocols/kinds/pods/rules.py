@@ -1,0 +1,154 @@
+"""Validate pods. Messages equal upstream's."""
+
+from protocols.kinds.check.causes import Cause, duplicate, invalid, required, unsupported
+from protocols.kinds.check.selectors import toleration
+from protocols.kinds.check.table import Causes, Struct, at_least, between, each, one_of
+from protocols.kinds.check.values import MAX_INT32, ip, label, labels, subdomain
+from protocols.kinds.pods.spec.containers import Owner, container_words, port_conflict_causes
+from protocols.kinds.pods.spec.handlers import handler_causes, init_handler_causes
+from protocols.kinds.pods.spec.resources import resource_causes
+from protocols.kinds.pods.spec.scheduling import affinity, gates, readiness_gates, spread
+from protocols.kinds.pods.spec.security import POD_SECURITY, host_sysctl_causes
+from protocols.kinds.pods.spec.volumes import volume_causes
+from protocols.kinds.pods.whole import whole_causes
+from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
+
+MOST_SERVERS, MOST_SEARCHES, LONGEST_SEARCHES = 3, 32, 2048
+OS_NAMES = ("linux", "windows")
+
+
+def _dns(path: str, value: Object, causes: Causes) -> None:
+    servers, searches = value.get("nameservers") or (), value.get("searches") or ()
+    if len(servers) > MOST_SERVERS:
+        causes.append(invalid(f"{path}.nameservers", servers, f"must not have more than {MOST_SERVERS} nameservers"))
+    for index, server in enumerate(servers):
+        ip(f"{path}.nameservers[{index}]", server, causes)
+    if len(searches) > MOST_SEARCHES:
+        causes.append(invalid(f"{path}.searches", searches, f"must not have more than {MOST_SEARCHES} search paths"))
+    if len(" ".join(searches)) > LONGEST_SEARCHES:
+        text = f"must not have more than {LONGEST_SEARCHES} characters (including spaces) in the search list"
+        causes.append(invalid(f"{path}.searches", searches, text))
+    for index, search in enumerate(searches):
+        name = search.removesuffix(".").replace("_", "a")
+        if search != "." and (faults := subdomain_faults(name)):
+            causes.extend(invalid(f"{path}.searches[{index}]", search, fault) for fault in faults)
+    for index, option in enumerate(value.get("options") or ()):
+        if not option.get("name"):
+            causes.append(required(f"{path}.options[{index}]", "must not be empty"))
+
+
+def _alias(path: str, value: Object, causes: Causes) -> None:
+    ip(f"{path}.ip", value.get("ip") or "", causes)
+    for index, name in enumerate(value.get("hostnames") or ()):
+        faults = subdomain_faults(name)
+        causes.extend(invalid(f"{path}.hostnames[{index}]", name, fault) for fault in faults)
+
+
+def _os(path: str, value: Object, causes: Causes) -> None:
+    name = value.get("name") or ""
+    if not name:
+        causes.append(required(f"{path}.name"))
+    elif name not in OS_NAMES:
+        causes.append(unsupported(path, name, OS_NAMES))
+
+
+def _preemption(path: str, value: str, causes: Causes) -> None:
+    if not value:
+        causes.append(required(path))
+    elif value not in ("PreemptLowerPriority", "Never"):
+        causes.append(unsupported(path, value, ("PreemptLowerPriority", "Never")))
+
+
+def _shared(path: str, spec: Object, causes: Causes) -> None:
+    """Check fields that depend on each other."""
+    if spec.get("dnsPolicy") == "None":
+        if (config := spec.get("dnsConfig")) is None:
+            causes.append(required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None"))
+        elif not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            causes.append(required(f"{path}.dnsConfig.nameservers", text))
+    if spec.get("hostPID") and spec.get("shareProcessNamespace"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        causes.append(invalid(f"{path}.securityContext.shareProcessNamespace", True, text))
+    if spec.get("hostIPC") or spec.get("hostNetwork"):
+        causes += host_sysctl_causes(f"{path}.securityContext.sysctls", spec)
+
+
+SPEC = Struct(
+    also=_shared,
+    restartPolicy=one_of("Always", "OnFailure", "Never"),
+    dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    terminationGracePeriodSeconds=at_least(0),
+    activeDeadlineSeconds=between(1, MAX_INT32),
+    nodeSelector=labels,
+    nodeName=subdomain,
+    serviceAccountName=subdomain,
+    priorityClassName=subdomain,
+    runtimeClassName=subdomain,
+    hostname=label,
+    subdomain=label,
+    preemptionPolicy=_preemption,
+    os=_os,
+    hostAliases=each(_alias),
+    dnsConfig=_dns,
+    securityContext=POD_SECURITY,
+    tolerations=each(toleration),
+    affinity=affinity,
+    topologySpreadConstraints=spread,
+    schedulingGates=gates,
+    readinessGates=readiness_gates,
+)
+
+
+def pod_causes(pod: Object) -> list[Cause]:
+    spec = pod.get("spec")
+    if not spec:
+        return [required("spec.containers")]
+    causes: Causes = []
+    SPEC("spec", spec, causes)
+    if not spec.get("restartPolicy"):
+        causes.append(required("spec.restartPolicy"))
+    volumes: dict[str, Object] = {}
+    if given := spec.get("volumes"):
+        found, volumes = volume_causes("spec.volumes", given, pod["metadata"].get("name") or "")
+        causes += found
+    owner = Owner(volumes, spec.get("restartPolicy") or "", bool(spec.get("hostNetwork")))
+    causes += _all_containers(spec, owner)
+    if overhead := spec.get("overhead"):
+        causes += resource_causes("spec.overhead", {"resources": {"limits": overhead}})
+    if "resources" in spec:
+        causes += resource_causes("spec.resources", spec) or whole_causes(spec)
+    return causes
+
+
+def _all_containers(spec: Object, owner: Owner) -> list[Cause]:
+    causes: Causes = []
+    containers, first = spec.get("containers") or [], spec.get("initContainers") or []
+    if not containers:
+        causes.append(required("spec.containers"))
+    seen: set[str] = set()
+    grace = spec.get("terminationGracePeriodSeconds")
+    for index, container in enumerate(first):
+        path = f"spec.initContainers[{index}]"
+        causes += _named(path, container, seen) + container_words(path, container, owner)
+        sidecar = container.get("restartPolicy") == "Always"
+        causes += handler_causes(path, container, grace) if sidecar else init_handler_causes(path, container)
+        causes += resource_causes(f"{path}.resources", container)
+        causes += port_conflict_causes(path.rpartition("[")[0], [container], False)
+    for index, container in enumerate(containers):
+        path = f"spec.containers[{index}]"
+        causes += _named(path, container, seen) + container_words(path, container, owner)
+        causes += handler_causes(path, container, grace)
+        causes += resource_causes(f"{path}.resources", container)
+    if any("ports" in container for container in containers):
+        causes += port_conflict_causes("spec.containers", containers, owner.host_network)
+    return causes
+
+
+def _named(path: str, container: Object, seen: set[str]) -> list[Cause]:
+    name = container.get("name") or ""
+    causes = [duplicate(f"{path}.name", name)] if name in seen else []
+    if name:
+        seen.add(name)
+    return causes

@@ -1,0 +1,1 @@
+"""Rules of a pod's spec, by its parts."""

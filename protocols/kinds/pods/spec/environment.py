@@ -1,0 +1,149 @@
+"""Environment variables of containers, and references to fields of the pod. Messages equal upstream's."""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from protocols.kinds.check.causes import invalid, not_found, required, unsupported
+from protocols.kinds.check.table import Causes, Check, Struct, each, texts
+from protocols.kinds.check.values import config_key, descending_faults, subdomain
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults, subdomain_faults
+from protocols.kube.quantity import parse_quantity
+
+NAME = re.compile(r"[ -<>-~]+")
+NAME_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+CONVERTED = frozenset(
+    (
+        *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
+        *("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName", "spec.host"),
+        *("status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+    )
+)
+IN_ENV = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
+SUBSCRIPTED = ("metadata.annotations", "metadata.labels")
+RESOURCES = (
+    "limits.cpu", "limits.ephemeral-storage", "limits.memory",
+    "requests.cpu", "requests.ephemeral-storage", "requests.memory",
+)  # fmt: skip
+HUGE = ("limits.hugepages-", "requests.hugepages-")
+CPU_DIVISORS = ("1m", "1")
+SIZE_DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+
+
+def field_ref(allowed: Collection[str]) -> Check:
+    def check(path: str, value: Object, causes: Causes) -> None:
+        wanted, version = value.get("fieldPath") or "", value.get("apiVersion") or "v1"
+        where = f"{path}.fieldPath"
+        if not wanted:
+            causes.append(required(where))
+        elif version != "v1":
+            causes.append(invalid(where, wanted, f"error converting fieldPath: unsupported pod version: {version}"))
+        elif subscript := SUBSCRIPT.fullmatch(wanted):
+            _subscripted(where, wanted, subscript, causes)
+        elif wanted not in CONVERTED:
+            causes.append(invalid(where, wanted, f"error converting fieldPath: field label not supported: {wanted}"))
+        elif wanted.replace("spec.host", "spec.nodeName") not in allowed:
+            causes.append(unsupported(where, wanted, sorted(allowed)))
+
+    return check
+
+
+def _subscripted(path: str, wanted: str, subscript: re.Match[str], causes: Causes) -> None:
+    field, key = subscript.groups()
+    if field not in SUBSCRIPTED:
+        causes.append(invalid(path, wanted, "does not support subscript"))
+        return
+    key = key.lower() if field == "metadata.annotations" else key
+    causes.extend(invalid(path, key, fault) for fault in qualified_faults(key))
+
+
+def resource_ref(path: str, value: Object, causes: Causes) -> None:
+    """Check a reference to a limit or request of a container."""
+    wanted = value.get("resource") or ""
+    if not wanted:
+        causes.append(required(f"{path}.resource"))
+    elif wanted not in RESOURCES and not wanted.startswith(HUGE):
+        causes.append(unsupported(f"{path}.resource", wanted, RESOURCES))
+    elif divisor := value.get("divisor"):
+        _divisor(f"{path}.divisor", wanted.partition(".")[2], divisor, causes)
+
+
+def _divisor(path: str, resource: str, divisor: Any, causes: Causes) -> None:
+    allowed = CPU_DIVISORS if resource == "cpu" else SIZE_DIVISORS
+    amount = parse_quantity(divisor)
+    if amount.nanos and str(amount) not in allowed:
+        listed = "1m and 1" if resource == "cpu" else ", ".join(allowed)
+        text = f"only divisor's values {listed} are supported with the {resource} resource"
+        causes.append(invalid(path, str(divisor), text))
+
+
+_any_name = texts(subdomain_faults, empty=True)
+
+
+def _named_key(path: str, value: Object, causes: Causes) -> None:
+    """Check a key of an object; its name may not be empty, but is not reported as missing."""
+    _any_name(f"{path}.name", value.get("name") or "", causes)
+
+
+_key = Struct("key", also=_named_key, key=config_key)
+_file = Struct("key path volumeName", path=texts(descending_faults))
+REFERENCES: dict[str, Check] = {
+    "fieldRef": field_ref(IN_ENV),
+    "resourceFieldRef": resource_ref,
+    "configMapKeyRef": _key,
+    "secretKeyRef": _key,
+    "fileKeyRef": _file,
+}
+ONE_SOURCE = f"must specify one of: {', '.join(f'`{source}`' for source in SOURCES[:-1])} or `{SOURCES[-1]}`"
+ONLY_ONE = "may not have more than one field specified at a time"
+
+
+def variable_causes(path: str, variables: list[Object], volumes: Collection[str]) -> Causes:
+    causes: Causes = []
+    for index, variable in enumerate(variables):
+        name = variable.get("name") or ""
+        if not name:
+            causes.append(required(f"{path}[{index}].name"))
+        elif not NAME.fullmatch(name):
+            causes.append(invalid(f"{path}[{index}].name", name, NAME_TEXT))
+        if (source := variable.get("valueFrom")) is not None:
+            _source(f"{path}[{index}].valueFrom", variable, source, volumes, causes)
+    return causes
+
+
+def _source(path: str, variable: Object, source: Object, volumes: Collection[str], causes: Causes) -> None:
+    given = [name for name in REFERENCES if source.get(name) is not None]
+    for name in given:
+        REFERENCES[name](f"{path}.{name}", source[name], causes)
+    if "fileKeyRef" in given and (named := source["fileKeyRef"].get("volumeName") or "") not in volumes:
+        causes.append(not_found(f"{path}.fileKeyRef.volumeName", named))
+    if not given:
+        causes.append(invalid(path, "", ONE_SOURCE))
+    elif len(given) > 1:
+        causes.append(invalid(path, "", ONLY_ONE))
+    if variable.get("value"):
+        causes.append(invalid(path, "", "may not be specified when `value` is not empty"))
+
+
+_named = Struct("name", name=subdomain)
+
+
+def _source_of_all(path: str, value: Object, causes: Causes) -> None:
+    if (prefix := value.get("prefix")) and not NAME.fullmatch(prefix):
+        causes.append(invalid(f"{path}.prefix", prefix, NAME_TEXT))
+    given = [name for name in ("configMapRef", "secretRef") if value.get(name) is not None]
+    for name in given:
+        _named(f"{path}.{name}", value[name], causes)
+    if len(given) != 1:  # upstream's path lacks the index
+        text = ONLY_ONE if given else "must specify one of: `configMapRef` or `secretRef`"
+        causes.append(invalid(path.rpartition("[")[0], "", text))
+
+
+variables_from = each(_source_of_all)

@@ -1,0 +1,164 @@
+"""Requests and limits of containers and of whole pods. Messages equal upstream's."""
+
+import functools
+from collections.abc import Collection
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.table import Causes, causes_of, one_of
+from protocols.kinds.check.values import label
+from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults
+from protocols.kube.quantity import Quantity, parse_quantity
+from protocols.kube.resource_names import is_extended, is_native
+
+CONTAINER = ("cpu", "memory", "ephemeral-storage")
+OTHERS = (
+    "storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
+    "persistentvolumeclaims", "services.nodeports", "services.loadbalancers", "requests.cpu", "requests.memory",
+    "requests.storage", "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+)  # fmt: skip
+"""Standard names that are no container's."""
+HUGE = "hugepages-"
+LONGEST = 256
+"""Characters of a name whose faults are cached."""
+QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+STANDARD = "must be a standard resource type or fully qualified"
+CONTAINERS_STANDARD = "must be a standard resource for containers"
+EXTENDED = "doesn't follow extended resource name standard"
+
+
+@functools.lru_cache(maxsize=1024)
+def name_faults(name: str) -> tuple[str, ...]:
+    """Return why a container cannot have a resource of this name."""
+    faults = qualified_faults(name)
+    if faults or name in CONTAINER or name.startswith(HUGE):
+        return tuple(faults)
+    if "/" not in name:
+        return (CONTAINERS_STANDARD,) if name in OTHERS else (STANDARD, CONTAINERS_STANDARD)
+    return () if is_native(name) or is_extended(name) else (EXTENDED,)
+
+
+def resource_causes(path: str, container: Object) -> list[Cause]:
+    """Validate requests and limits. Their quantities are compared only if all are valid."""
+    resources = container.get("resources")
+    if not resources:
+        return []
+    causes: Causes = []
+    sides = resources.get("limits") or {}, resources.get("requests") or {}
+    for side, values in zip(("limits", "requests"), sides, strict=True):
+        for name, value in values.items():
+            if not (len(name) <= LONGEST and _ordinary(name, value)):
+                _entry(f"{path}.{side}", name, value, causes)
+    limits, requests = sides
+    if limits or requests:
+        _pairs(path, requests, limits, causes)
+    return causes
+
+
+@functools.lru_cache(maxsize=4096)
+def _ordinary(name: str, value: Any) -> bool:
+    """Return True for a common name with a valid quantity."""
+    amount = _amount(value)
+    return name in CONTAINER and amount is not None and amount.nanos >= 0
+
+
+def _entry(path: str, name: str, value: Any, causes: Causes) -> None:
+    faults = name_faults(name) if len(name) <= LONGEST else tuple(qualified_faults(name))
+    amount = _amount(value)
+    where = f"{path}[{name}]"
+    causes.extend(invalid(where, name, fault) for fault in faults)
+    if amount is None:
+        causes.append(invalid(where, value, QUANTITY_TEXT))
+        return
+    if amount.nanos < 0:
+        causes.append(invalid(where, str(value), "must be greater than or equal to 0"))
+    if is_extended(name) and not amount.is_integer:
+        causes.append(invalid(where, str(value), "must be an integer"))
+    if name.startswith(HUGE):
+        _huge(where, name, amount, causes)
+
+
+def _amount(value: Any) -> Quantity | None:
+    try:
+        return parse_quantity(value)
+    except QuantityInvalid:
+        return None
+
+
+def _huge(path: str, name: str, amount: Quantity, causes: Causes) -> None:
+    page = _amount(name.removeprefix(HUGE))
+    if page is None or page.nanos <= 0 or amount.nanos % page.nanos or amount.nanos < 0:
+        text = f"{amount} is not positive integer multiple of {name}"
+        causes.append(invalid(path, str(amount), text))
+
+
+def _pairs(path: str, requests: Object, limits: Object, causes: Causes) -> None:
+    """Check requests against limits.
+
+    Extended resources and huge pages cannot be overcommitted: request and limit must be equal. Other requests must not
+    exceed the limit.
+    """
+    for name, value in requests.items():
+        limit = limits.get(name)
+        if limit == value:
+            continue
+        exact = name.startswith(HUGE) or not is_native(name)
+        if limit is None:
+            if exact:
+                causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
+        else:
+            _pair(f"{path}.requests", name, value, limit, exact, causes)
+    if any(HUGE in name for name in limits) and "cpu" not in requests and "memory" not in requests:
+        causes.append(forbidden(path, "HugePages require cpu or memory"))
+
+
+def _pair(path: str, name: str, value: Any, limit: Any, exact: bool, causes: Causes) -> None:
+    asked, most = _amount(value), _amount(limit)
+    if asked is None or most is None:
+        return
+    if exact and asked != most:
+        causes.append(invalid(path, str(value), f"must be equal to {name} limit of {limit}"))
+    elif not exact and asked > most:
+        causes.append(invalid(path, str(value), f"must be less than or equal to {name} limit of {limit}"))
+
+
+def claim_use_causes(path: str, uses: list[Object], names: Collection[str]) -> list[Cause]:
+    """Validate a container's uses of the pod's claims."""
+    causes: Causes = []
+    seen = set()
+    for index, use in enumerate(uses):
+        where, name, request = f"{path}[{index}]", use.get("name") or "", use.get("request") or ""
+        if not name:
+            causes.append(required(where))
+            continue
+        label(f"{where}.request", request, causes)
+        if (name, request) in seen:
+            causes.append(duplicate(where, f"{name}/{request}" if request else name))
+        seen.add((name, request))
+        if name not in names:
+            listed = f": {', '.join(sorted(names))}" if names else " which is empty"
+            text = f'Not found: "{name}": must be one of the names in pod.spec.resourceClaims{listed}'
+            causes.append(Cause(where, "FieldValueNotFound", text))
+    return causes
+
+
+_resized = one_of("cpu", "memory")
+_restart = one_of("NotRequired", "RestartContainer")
+
+
+def resize_policy_causes(path: str, policies: list[Object], pod_policy: str) -> list[Cause]:
+    """Validate resize policies: upstream's paths lack their indexes."""
+    causes: Causes = []
+    seen = set()
+    for policy in policies:
+        name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            causes.append(duplicate(path, name))
+        seen.add(name)
+        for value, check in ((name, _resized), (restart, _restart)):
+            causes += causes_of(check, path, value) if value else [required(path)]
+        if pod_policy == "Never" and restart == "RestartContainer":
+            causes.append(invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+    return causes

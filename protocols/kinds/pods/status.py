@@ -1,0 +1,95 @@
+"""The status of pods: what a write of it keeps, and its validation. Messages equal upstream's."""
+
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.table import Causes, Struct, causes_of, each, texts
+from protocols.kinds.check.values import address, identity, ip, label_key, subdomain
+from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
+from protocols.kube.objects import at, items
+
+ONE_OF_A_FAMILY = "may specify no more than one IP for each IP family"
+NO_CLAIM = "must match the name of an entry in `spec.resourceClaims`"
+
+
+def complete_status(status: Object, old: Object) -> None:
+    """Retain generations that the author does not report, and make podIPs agree with podIP, which wins."""
+    if not status.get("observedGeneration") and old.get("observedGeneration"):
+        status["observedGeneration"] = old["observedGeneration"]
+    before = {condition.get("type"): condition.get("observedGeneration") for condition in items(old, "conditions")}
+    for condition in items(status, "conditions"):
+        generation = before.get(condition.get("type"))
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
+    status.pop("nodeAllocatableResourceClaimStatuses", None)  # its gate is disabled by default
+    _sync_addresses(status)
+
+
+def _sync_addresses(status: Object) -> None:
+    first, every = status.get("podIP"), status.get("podIPs")
+    if first and (not every or every[0].get("ip") != first):
+        status["podIPs"] = [{"ip": first}]
+    elif every and every[0].get("ip") and not first:
+        status["podIP"] = every[0]["ip"]
+
+
+def _condition(path: str, value: Object, causes: Causes) -> None:
+    label_key(f"{path}.Type", value.get("type") or "", causes)
+    if (value.get("observedGeneration") or 0) < 0:
+        text = "must be a non-negative integer"
+        causes.append(invalid(f"{path}.observedGeneration", value["observedGeneration"], text))
+
+
+def _addresses(path: str, values: list[Object], causes: Causes) -> None:
+    texts = [value.get("ip") or "" for value in values]
+    for index, text in enumerate(texts):
+        ip(f"{path}[{index}]", text, causes)
+    if len(texts) < 2:
+        return
+    parsed = [address(text) for text in texts]
+    if None in parsed:
+        index = parsed.index(None)
+        text = f"Internal error: failed to check for dual stack with error:invalid IP[{index}]: {texts[index]}"
+        causes.append(Cause(path, "InternalError", text))
+    families = {each.version for each in parsed if each is not None}
+    if None in parsed or len(families) < 2 or len(texts) > 2:
+        causes.append(invalid(path, values, ONE_OF_A_FAMILY))
+
+
+_name = texts(subdomain_faults, empty=True)
+_user = Struct(linux=Struct(uid=identity, gid=identity, supplementalGroups=each(identity)))
+_container = Struct(user=_user)
+STATUS = Struct(
+    conditions=each(_condition),
+    podIPs=_addresses,
+    hostIPs=_addresses,
+    nominatedNodeName=subdomain,
+    containerStatuses=each(_container),
+    initContainerStatuses=each(_container),
+    ephemeralContainerStatuses=each(_container),
+)
+
+
+def status_causes(new: Object, old: Object) -> list[Cause]:
+    status: Any = new.get("status") or {}
+    causes = causes_of(STATUS, "status", status)
+    hosts = status.get("hostIPs")
+    if hosts and (hosts[0].get("ip") or "") != (status.get("hostIP") or ""):
+        causes.append(invalid("status.hostIPs[0].ip", hosts[0].get("ip") or "", "must be equal to `hostIP`"))
+    was = at(old, "status", "qosClass")
+    if was and status.get("qosClass") != was:
+        causes.append(invalid("status.qosClass", status.get("qosClass") or "", "field is immutable"))
+    return causes + _claim_causes(status, new)
+
+
+def _claim_causes(status: Object, pod: Object) -> list[Cause]:
+    names = {claim.get("name") or "" for claim in items(pod, "spec", "resourceClaims")}
+    causes: Causes = []
+    for index, claim in enumerate(items(status, "resourceClaimStatuses")):
+        path, name = f"status.resourceClaimStatuses[{index}]", claim.get("name") or ""
+        if name not in names:
+            causes.append(invalid(f"{path}.name", name, NO_CLAIM))
+        if (chosen := claim.get("resourceClaimName")) is not None:
+            _name(f"{path}.resourceClaimName", chosen, causes)
+    return causes

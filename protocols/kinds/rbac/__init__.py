@@ -1,0 +1,1 @@
+"""Roles and bindings, their rules, and the roles that every cluster has."""

@@ -1,0 +1,113 @@
+"""Default roles and bindings, as objects without server-set metadata.
+
+Missing rules are added to stored roles unless their autoupdate annotation disables it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from protocols.kinds.rbac.cluster_roles import CLUSTER_ROLES, SUBJECTS
+from protocols.kinds.rbac.controller_roles import CONTROLLER_ROLES, PREFIX
+from protocols.kinds.rbac.cover import uncovered
+from protocols.kinds.rbac.namespace_roles import BINDING_NAMES, NAMESPACE_ROLES, NAMESPACE_SUBJECTS
+from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, read_rules
+from protocols.kinds.rbac.rule_table import roles_of
+
+Rules = tuple[PolicyRule, ...]
+LABEL = "kubernetes.io/bootstrapping"
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+AGGREGATED_FROM = "system:aggregate-to-"
+AGGREGATED = ("view", "edit", "admin")
+"""Aggregated roles; each is aggregated into the next as well."""
+ADMIN = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
+
+
+def default_objects() -> list[dict[str, Any]]:
+    """Return ClusterRoles, ClusterRoleBindings, Roles and RoleBindings, in this order."""
+    roles = {"cluster-admin": ADMIN, **roles_of(CLUSTER_ROLES)}
+    controllers = roles_of(CONTROLLER_ROLES)
+    return [
+        *(_cluster_role(name, rules, _labels(name)) for name, rules in roles.items()),
+        *_aggregated(roles),
+        *(_cluster_role(f"{PREFIX}{name}", rules, {}) for name, rules in controllers.items()),
+        *(_cluster_binding(role, subjects) for role, subjects in SUBJECTS.items()),
+        *(_cluster_binding(f"{PREFIX}{name}", (f"ServiceAccount kube-system/{name}",)) for name in controllers),
+        *_namespaced(),
+    ]
+
+
+def _aggregated(roles: dict[str, Rules]) -> Iterator[dict[str, Any]]:
+    rules: Rules = ()
+    for name, after in zip(AGGREGATED, (*AGGREGATED[1:], ""), strict=True):
+        rules = (*roles[f"{AGGREGATED_FROM}{name}"], *rules)
+        role = _cluster_role(name, rules, {f"{AGGREGATE}{after}": "true"} if after else {})
+        yield {**role, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {f"{AGGREGATE}{name}": "true"}}]}}
+
+
+def _namespaced() -> Iterator[dict[str, Any]]:
+    tables = {namespace: roles_of(text) for namespace, text in NAMESPACE_ROLES.items()}
+    for namespace, roles in tables.items():
+        for name, rules in roles.items():
+            yield {**_object("Role", name, namespace), "rules": [rule.as_object() for rule in rules]}
+    for namespace, roles in tables.items():
+        for name in roles:
+            binding = _object("RoleBinding", BINDING_NAMES.get(name, name), namespace)
+            yield {**binding, **_reference("Role", name), **_subjects(NAMESPACE_SUBJECTS[name])}
+
+
+def _labels(name: str) -> dict[str, str]:
+    level = name.removeprefix(AGGREGATED_FROM)
+    return {f"{AGGREGATE}{level}": "true"} if level != name else {}
+
+
+def _cluster_role(name: str, rules: Rules, labels: dict[str, str]) -> dict[str, Any]:
+    made = _object("ClusterRole", name)
+    made["metadata"]["labels"].update(labels)
+    return {**made, "rules": [rule.as_object() for rule in rules]}
+
+
+def _cluster_binding(role: str, subjects: Sequence[str]) -> dict[str, Any]:
+    return {**_object("ClusterRoleBinding", role), **_reference("ClusterRole", role), **_subjects(subjects)}
+
+
+def _reference(kind: str, role: str) -> dict[str, Any]:
+    return {"roleRef": {"apiGroup": GROUP, "kind": kind, "name": role}}
+
+
+def _subjects(subjects: Sequence[str]) -> dict[str, Any]:
+    return {"subjects": [_subject(*each.split()) for each in subjects]} if subjects else {}
+
+
+def _subject(kind: str, name: str) -> dict[str, str]:
+    if kind != "ServiceAccount":
+        return {"apiGroup": GROUP, "kind": kind, "name": name}
+    namespace, _, account = name.partition("/")
+    return {"kind": kind, "name": account, "namespace": namespace}
+
+
+def _object(kind: str, name: str, namespace: str = "") -> dict[str, Any]:
+    where = {"namespace": namespace} if namespace else {}
+    metadata = {"name": name, **where, "labels": {LABEL: "rbac-defaults"}, "annotations": {AUTOUPDATE: "true"}}
+    return {"kind": kind, "apiVersion": f"{GROUP}/v1", "metadata": metadata}
+
+
+def missing_in(stored: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | None:
+    """Return `stored` with missing rules or subjects added; None if complete or not auto-updated."""
+    if ((stored.get("metadata") or {}).get("annotations") or {}).get(AUTOUPDATE) != "true":
+        return None
+    lacking = _lacking_subjects(stored, wanted) if "roleRef" in wanted else _lacking_rules(stored, wanted)
+    field = "subjects" if "roleRef" in wanted else "rules"
+    return {**stored, field: [*(stored.get(field) or []), *lacking]} if lacking else None
+
+
+def _lacking_subjects(stored: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    held = stored.get("subjects") or []
+    return [each for each in wanted.get("subjects") or [] if each not in held]
+
+
+def _lacking_rules(stored: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    held = read_rules(stored)
+    known = frozenset(held)
+    rules = (rule for rule in read_rules(wanted) if rule not in known)
+    return [rule.as_object() for rule in rules if uncovered(held, (rule,))]

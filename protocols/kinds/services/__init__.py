@@ -1,0 +1,1 @@
+"""Services, endpoints and the addresses of both."""

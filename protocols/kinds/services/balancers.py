@@ -1,0 +1,66 @@
+"""Load balancers of services: what their spec and status may hold. Messages equal upstream's."""
+
+from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
+from protocols.kinds.check.table import Causes
+from protocols.kinds.check.values import address, cidr_faults, ip_faults, special_faults
+from protocols.kinds.services.families import ONCE
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults, subdomain_faults
+from protocols.kube.objects import items
+
+BALANCER, CLASS = "LoadBalancer", "spec.loadBalancerClass"
+ONLY = f"may only be used when `type` is '{BALANCER}'"
+MODES = ("Proxy", "VIP")
+
+
+def external_ip(path: str, text: str, causes: Causes) -> None:
+    """Check an address at which the service is reached from outside."""
+    parsed = address(text)
+    faults = ip_faults(text) if parsed is None else special_faults(parsed)
+    causes.extend(invalid(path, text, fault) for fault in faults)
+
+
+def balancer_causes(spec: Object) -> list[Cause]:
+    causes, balanced = list[Cause](), spec.get("type") == BALANCER
+    if not balanced and spec.get("allocateLoadBalancerNodePorts") is not None:
+        causes.append(forbidden("spec.allocateLoadBalancerNodePorts", ONLY))
+    if (name := spec.get("loadBalancerClass")) is not None:
+        wrong = [invalid(CLASS, name, fault) for fault in qualified_faults(name)]
+        causes += wrong if balanced else [forbidden(CLASS, ONLY)]
+    field, ranges = "spec.LoadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ()  # upstream's spelling
+    causes += [forbidden(field, ONLY)] if ranges and not balanced else []
+    for index, text in enumerate(ranges):
+        causes += [invalid(f"{field}[{index}]", text, fault) for fault in cidr_faults(text.strip())]
+    return causes
+
+
+def class_change_causes(spec: Object, before: Object) -> list[Cause]:
+    """Check that the class of a load balancer stays, set or not."""
+    now, then = spec.get("loadBalancerClass"), before.get("loadBalancerClass")
+    is_one = spec.get("type") == before.get("type") == BALANCER
+    return [invalid(CLASS, now, ONCE)] if is_one and now != then else []
+
+
+def default_ingress(obj: Object) -> None:
+    """Set how addresses of the load balancer are reached: as virtual ones."""
+    for place in items(obj, "status", "loadBalancer", "ingress"):
+        if place.get("ip") and place.get("ipMode") is None:
+            place["ipMode"] = "VIP"
+
+
+def ingress_causes(obj: Object) -> list[Cause]:
+    causes = list[Cause]()
+    for index, place in enumerate(items(obj, "status", "loadBalancer", "ingress")):
+        path, ip, host = f"status.loadBalancer.ingress[{index}]", place.get("ip") or "", place.get("hostname") or ""
+        causes += [invalid(f"{path}.ip", ip, fault) for fault in (ip_faults(ip) if ip else ())]
+        causes += _mode_causes(f"{path}.ipMode", place.get("ipMode"), bool(ip))
+        causes += [invalid(f"{path}.hostname", host, fault) for fault in (subdomain_faults(host) if host else ())]
+    return causes
+
+
+def _mode_causes(path: str, mode: str | None, has_ip: bool) -> list[Cause]:
+    if mode is None:
+        return []
+    if not has_ip:
+        return [forbidden(path, "may not be specified when `ip` is not set")]
+    return [] if mode in MODES else [unsupported(path, mode, MODES)]

@@ -1,0 +1,176 @@
+"""IP families and cluster IPs of services, as upstream's allocator settles them before it allocates. Pure.
+
+`families` are those of the plane's service ranges, the primary one first.
+"""
+
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.values import IP_TEXT, address
+from protocols.kube.meta import Object
+
+HEADLESS, EXTERNAL = "None", "ExternalName"
+SINGLE, PREFER, REQUIRE = "SingleStack", "PreferDualStack", "RequireDualStack"
+POLICIES = (PREFER, REQUIRE, SINGLE)
+OTHER = {"IPv4": "IPv6", "IPv6": "IPv4"}
+IPS, FAMILIES, POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
+ONCE = "may not change once set"
+_STACKED = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
+
+
+def cluster_ips(spec: Object) -> list[str]:
+    return list(spec.get("clusterIPs") or ())
+
+
+def is_headless(spec: Object) -> bool:
+    return cluster_ips(spec) == [HEADLESS]
+
+
+def settle(spec: Object, before: Object | None, families: tuple[str, ...]) -> list[Cause]:
+    """Set ipFamilies and ipFamilyPolicy. Return what contradicts them; the spec is then incomplete."""
+    if spec.get("type") == EXTERNAL or (before is not None and _keeps_preference(spec, before)):
+        return []
+    _default_policy(spec, before)
+    if spec["ipFamilyPolicy"] not in POLICIES or any(name not in OTHER for name in spec.get("ipFamilies") or ()):
+        return []  # reported by the rules of the fields
+    if causes := address_causes(spec) or _stack_causes(spec, before) or _infer(spec, families):
+        return causes
+    if is_headless(spec) and not spec.get("selector"):
+        found = spec["ipFamilies"] = list(spec.get("ipFamilies") or families[:1])
+        if len(found) < 2 and spec["ipFamilyPolicy"] != SINGLE:
+            found.append(OTHER[found[0]])
+        return []
+    return _complete(spec, families)
+
+
+def _keeps_preference(spec: Object, before: Object) -> bool:
+    """Return True for a PreferDualStack service whose families and addresses stay, whatever ranges there are now."""
+    same = all(spec.get(field) == before.get(field) for field in ("clusterIPs", "ipFamilies"))
+    return same and spec.get("ipFamilyPolicy") == before.get("ipFamilyPolicy") == PREFER
+
+
+def _default_policy(spec: Object, before: Object | None) -> None:
+    if not spec.get("ipFamilyPolicy"):
+        bare = is_headless(spec) and not spec.get("selector")
+        spec["ipFamilyPolicy"] = (before or {}).get("ipFamilyPolicy") or (REQUIRE if bare else SINGLE)
+
+
+def address_causes(spec: Object) -> list[Cause]:
+    """Check clusterIP, clusterIPs and ipFamilies against each other."""
+    causes, ips, first = list[Cause](), cluster_ips(spec), spec.get("clusterIP") or ""
+    if first and not ips:
+        causes.append(required(IPS))
+    elif first and ips[0] != first:
+        causes.append(invalid(IPS, ips, "first value must match `clusterIP`"))
+    elif ips and not first:
+        causes.append(invalid(IPS, ips, "must be empty when `clusterIP` is not specified"))
+    given = spec.get("ipFamilies") or []
+    causes += [duplicate(f"{FAMILIES}[{n}]", name) for n, name in enumerate(given) if name in given[:n]]
+    if wrong := _malformed(ips):
+        return causes + wrong
+    parsed = [found for text in ips if (found := address(text)) is not None]
+    if len(ips) > 2:
+        causes.append(invalid(IPS, ips, "may only hold up to 2 values"))
+    if len(parsed) > 1 and len({each.version for each in parsed}) != len(parsed):
+        causes.append(invalid(IPS, ips, "may specify no more than one IP for each IP family"))
+    if not causes:
+        for n, (name, found) in enumerate(zip(given, parsed, strict=False)):
+            if name in OTHER and name != f"IPv{found.version}":
+                text = f"expected an {name} value as indicated by `ipFamilies[{n}]`"
+                causes.append(invalid(f"{IPS}[{n}]", ips[n], text))
+    return causes
+
+
+def _malformed(ips: list[str]) -> list[Cause]:
+    if ips[:1] == [HEADLESS]:
+        return [invalid(IPS, ips, "'None' must be the first and only value")] if len(ips) > 1 else []
+    return [invalid(f"{IPS}[{n}]", text, IP_TEXT) for n, text in enumerate(ips) if address(text) is None]
+
+
+def _stack_causes(spec: Object, before: Object | None) -> list[Cause]:
+    """Check the policy against the number of addresses and families; a downgrade releases the second ones."""
+    policy, causes = spec["ipFamilyPolicy"], list[Cause]()
+    for field, noun, lost in (
+        ("clusterIPs", "cluster IPs", "cluster IP"),
+        ("ipFamilies", "IP families", "IP family"),
+    ):
+        now, then = spec.get(field) or [], (before or {}).get(field) or []
+        if policy == SINGLE and before is not None and now == then and len(now) > 1:
+            spec[field] = now = now[:1]
+        if policy != SINGLE and now and len(now) < len(then):
+            causes.append(invalid(POLICY, policy, f"must be 'SingleStack' to release the secondary {lost}"))
+        if policy == SINGLE and len(now) == 2:
+            causes.append(invalid(POLICY, policy, _STACKED.format(noun)))
+    return causes
+
+
+def _infer(spec: Object, families: tuple[str, ...]) -> list[Cause]:
+    """Complete ipFamilies by those of the cluster IPs."""
+    found, ips, causes = list(spec.get("ipFamilies") or ()), cluster_ips(spec), list[Cause]()
+    for number, text in enumerate(ips):
+        parsed = address(text)
+        if parsed is None or number < len(found):
+            continue
+        name = f"IPv{parsed.version}"
+        if name in families:
+            found.append(name)
+        else:
+            causes.append(invalid(f"{IPS}[{number}]", ips, f"{name} is not configured on this cluster"))
+    if found:
+        spec["ipFamilies"] = found
+    return causes
+
+
+def _complete(spec: Object, families: tuple[str, ...]) -> list[Cause]:
+    policy, found = spec["ipFamilyPolicy"], list(spec.get("ipFamilies") or ())
+    causes = list[Cause]()
+    if policy == REQUIRE and len(families) < 2:
+        causes.append(invalid(POLICY, policy, "this cluster is not configured for dual-stack services"))
+    for number, name in enumerate(found):
+        if name not in families:
+            causes.append(invalid(f"{FAMILIES}[{number}]", name, "not configured on this cluster"))
+    if not causes:
+        found = found or list(families[:1])
+        if policy != SINGLE and len(found) == 1 and len(families) == 2:
+            found.append(OTHER[found[0]])
+        spec["ipFamilies"] = found
+    return causes
+
+
+def change_causes(spec: Object, before: Object) -> list[Cause]:
+    """Check that addresses and families change only by gaining or losing the second one."""
+    if EXTERNAL in (spec.get("type"), before.get("type")):
+        return []
+    causes = list[Cause]()
+    if not (is_headless(spec) and is_headless(before)):
+        causes = _list_causes(spec, before, "clusterIPs", "clusterIP")
+    if not (_bare(spec) and _bare(before)):
+        causes += _list_causes(spec, before, "ipFamilies", "ipFamily")
+    return causes
+
+
+def _bare(spec: Object) -> bool:
+    return is_headless(spec) and not spec.get("selector")
+
+
+def _list_causes(spec: Object, before: Object, field: str, noun: str) -> list[Cause]:
+    now, then, path = spec.get(field) or [], before.get(field) or [], f"spec.{field}"
+    if len(now) == len(then):
+        return [invalid(f"{path}[{n}]", now, ONCE) for n, value in enumerate(then) if value != now[n]]
+    causes = list[Cause]()
+    if not now:
+        causes.append(invalid(f"{path}[0]", now, f"primary {noun} can not be unset"))
+    if now and then and now[0] != then[0]:
+        causes.append(invalid(f"{path}[0]", now, ONCE))
+    if len(now) == 1 < len(then) and spec.get("ipFamilyPolicy") != SINGLE:
+        text = f"must be set to 'SingleStack' when releasing the secondary {noun}"
+        causes.append(invalid(POLICY, spec.get("ipFamilyPolicy"), text))
+    return causes
+
+
+def external_causes(spec: Object) -> list[Cause]:
+    """Check a service of type ExternalName, which has no addresses."""
+    text, given = "may not be set for ExternalName services", dict[str, Any]()
+    given = {"clusterIPs": cluster_ips(spec) or spec.get("clusterIP")}
+    given |= {field: spec.get(field) for field in ("ipFamilies", "ipFamilyPolicy")}
+    return [forbidden(f"spec.{field}", text) for field, value in given.items() if value]

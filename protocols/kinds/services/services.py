@@ -1,0 +1,181 @@
+"""Services: defaults and validation. Messages equal upstream's."""
+
+import ipaddress
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.table import Causes, Struct, between, causes_of, each, one_of, texts
+from protocols.kinds.check.values import (
+    PROTOCOLS,
+    label,
+    labels,
+    port,
+    port_number,
+    subdomain,
+)
+from protocols.kinds.served.errors import AllocationInvalid
+from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.services.allocation import Allocation, Network, takes_external_traffic
+from protocols.kinds.services.balancers import (
+    BALANCER,
+    balancer_causes,
+    class_change_causes,
+    default_ingress,
+    external_ip,
+    ingress_causes,
+)
+from protocols.kinds.services.changes import keep_allocated
+from protocols.kinds.services.families import (
+    HEADLESS,
+    address_causes,
+    change_causes,
+    cluster_ips,
+    external_causes,
+    settle,
+)
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults
+from protocols.kube.objects import items
+
+TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+AFFINITY_SECONDS = 10800
+HEALTH_PORT = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+
+SERVICE = Struct(
+    type=one_of(*TYPES),
+    selector=labels,
+    sessionAffinity=one_of("ClientIP", "None"),
+    sessionAffinityConfig=Struct(
+        clientIP=Struct(timeoutSeconds=between(1, 86400, "must be greater than 0 and less than 86400"))
+    ),
+    externalIPs=each(external_ip),
+    externalTrafficPolicy=one_of("Cluster", "Local"),
+    internalTrafficPolicy=one_of("Cluster", "Local", empty=True),
+    ipFamilies=each(one_of("IPv4", "IPv6", empty=True)),
+    ipFamilyPolicy=one_of("PreferDualStack", "RequireDualStack", "SingleStack", empty=True),
+    trafficDistribution=one_of("PreferClose", "PreferSameZone", "PreferSameNode", empty=True),
+    externalName=subdomain,
+)
+PORT = Struct(
+    "protocol",
+    name=label,
+    protocol=one_of(*PROTOCOLS),
+    targetPort=port,
+    appProtocol=texts(qualified_faults, empty=True),
+)
+
+
+def service_causes(service: Object) -> list[Cause]:
+    spec = service.get("spec") or {}
+    causes = causes_of(SERVICE, "spec", spec)
+    ports, kind = items(spec, "ports"), spec.get("type")
+    if not ports and kind != "ExternalName" and cluster_ips(spec)[:1] != [HEADLESS]:
+        causes.append(required("spec.ports"))
+    causes += external_causes(spec) if kind == "ExternalName" else address_causes(spec)
+    _ports(ports, kind == "ClusterIP", causes)
+    if number := kind != BALANCER and spec.get("healthCheckNodePort"):
+        causes.append(invalid("spec.healthCheckNodePort", number, HEALTH_PORT))
+    return causes + balancer_causes(spec)
+
+
+def _ports(ports: list[Object], internal: bool, causes: Causes) -> None:
+    names, taken, node_ports = set[str](), set[Any](), set[Any]()
+    for index, value in enumerate(ports):
+        path, name = f"spec.ports[{index}]", value.get("name") or ""
+        PORT(path, value, causes)
+        port_number(f"{path}.port", value.get("port") or 0, causes)
+        if not name and len(ports) > 1:
+            causes.append(required(f"{path}.name"))
+        elif name and name in names:
+            causes.append(duplicate(f"{path}.name", name))
+        if internal and value.get("nodePort"):
+            causes.append(forbidden(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'"))
+        pair = value.get("protocol"), value.get("port")
+        if pair in taken:
+            causes.append(duplicate(path, {"protocol": pair[0], "port": pair[1]}))
+        node = value.get("protocol"), value.get("nodePort")
+        if node[1] and node in node_ports:
+            causes.append(duplicate(f"{path}.nodePort", node[1]))
+        names.add(name)
+        taken.add(pair)
+        node_ports.add(node)
+
+
+def default_service(spec: Object) -> None:
+    spec["type"] = kind = spec.get("type") or "ClusterIP"
+    spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+    if spec["sessionAffinity"] == "ClientIP":
+        client = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        client.setdefault("timeoutSeconds", AFFINITY_SECONDS)
+    elif spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    for value in items(spec, "ports"):
+        value["protocol"] = value.get("protocol") or "TCP"
+        if value.get("targetPort") in (None, "", 0):
+            value["targetPort"] = value.get("port")
+    if kind in TYPES and kind != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == BALANCER:
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if takes_external_traffic(spec):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+
+
+def service_networks(text: str) -> tuple[Network, ...]:
+    """Return the ranges of a checked setting, the primary one first."""
+    return tuple(ipaddress.ip_network(part) for part in text.split(","))
+
+
+class ServiceStrategy(Strategy):
+    has_status = True
+    ranges: tuple[Network, ...] = service_networks("10.96.0.0/16")
+    """Set when the API server starts, as `services` is."""
+    services: Callable[[], Iterable[Object]] = staticmethod(tuple)
+
+    def default(self, obj: Object) -> None:
+        default_service(obj.setdefault("spec", {}))
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"loadBalancer": {}}
+        spec = obj["spec"]
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        settle(spec, None, self.families)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        super().prepare_update(new, old)
+        spec, before = new["spec"], old.get("spec") or {}
+        keep_allocated(spec, before)
+        settle(spec, before, self.families)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return settle(dict(obj["spec"]), None, self.families) or service_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        before = old.get("spec") or {}
+        causes = settle(dict(new["spec"]), before, self.families)
+        return causes or [
+            *service_causes(new),
+            *change_causes(new["spec"], before),
+            *class_change_causes(new["spec"], before),
+        ]
+
+    def default_status(self, obj: Object) -> None:
+        default_ingress(obj)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return ingress_causes(new)
+
+    def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
+        before = None if old is None else old.get("spec") or {}
+        spec = {**obj["spec"], "ports": [dict(port) for port in items(obj, "spec", "ports")]}
+        if not spec["ports"]:
+            del spec["ports"]
+        if causes := Allocation(self.ranges, taken, self.services).assign(spec, before):
+            raise AllocationInvalid(causes)
+        return {**obj, "spec": spec}
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return tuple(f"IPv{network.version}" for network in self.ranges)

@@ -1,0 +1,1 @@
+"""Persistent volumes, claims to them, storage classes and CSI's kinds."""

@@ -1,0 +1,98 @@
+"""Validation and normalization of persistent volume claims. Paths and reasons are upstream's."""
+
+from typing import Any
+
+from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
+from protocols.kinds.check.table import changed_causes
+from protocols.kinds.storage.claim_spec import claim_spec
+from protocols.kube.meta import Object
+from protocols.kube.names import qualified_faults
+from protocols.kube.objects import at
+from protocols.kube.quantity import parse_quantity
+from protocols.kube.resource_names import is_native
+
+FIXED = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
+CLAIM = ("PersistentVolumeClaim", "")
+RESIZES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
+INT64 = 2**63
+
+
+def drop_unknown_source(spec: Object) -> None:
+    """Drop a data source of a kind that `dataSource` does not know, for clients from before `dataSourceRef`."""
+    if spec.get("dataSourceRef") is None and _kind(spec.get("dataSource")) not in (CLAIM, SNAPSHOT):
+        spec.pop("dataSource", None)
+
+
+def join_sources(spec: Object) -> None:
+    """Copy a data source to its newer field, and back where the older one knows its kind."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif source is None and _kind(reference) in (CLAIM, SNAPSHOT) and not (reference or {}).get("namespace"):
+        spec["dataSource"] = dict(reference or {})
+
+
+def _kind(source: Object | None) -> tuple[str, str]:
+    return ((source or {}).get("kind") or "", (source or {}).get("apiGroup") or "")
+
+
+def claim_causes(claim: Object) -> list[Cause]:
+    causes: list[Cause] = []
+    claim_spec("spec", claim.get("spec") or {}, causes)
+    return causes
+
+
+def claim_change_causes(new: Object, old: Object) -> list[Cause]:
+    """Allow a bound claim to grow, and fields of a claim that are still empty to be set once."""
+    now, before = dict(new.get("spec") or {}), dict(old.get("spec") or {})
+    for field in ("volumeName", "storageClassName"):
+        if not before.get(field) and now.get(field):
+            before[field] = now[field]
+    requests = at(now, "resources", "requests")
+    if at(old, "status", "phase") == "Bound" and requests is not None:
+        before["resources"] = {**(before.get("resources") or {}), "requests": requests}
+    now.pop("volumeAttributesClassName", None)
+    before.pop("volumeAttributesClassName", None)
+    causes = [forbidden("spec", FIXED)] if now != before else []
+    wanted, granted = (at(each, "spec", "resources", "requests", "storage") for each in (new, old))
+    if wanted != granted and _less(wanted, at(old, "status", "capacity", "storage")):
+        causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    return causes + changed_causes(now, before, "volumeMode")
+
+
+def _less(one: Any, other: Any) -> bool:
+    return bool(other) and parse_quantity(one or "0") < parse_quantity(other)
+
+
+def claim_status_causes(claim: Object) -> list[Cause]:
+    """Validate capacities, and what a resize has allocated."""
+    status = claim.get("status") or {}
+    causes: list[Cause] = []
+    for name, amount in (status.get("capacity") or {}).items():
+        causes += _amount_causes(f"status.capacity[{name}]", amount)
+    for name, amount in (status.get("allocatedResources") or {}).items():
+        causes += _name_causes("status.allocatedResources", name)
+        causes += _amount_causes(f"status.allocatedResources[{name}]", amount)
+    for name, resize in (status.get("allocatedResourceStatuses") or {}).items():
+        path = "status.allocatedResourceStatuses"
+        causes += _name_causes(path, name)
+        causes += [] if resize in RESIZES else [unsupported(path, name, RESIZES)]
+    return causes
+
+
+def _name_causes(path: str, name: str) -> list[Cause]:
+    if faults := qualified_faults(name):
+        return [invalid(path, name, fault) for fault in faults]
+    return [unsupported(path, name, ("storage",))] if is_native(name) and name != "storage" else []
+
+
+def _amount_causes(path: str, amount: Any) -> list[Cause]:
+    value = -(-parse_quantity(amount).nanos // 10**9)
+    return [] if 0 <= value < INT64 else [invalid(path, amount, "must be a valid resource quantity")]

@@ -1,0 +1,245 @@
+"""Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
+
+from msgspec.structs import asdict
+
+from protocols.kinds import table as kinds
+from protocols.kinds.check.causes import Cause
+from protocols.kinds.served.columns import AGE, NAME, cell
+from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
+from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.storage.claim_rules import (
+    claim_causes,
+    claim_change_causes,
+    claim_status_causes,
+    drop_unknown_source,
+    join_sources,
+)
+from protocols.kinds.storage.volume_rules import (
+    class_causes,
+    class_change_causes,
+    driver_change_causes,
+    driver_object_causes,
+    node_drivers_causes,
+    node_drivers_change_causes,
+    volume_causes,
+    volume_change_causes,
+)
+from protocols.kube.meta import Object
+from protocols.kube.objects import at, items, text
+from protocols.kube.times import now
+
+MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+UNSET = "<unset>"
+
+
+def default_phase(obj: Object) -> None:
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        status = obj["status"] = {}
+    status["phase"] = status.get("phase") or "Pending"
+
+
+class VolumeStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
+        spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
+        if isinstance(path := spec.get("hostPath"), dict):
+            path.setdefault("type", "")
+
+    def default_status(self, obj: Object) -> None:
+        default_phase(obj)
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        super().prepare_status(new, old)
+        status = new.get("status") or {}
+        if status.get("phase") != at(old, "status", "phase") and not status.get("lastPhaseTransitionTime"):
+            new["status"] = {**status, "lastPhaseTransitionTime": now()}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return volume_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return volume_causes(new) + volume_change_causes(new, old)
+
+
+class ClaimStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
+
+    def default_status(self, obj: Object) -> None:
+        default_phase(obj)
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+        drop_unknown_source(obj["spec"])
+        join_sources(obj["spec"])
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        super().prepare_update(new, old)
+        if not (at(old, "spec", "dataSource") or at(old, "spec", "dataSourceRef")):
+            drop_unknown_source(new["spec"])
+        join_sources(new["spec"])
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return claim_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return claim_causes(new) + claim_change_causes(new, old)
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        return claim_status_causes(new)
+
+
+class StorageClassStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return class_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return class_causes(new) + class_change_causes(new, old)
+
+
+class CSINodeStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        if not at(obj, "spec", "drivers"):
+            obj["spec"] = {**(obj.get("spec") or {}), "drivers": None}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return node_drivers_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return node_drivers_causes(new) + node_drivers_change_causes(new, old)
+
+
+class CSIDriverStrategy(Strategy):
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        for field, value in DRIVER_DEFAULTS.items():
+            spec.setdefault(field, value)
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return driver_object_causes(obj)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return driver_object_causes(new) + driver_change_causes(new, old)
+
+
+DRIVER_DEFAULTS = {
+    "attachRequired": True,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "podInfoOnMount": False,
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+    "storageCapacity": False,
+}
+
+
+def modes(obj: Object) -> str:
+    return ",".join(MODES.get(str(mode), str(mode)) for mode in at(obj, "spec", "accessModes") or ())
+
+
+def claim(obj: Object) -> str:
+    name = text(obj, "spec", "claimRef", "name")
+    return f"{text(obj, 'spec', 'claimRef', 'namespace')}/{name}" if name else ""
+
+
+def token_audiences(obj: Object) -> str:
+    return ",".join(str(each.get("audience") or "") for each in items(obj, "spec", "tokenRequests")) or "<unset>"
+
+
+CLASS = Column("StorageClass", cell("spec", "storageClassName"))
+ATTRIBUTES = Column("VolumeAttributesClass", cell("spec", "volumeAttributesClassName", missing=UNSET))
+MODE = Column("VolumeMode", cell("spec", "volumeMode"), 1)
+
+VOLUMES = Served(
+    **asdict(kinds.PERSISTENTVOLUMES),
+    strategy=VolumeStrategy(),
+    columns=(
+        NAME,
+        Column("Capacity", cell("spec", "capacity", "storage")),
+        Column("Access Modes", modes),
+        Column("Reclaim Policy", cell("spec", "persistentVolumeReclaimPolicy")),
+        Column("Status", cell("status", "phase")),
+        Column("Claim", claim),
+        CLASS,
+        ATTRIBUTES,
+        Column("Reason", cell("status", "reason")),
+        AGE,
+        MODE,
+    ),
+    subresources=(Subresource("status", STATUS_VERBS, "PersistentVolume", version="v1"),),
+    returns_object=True,
+)
+
+CLAIMS = Served(
+    **asdict(kinds.PERSISTENTVOLUMECLAIMS),
+    strategy=ClaimStrategy(),
+    columns=(
+        NAME,
+        Column("Status", cell("status", "phase")),
+        Column("Volume", cell("spec", "volumeName")),
+        Column("Capacity", cell("status", "capacity", "storage")),
+        Column("Access Modes", modes),
+        CLASS,
+        ATTRIBUTES,
+        AGE,
+        MODE,
+    ),
+    subresources=(Subresource("status", STATUS_VERBS, "PersistentVolumeClaim", version="v1"),),
+    returns_object=True,
+)
+
+CLASSES = Served(
+    **asdict(kinds.STORAGECLASSES),
+    strategy=StorageClassStrategy(),
+    columns=(
+        NAME,
+        Column("Provisioner", cell("provisioner")),
+        Column("ReclaimPolicy", cell("reclaimPolicy")),
+        Column("VolumeBindingMode", cell("volumeBindingMode")),
+        Column("AllowVolumeExpansion", lambda obj: bool(obj.get("allowVolumeExpansion"))),
+        AGE,
+    ),
+    returns_object=True,
+)
+
+NODES = Served(
+    **asdict(kinds.CSINODES),
+    strategy=CSINodeStrategy(),
+    versioned_update=True,
+    columns=(NAME, Column("Drivers", lambda obj: len(items(obj, "spec", "drivers")), type="integer"), AGE),
+    returns_object=True,
+)
+
+DRIVERS = Served(
+    **asdict(kinds.CSIDRIVERS),
+    strategy=CSIDriverStrategy(),
+    versioned_update=True,
+    columns=(
+        NAME,
+        Column("AttachRequired", lambda obj: at(obj, "spec", "attachRequired") is not False, type="boolean"),
+        Column("PodInfoOnMount", lambda obj: bool(at(obj, "spec", "podInfoOnMount")), type="boolean"),
+        Column("StorageCapacity", lambda obj: bool(at(obj, "spec", "storageCapacity")), type="boolean"),
+        Column("TokenRequests", token_audiences),
+        Column("RequiresRepublish", lambda obj: bool(at(obj, "spec", "requiresRepublish")), type="boolean"),
+        Column("Modes", lambda obj: ",".join(at(obj, "spec", "volumeLifecycleModes") or ("Persistent",))),
+        AGE,
+    ),
+    returns_object=True,
+)
+
+ROWS = (VOLUMES, CLAIMS, CLASSES, NODES, DRIVERS)

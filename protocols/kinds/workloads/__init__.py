@@ -1,0 +1,1 @@
+"""What controllers of pods have in common, and the controllers of the core group."""

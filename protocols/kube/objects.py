@@ -1,0 +1,56 @@
+"""Kubernetes objects as plain JSON: access to their fields, timestamps, mirror pods.
+
+Any field that a client wrote may be missing or of the wrong type; the accessors tolerate that.
+"""
+
+from typing import Any
+
+import msgspec
+
+from protocols.kube.jsons import read_json
+from protocols.kube.meta import Object
+
+
+def at(obj: Any, *path: str) -> Any:
+    """Return the value at `path`; None if a step is missing or not an object."""
+    for step in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def text(obj: Any, *path: str) -> str:
+    """Return the value at `path` as text: empty if it is missing, booleans as in JSON."""
+    value = at(obj, *path)
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def items(obj: Any, *path: str) -> list[Object]:
+    """Return the objects of the list at `path`; an empty list if there is anything else."""
+    value = at(obj, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+MIRROR = "kubernetes.io/config.mirror"
+
+
+def is_mirror(pod: Object) -> bool:
+    """Return True if the pod mirrors a static pod: it has the mirror annotation, with any value."""
+    return MIRROR in (at(pod, "metadata", "annotations") or {})
+
+
+def fresh_copy(obj: Object) -> Object:
+    """Return a deep copy, several times faster than copy.deepcopy."""
+    made: Object = read_json(msgspec.json.encode(obj))
+    return made
+
+
+def same(new: Object, old: Object) -> bool:
+    """Return True if two objects are equal except for the resourceVersion and the order of keys."""
+    left, right = {**new["metadata"]}, {**old["metadata"]}
+    left.pop("resourceVersion", None)
+    right.pop("resourceVersion", None)
+    return left == right and {**new, "metadata": 0} == {**old, "metadata": 0}
