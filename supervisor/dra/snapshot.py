@@ -162,13 +162,13 @@ def _placed(snapshot: DeviceSnapshot, obj: Object, node: Node) -> Placement:
 def _uses(picks: list[Pick], held: Held) -> dict[str, tuple[CapacityUse, ...]]:
     taken = held_by_picks(picks)
     return {
-        str(pick.offer.id): tuple(
+        str(pick.device.id): tuple(
             capacity_use(
-                pick.offer.device.capacity, added(held.consumed(pick.offer.id) or {}, taken[pick.offer.id] or {})
+                pick.device.spec.capacity, added(held.consumed(pick.device.id) or {}, taken[pick.device.id] or {})
             )
         )
         for pick in picks
-        if pick.share is not None and pick.offer.id in taken
+        if pick.share is not None and pick.device.id in taken
     }
 
 

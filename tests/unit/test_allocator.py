@@ -74,7 +74,7 @@ class World:
 
     def names(self, *claims: Any) -> list[list[str]] | None:
         attempt = self.attempt(*claims)
-        return [[pick.offer.id.device for pick in picks] for picks in attempt.picks] if attempt.run() else None
+        return [[pick.device.id.device for pick in picks] for picks in attempt.picks] if attempt.run() else None
 
     def status(self, asked: Any) -> dict[str, Any]:
         attempt = self.attempt(asked)
@@ -318,7 +318,7 @@ def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(as
     ground = Ground(world.catalog.view(N1).pools, world.used, CLASSES, world.words, Gates(binding=False))
     attempt = Attempt(AttemptOptions((claim(asked),), ground))
     assert attempt.run()
-    assert [pick.offer.id.device for pick in attempt.picks[0]] == ["b"]
+    assert [pick.device.id.device for pick in attempt.picks[0]] == ["b"]
 
 
 def test_device_that_binds_to_its_node_selects_that_node_alone() -> None:

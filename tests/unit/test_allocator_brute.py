@@ -190,11 +190,11 @@ def test_search_over_random_histories_equals_trying_everything(history: list[Any
             ground = Ground(catalog.view(NODE).pools, Used(brute), CLASSES, Kinds())
             attempt = Attempt(AttemptOptions(asked, ground, patience=patience))
             try:
-                found = [[pick.offer.id.device for pick in each] for each in attempt.picks] if attempt.run() else None
+                found = [[pick.device.id.device for pick in each] for each in attempt.picks] if attempt.run() else None
             except AllocationFault:
                 assert any(want["count"] == 0 for claim in one for request in claim["requests"] for want in request)
                 continue
             assert found == expected
             if found is not None:
-                held.append({pick.offer.id.device for each in attempt.picks for pick in each if not pick.admin})
+                held.append({pick.device.id.device for each in attempt.picks for pick in each if not pick.admin})
                 brute.used |= held[-1]

@@ -94,7 +94,7 @@ def found(slices: list[Object], claims: list[Any], *used: str, node: Node = NODE
     search = attempt(slices, claims, used, node)
     if not search.run():
         return None
-    return [" ".join(f"{pick.request}={shown(pick.offer.id)}" for pick in picks) for picks in search.picks]
+    return [" ".join(f"{pick.request}={shown(pick.device.id)}" for pick in picks) for picks in search.picks]
 
 
 def shown(id: DeviceId) -> str:

@@ -33,13 +33,13 @@ def test_blocked_with_many_owner_cycles_is_linear() -> None:
     assert growth(circles, 250) < MOST
 
 
-def offers(size: int) -> Callable[[], object]:
+def devices(size: int) -> Callable[[], object]:
     devices = [{"name": f"d{number}"} for number in range(size)]
     spec = {"driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "devices": devices}
     catalog = Catalog()
     catalog.put(slice_of({"metadata": {"name": "s"}, "spec": {**spec, "nodeName": "n"}}))
-    return lambda: [catalog.offer(DeviceId("d", "p", device["name"])) for device in devices]
+    return lambda: [catalog.device(DeviceId("d", "p", device["name"])) for device in devices]
 
 
 def test_catalog_offer_of_all_devices_is_linear() -> None:
-    assert growth(offers, 250) < MOST
+    assert growth(devices, 250) < MOST

@@ -149,9 +149,9 @@ async def test_a_patched_capacity_decides() -> None:
             put_pod(api, "p", "c")
             await until("p bound", lambda: node_of(api, "p"))
             api.put(RESOURCESLICEPATCHES, patch("none", capacity={f"{DRIVER}/memory": {"value": "0"}}))
-            offer = partial(life.scheduler._devices.catalog.offer, DeviceId(DRIVER, "n1", "dev-1"))
+            device_info = partial(life.scheduler._devices.catalog.device, DeviceId(DRIVER, "n1", "dev-1"))
             await until(
-                "patched", lambda: (each := offer()) and not each.device.capacity[f"{DRIVER}/memory"].value.nanos
+                "patched", lambda: (each := device_info()) and not each.spec.capacity[f"{DRIVER}/memory"].value.nanos
             )
             put_claim(api, "d", wants)
             put_pod(api, "q", "d")

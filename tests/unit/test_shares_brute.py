@@ -264,7 +264,7 @@ class World:
         except AllocationFault:
             assert any(want["count"] == 0 for claim in asked for request in claim["requests"] for want in request)
             return
-        found = [[int(pick.offer.id.device) for pick in picks] for picks in attempt.picks] if fits else None
+        found = [[int(pick.device.id.device) for pick in picks] for picks in attempt.picks] if fits else None
         assert found == expected
         for claim, picks in zip(read, attempt.picks if fits else [], strict=False):
             assert self.ledger.reserve(claim.uid, held_by_picks(picks))

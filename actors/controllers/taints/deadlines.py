@@ -76,8 +76,8 @@ class EvictionDeadlines:
 
     def _taints(self, device: DeviceId) -> Iterator[tuple[Taint, str]]:
         """Yield each taint with the name of its rule, empty for taints of drivers and patches."""
-        offer = self._catalog.offer(device)
-        for taint in offer.device.taints if offer else ():
+        published = self._catalog.device(device)
+        for taint in published.spec.taints if published else ():
             yield taint, ""
         for rule in self._rules.values():
             if selects(rule, device):
@@ -93,7 +93,7 @@ class EvictionDeadlines:
 
     def published(self, rule: Rule) -> int:
         """Count the published devices that a rule selects."""
-        return sum(selects(rule, offer.id) for offer in self._catalog.offers())
+        return sum(selects(rule, device.id) for device in self._catalog.devices())
 
     def if_executed(self, rule: Rule, claim: Object) -> bool:
         """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""

@@ -25,11 +25,11 @@ from protocols.dra.allocator import (
     Attempt,
     AttemptOptions,
     Catalog,
+    DeviceInfo,
     Ground,
     Holdings,
     Node,
     NodeFault,
-    Offer,
     Selectors,
     TimedOut,
     Usage,
@@ -230,7 +230,7 @@ class DeviceFit:
     def _still_free(self, fit: Fit, demand: Demand) -> bool:
         counters = Counters(self._inputs.used(demand))
         picks = [pick for each in fit.picks for pick in each]
-        taken = {pick.offer for pick in picks if not pick.admin}
+        taken = {pick.device for pick in picks if not pick.admin}
         return self._available(held_by_picks(picks), demand.kept) and all(
             self._consumed(counters, each) for each in taken
         )
@@ -241,10 +241,10 @@ class DeviceFit:
             return False
         return self._ledger.available(together((holdings, both)) if both else holdings)
 
-    def _consumed(self, counters: Counters, offer: Offer) -> bool:
-        anew = bool(offer.consumes) and offer.id not in self._ledger
-        pool = self._catalog.pool(PoolId(offer.id.driver, offer.id.pool)) if anew else None
-        return pool is None or counters.take(pool, offer)
+    def _consumed(self, counters: Counters, device: DeviceInfo) -> bool:
+        anew = bool(device.consumes) and device.id not in self._ledger
+        pool = self._catalog.pool(PoolId(device.id.driver, device.id.pool)) if anew else None
+        return pool is None or counters.take(pool, device)
 
     def _state(self, node: NodeView) -> tuple[View, int, int]:
         devices = self._node_devices.get(node.name)
@@ -286,7 +286,7 @@ class DeviceFit:
         """Have the demand's selectors evaluated for all devices of a view. Raises AllocationEnded."""
         devices: dict[str, list[Device]] = {}
         for pool in view.pools:
-            devices.setdefault(pool.pool.id.driver, []).extend(offer.device for offer in pool.offers)
+            devices.setdefault(pool.pool.id.driver, []).extend(device.spec for device in pool.devices)
         try:
             owner = demand.unallocated[0].key.partition("/")[0]
             await selections.find(expressions_of(demand.unallocated, self._inputs.classes), devices, owner)

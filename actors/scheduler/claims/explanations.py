@@ -120,7 +120,7 @@ class Explanations:
         """Have the selectors of a question evaluated for all devices."""
         devices: dict[str, list[Device]] = {}
         for pool in self._catalog.pools():
-            devices.setdefault(pool.id.driver, []).extend(offer.device for offer in pool.offers)
+            devices.setdefault(pool.id.driver, []).extend(device.spec for device in pool.devices)
         with suppress(WorkerAway):
             await selections.find(expressions_of(question.demand.unallocated, self._inputs.classes), devices)
 

@@ -146,12 +146,12 @@ class DemandBuilder:
     def _check_taints(self, claim: Object) -> None:
         """Raise ClaimsNotReady if an allocated device has a NoExecute taint that the claim does not tolerate."""
         for result in results_of(claim):
-            offer = self._catalog.offer(DeviceId(result["driver"], result["pool"], result["device"]))
-            for taint in offer.device.taints if offer else ():
+            device = self._catalog.device(DeviceId(result["driver"], result["pool"], result["device"]))
+            for taint in device.spec.taints if device else ():
                 borne = tolerated(taint, result.get("tolerations") or ())
-                if taint.effect == NO_EXECUTE and not borne and offer is not None:
+                if taint.effect == NO_EXECUTE and not borne and device is not None:
                     raise ClaimsNotReady(
-                        f'resourceclaim "{key_of(claim)}": device {offer.id} has untolerated taint {{{taint.key}:'
+                        f'resourceclaim "{key_of(claim)}": device {device.id} has untolerated taint {{{taint.key}:'
                         f" {taint.value}}}",
                         frozenset((DEVICES, claim_topic(key_of(claim)))),
                     )

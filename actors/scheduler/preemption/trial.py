@@ -45,7 +45,7 @@ class ClaimUses:
         return list(found.values())
 
     def _of_pool(self, pool: Pool) -> Iterable[ClaimUse]:
-        holders = dict.fromkeys(uid for offer in pool.offers for uid in self._ledger.holders(offer.id))
+        holders = dict.fromkeys(uid for device in pool.devices for uid in self._ledger.holders(device.id))
         for uid in holders:
             claim = self._claims.holder(uid)
             users = None if claim is None else self._users(claim)

@@ -20,8 +20,8 @@ from protocols.dra.allocator.types import (
     AllocationFault,
     Amounts,
     CounterId,
+    DeviceInfo,
     NodeFault,
-    Offer,
     Pick,
     Pool,
     TimedOut,
@@ -35,20 +35,20 @@ class Counters:
         self._used = used
         self._left: dict[PoolId, dict[CounterId, int]] = {}
 
-    def take(self, pool: Pool, offer: Offer) -> bool:
+    def take(self, pool: Pool, device: DeviceInfo) -> bool:
         """Every counter the device needs stays at zero or more; else nothing is taken."""
-        if not offer.consumes:
+        if not device.consumes:
             return True
         left = self._left_of(pool)
-        if any(left[counter] < amount for counter, amount in offer.consumes.items()):
+        if any(left[counter] < amount for counter, amount in device.consumes.items()):
             return False
-        for counter, amount in offer.consumes.items():
+        for counter, amount in device.consumes.items():
             left[counter] -= amount
         return True
 
-    def give(self, pool: Pool, offer: Offer) -> None:
-        left = self._left_of(pool) if offer.consumes else {}
-        for counter, amount in offer.consumes.items():
+    def give(self, pool: Pool, device: DeviceInfo) -> None:
+        left = self._left_of(pool) if device.consumes else {}
+        for counter, amount in device.consumes.items():
             left[counter] += amount
 
     def left(self, way: Way, start: int, all_of_them: bool) -> Hashable:
@@ -66,9 +66,9 @@ class Counters:
         left = self._left.get(pool.id)
         if left is None:
             left = self._left[pool.id] = dict(pool.counters)
-            for offer in pool.consumers:
-                if offer.id in self._used:
-                    for counter, amount in offer.consumes.items():
+            for device in pool.consumers:
+                if device.id in self._used:
+                    for counter, amount in device.consumes.items():
                         left[counter] -= amount
         return left
 
@@ -122,7 +122,7 @@ class Attempt:
         self._used = ground.used
         self._dead_ends = DeadEnds()
         self._values: dict[Bond, frozenset[Attribute]] = {}
-        self._taken: dict[Offer, Taken] = {}
+        self._taken: dict[DeviceInfo, Taken] = {}
         self.picks: list[list[Pick]] = [[] for _ in options.claims]
         self._stack: list[tuple[Iterator[Spot | None], Hashable]] = [(self._choices(Spot(0, 0)), None)]
         """Choice points, each with the state it began in if that is kept."""
@@ -168,10 +168,12 @@ class Attempt:
     def _state(self, spot: Spot, way: Way) -> Hashable:
         """All that the search from here on depends on, equal devices being one."""
         later = spot.request + 1 < len(self._plans[spot.claim].requests) or spot.claim + 1 < len(self._plans)
-        taken = [((self._equals.number(each.pool, offer), each.state()), offer) for offer, each in self._taken.items()]
-        ahead = sorted(state for state, offer in taken if way.candidates.position(offer) >= spot.start)
+        taken = [
+            ((self._equals.number(each.pool, device), each.state()), device) for device, each in self._taken.items()
+        ]
+        ahead = sorted(state for state, device in taken if way.candidates.position(device) >= spot.start)
         everywhere = sorted(state for state, _ in taken) if later else ()
-        own = tuple(id(pick.offer) for pick in self.picks[spot.claim] if pick.admin)
+        own = tuple(id(pick.device) for pick in self.picks[spot.claim] if pick.admin)
         bonds = tuple(bond.state() for bond in self._bonds[spot.claim])
         left = self._counters.left(way, spot.start, later)
         where = (spot.claim, spot.request, id(way), spot.need, spot.start, len(self.picks[spot.claim]))
@@ -230,89 +232,89 @@ class Attempt:
         for at in range(spot.start, len(way.candidates.slots)):
             if not way.candidates.enough(at, spot.need):
                 return
-            pool, offer = way.candidates.slots[at]
-            if self._busy(spot.claim, way, offer) or not way.candidates.fits(at):
+            pool, device = way.candidates.slots[at]
+            if self._busy(spot.claim, way, device) or not way.candidates.fits(at):
                 continue
-            if tried and self._equal(pool, offer) in tried:
+            if tried and self._equal(pool, device) in tried:
                 continue
-            if self._take(spot.claim, way, pool, offer):
+            if self._take(spot.claim, way, pool, device):
                 yield Spot(spot.claim, spot.request, way, spot.need - 1, at + 1)
-                self._give(spot.claim, way, pool, offer)
-            tried.add(self._equal(pool, offer))
+                self._give(spot.claim, way, pool, device)
+            tried.add(self._equal(pool, device))
 
-    def _equal(self, pool: Pool, offer: Offer) -> Hashable:
+    def _equal(self, pool: Pool, device: DeviceInfo) -> Hashable:
         """Return the same value for devices whose exchange changes nothing now: equal, and equally consumed."""
-        taken = self._taken.get(offer)
-        return self._equals.number(pool, offer), taken.state() if taken is not None else None
+        taken = self._taken.get(device)
+        return self._equals.number(pool, device), taken.state() if taken is not None else None
 
     def _everything(self, spot: Spot, way: Way) -> Iterator[Spot]:
         """One device after the other, each or none."""
         slots = way.candidates.slots
         if spot.start >= len(slots):
             return
-        pool, offer = slots[spot.start]
-        if self._busy(spot.claim, way, offer) or not way.candidates.fits(spot.start):
+        pool, device = slots[spot.start]
+        if self._busy(spot.claim, way, device) or not way.candidates.fits(spot.start):
             return
-        if not join(self._bonds[spot.claim], way.want.name, offer):
-            raise AllocationFault(self._broken(spot.claim, way, offer))
-        part(self._bonds[spot.claim], way.want.name, offer)
-        if self._take(spot.claim, way, pool, offer):
+        if not join(self._bonds[spot.claim], way.want.name, device):
+            raise AllocationFault(self._broken(spot.claim, way, device))
+        part(self._bonds[spot.claim], way.want.name, device)
+        if self._take(spot.claim, way, pool, device):
             yield Spot(spot.claim, spot.request, way, spot.need - 1, spot.start + 1)
-            self._give(spot.claim, way, pool, offer)
+            self._give(spot.claim, way, pool, device)
 
-    def _broken(self, claim: int, way: Way, offer: Offer) -> str:
+    def _broken(self, claim: int, way: Way, device: DeviceInfo) -> str:
         where = f"claim {self._plans[claim].claim.key}, request {way.want.name}"
-        return f"{where}: cannot add device {'/'.join(offer.id)} because a claim constraint would not be satisfied"
+        return f"{where}: cannot add device {'/'.join(device.id)} because a claim constraint would not be satisfied"
 
-    def _busy(self, claim: int, way: Way, offer: Offer) -> bool:
+    def _busy(self, claim: int, way: Way, device: DeviceInfo) -> bool:
         """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice.
 
         Of shared devices, a claim may have several shares.
         """
-        if offer.shared:
-            return not way.want.admin and not self._has_room(way, offer)
-        if not way.want.admin and offer in self._taken:
+        if device.shared:
+            return not way.want.admin and not self._has_room(way, device)
+        if not way.want.admin and device in self._taken:
             return True
-        return any(pick.offer is offer for pick in self.picks[claim])
+        return any(pick.device is device for pick in self.picks[claim])
 
-    def _has_room(self, way: Way, offer: Offer) -> bool:
-        taken = self._taken.get(offer)
-        share = way.candidates.share(offer) if taken is not None else None
+    def _has_room(self, way: Way, device: DeviceInfo) -> bool:
+        taken = self._taken.get(device)
+        share = way.candidates.share(device) if taken is not None else None
         if taken is None or share is None:  # without picks of this pod, `fits` answers
             return True
-        consumed = added(way.candidates.consumed(offer), taken.consumed())
-        return within(offer.device.capacity, consumed, amounts_of(share))
+        consumed = added(way.candidates.consumed(device), taken.consumed())
+        return within(device.spec.capacity, consumed, amounts_of(share))
 
-    def _take(self, claim: int, way: Way, pool: Pool, offer: Offer) -> bool:
+    def _take(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> bool:
         want = way.want
-        if not join(self._bonds[claim], want.name, offer):
+        if not join(self._bonds[claim], want.name, device):
             return False
-        share = way.candidates.share(offer)
+        share = way.candidates.share(device)
         if not want.admin:
-            if not self._consumes_anew(offer) or self._counters.take(pool, offer):
-                taken = self._taken.setdefault(offer, Taken(pool))
+            if not self._consumes_anew(device) or self._counters.take(pool, device):
+                taken = self._taken.setdefault(device, Taken(pool))
                 taken.shares += [amounts_of(share)] if share is not None else []
             else:
-                part(self._bonds[claim], want.name, offer)
+                part(self._bonds[claim], want.name, device)
                 return False
-        self.picks[claim].append(Pick(want.name, offer, want.admin, want.tolerations, share))
+        self.picks[claim].append(Pick(want.name, device, want.admin, want.tolerations, share))
         return True
 
-    def _give(self, claim: int, way: Way, pool: Pool, offer: Offer) -> None:
+    def _give(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> None:
         self.picks[claim].pop()
         if not way.want.admin:
-            taken = self._taken[offer]
+            taken = self._taken[device]
             if taken.shares:
                 taken.shares.pop()
             if not taken.shares:
-                del self._taken[offer]
-                if self._consumes_anew(offer):
-                    self._counters.give(pool, offer)
-        part(self._bonds[claim], way.want.name, offer)
+                del self._taken[device]
+                if self._consumes_anew(device):
+                    self._counters.give(pool, device)
+        part(self._bonds[claim], way.want.name, device)
 
-    def _consumes_anew(self, offer: Offer) -> bool:
+    def _consumes_anew(self, device: DeviceInfo) -> bool:
         """Return True if the device takes its shared counters with this pick: its first share takes them for all."""
-        return bool(offer.consumes) and offer not in self._taken and not (offer.shared and offer.id in self._used)
+        return bool(device.consumes) and device not in self._taken and not (device.shared and device.id in self._used)
 
 
 DEAD = Spot(-1, -1)

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from protocols.dra.allocator.claims import Claim, Constraint, names_request
-from protocols.dra.allocator.types import Offer
+from protocols.dra.allocator.types import DeviceInfo
 from protocols.dra.types import Attribute
 
 
@@ -16,10 +16,10 @@ class Bond(Protocol):
     def state(self) -> Hashable:
         """All that later answers depend on."""
 
-    def add(self, want: str, offer: Offer) -> bool:
+    def add(self, want: str, device: DeviceInfo) -> bool:
         """False when the device would break it; then nothing changed."""
 
-    def remove(self, want: str, offer: Offer) -> None: ...
+    def remove(self, want: str, device: DeviceInfo) -> None: ...
 
 
 class Match:
@@ -36,16 +36,16 @@ class Match:
     def state(self) -> Hashable:
         return self._value if self._count else None
 
-    def add(self, want: str, offer: Offer) -> bool:
+    def add(self, want: str, device: DeviceInfo) -> bool:
         if not self.covers(want):
             return True
-        value = offer.device.attributes.get(self.attribute)
+        value = device.spec.attributes.get(self.attribute)
         if value is None or (self._count and value != self._value):
             return False
         self._value, self._count = value, self._count + 1
         return True
 
-    def remove(self, want: str, offer: Offer) -> None:
+    def remove(self, want: str, device: DeviceInfo) -> None:
         if self.covers(want):
             self._count -= 1
 
@@ -66,18 +66,18 @@ class Distinct:
     def unused(self, values: frozenset[Attribute]) -> int:
         return len(values - self._values)
 
-    def add(self, want: str, offer: Offer) -> bool:
+    def add(self, want: str, device: DeviceInfo) -> bool:
         if not self.covers(want):
             return True
-        value = offer.device.attributes.get(self.attribute)
+        value = device.spec.attributes.get(self.attribute)
         if value is None or value in self._values:
             return False
         self._values.add(value)
         return True
 
-    def remove(self, want: str, offer: Offer) -> None:
+    def remove(self, want: str, device: DeviceInfo) -> None:
         if self.covers(want):
-            value = offer.device.attributes.get(self.attribute)
+            value = device.spec.attributes.get(self.attribute)
             if value is not None:
                 self._values.discard(value)
 
@@ -92,16 +92,16 @@ def _bond(constraint: Constraint) -> Bond:
     return Distinct(constraint.distinct, constraint.requests)
 
 
-def join(bonds: list[Bond], want: str, offer: Offer) -> bool:
+def join(bonds: list[Bond], want: str, device: DeviceInfo) -> bool:
     """Adds to all or to none."""
     for at, bond in enumerate(bonds):
-        if not bond.add(want, offer):
+        if not bond.add(want, device):
             for added in bonds[:at]:
-                added.remove(want, offer)
+                added.remove(want, device)
             return False
     return True
 
 
-def part(bonds: list[Bond], want: str, offer: Offer) -> None:
+def part(bonds: list[Bond], want: str, device: DeviceInfo) -> None:
     for bond in bonds:
-        bond.remove(want, offer)
+        bond.remove(want, device)

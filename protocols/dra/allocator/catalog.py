@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from protocols.dra.allocator.types import Amounts, CounterId, Node, NodePool, Offer, Pool, reaches
+from protocols.dra.allocator.types import Amounts, CounterId, DeviceInfo, Node, NodePool, Pool, reaches
 from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
 
 NOWHERE = Reach()
@@ -18,7 +18,7 @@ class Part(msgspec.Struct, frozen=True, eq=False):
     """One slice, and what it offers."""
 
     slice: Slice
-    offers: tuple[Offer, ...]
+    devices: tuple[DeviceInfo, ...]
 
     @property
     def node(self) -> str:
@@ -27,16 +27,16 @@ class Part(msgspec.Struct, frozen=True, eq=False):
 
 
 def part_of(slice_: Slice, known: Part | None = None) -> Part:
-    return Part(slice_, tuple(_offers(slice_, {offer.id: offer for offer in known.offers} if known else {})))
+    return Part(slice_, tuple(_devices(slice_, {device.id: device for device in known.devices} if known else {})))
 
 
-def _offers(slice_: Slice, known: Mapping[DeviceId, Offer]) -> Iterator[Offer]:
+def _devices(slice_: Slice, known: Mapping[DeviceId, DeviceInfo]) -> Iterator[DeviceInfo]:
     for device in slice_.devices:
         id = DeviceId(slice_.driver, slice_.pool, device.name)
         reach = (device.extras.reach or NOWHERE) if slice_.reach.per_device else slice_.reach
         old = known.get(id)
-        same = old is not None and old.device == device and old.reach == reach
-        yield old if old is not None and same else Offer(id, device, reach, _consumption(device))
+        same = old is not None and old.spec == device and old.reach == reach
+        yield old if old is not None and same else DeviceInfo(id, device, reach, _consumption(device))
 
 
 def _consumption(device: Device) -> dict[CounterId, int]:
@@ -49,10 +49,12 @@ def pool_of(id: PoolId, parts: Iterable[Part]) -> Pool:
     newest = _newest(parts)
     sets = [each for part in newest for each in part.slice.counters]
     counters = {(each.name, name): amount.nanos for each in sets for name, amount in each.counters.items()}
-    offers = tuple(offer for part in newest for offer in part.offers)
-    fault = _doubled("counter set", (each.name for each in sets)) or _doubled("device", (each.id[2] for each in offers))
+    devices = tuple(device for part in newest for device in part.devices)
+    fault = _doubled("counter set", (each.name for each in sets)) or _doubled(
+        "device", (each.id[2] for each in devices)
+    )
     complete = all(part.slice.count == len(newest) for part in newest)
-    return Pool(id, offers, counters, complete, fault or _dangling(offers, counters))
+    return Pool(id, devices, counters, complete, fault or _dangling(devices, counters))
 
 
 def _newest(parts: Iterable[Part]) -> list[Part]:
@@ -67,10 +69,10 @@ def _doubled(kind: str, names: Iterable[str]) -> str:
     return f"duplicate {kind} name {doubled}" if doubled else ""
 
 
-def _dangling(offers: tuple[Offer, ...], counters: Mapping[CounterId, int]) -> str:
+def _dangling(devices: tuple[DeviceInfo, ...], counters: Mapping[CounterId, int]) -> str:
     sets = {name for name, _ in counters}
-    for offer in offers:
-        for name, counter in offer.consumes:
+    for device in devices:
+        for name, counter in device.consumes:
             if name not in sets:
                 return f"counter set {name} not found"
             if (name, counter) not in counters:
@@ -140,15 +142,15 @@ class Catalog:
             pool = self._pools[id] = pool_of(id, members.values())
         return pool
 
-    def offer(self, id: DeviceId) -> Offer | None:
+    def device(self, id: DeviceId) -> DeviceInfo | None:
         """The device as the newest generation of its pool has it."""
         pool = self.pool(PoolId(id.driver, id.pool))
         return pool.by_id.get(id) if pool else None
 
     def capacities(self, id: DeviceId) -> Amounts | None:
         """Return the total of each capacity of a device, None if it is not published."""
-        offer = self.offer(id)
-        return {name: each.value.nanos for name, each in offer.device.capacity.items()} if offer else None
+        device = self.device(id)
+        return {name: each.value.nanos for name, each in device.spec.capacity.items()} if device else None
 
     def pools(self) -> Iterator[Pool]:
         """The newest generations, in the order of driver and name; those removed meanwhile are left out."""
@@ -162,13 +164,13 @@ class Catalog:
         for id in sorted(self._members):
             parts = self._members[id].values()
             newest = max(part.slice.generation for part in parts)
-            found[id] = sum(len(part.offers) for part in parts if part.slice.generation == newest)
+            found[id] = sum(len(part.devices) for part in parts if part.slice.generation == newest)
         return found
 
-    def offers(self) -> Iterator[Offer]:
+    def devices(self) -> Iterator[DeviceInfo]:
         """All devices of the newest generations."""
         for pool in self.pools():
-            yield from pool.offers
+            yield from pool.devices
 
     def view(self, node: Node) -> View:
         candidates = self._local.get(node.name, {}).keys() | self._local.get("", {}).keys()
@@ -177,7 +179,7 @@ class Catalog:
         if known is not None and known.made_of == pools and known.labels == node.labels:
             return known
         seen = (self._seen(pool, node) for pool in sorted(pools, key=lambda pool: pool.binding))
-        fresh = self._views[node.name] = View(tuple(each for each in seen if each.offers), node.labels, pools)
+        fresh = self._views[node.name] = View(tuple(each for each in seen if each.devices), node.labels, pools)
         return fresh
 
     def forget(self, node: str) -> None:
@@ -185,4 +187,4 @@ class Catalog:
         self._views.pop(node, None)
 
     def _seen(self, pool: Pool, node: Node) -> NodePool:
-        return NodePool(pool, tuple(offer for offer in pool.offers if reaches(offer.reach, node)))
+        return NodePool(pool, tuple(device for device in pool.devices if reaches(device.reach, node)))

@@ -19,8 +19,8 @@ from protocols.dra.allocator.types import (
     AllocationFault,
     Amounts,
     CounterId,
+    DeviceInfo,
     NodePool,
-    Offer,
     Pool,
     SelectorEnded,
     SelectorFault,
@@ -71,26 +71,26 @@ class Matcher:
             *((f"claim {claim}", at, text) for at, text in enumerate(want.selectors)),
         ]
 
-    def __call__(self, offer: Offer) -> bool:
+    def __call__(self, device: DeviceInfo) -> bool:
         """Raises AllocationFault: a selector that fails ends the attempt, as it may be meant to keep devices out."""
-        known = offer.matched
+        known = device.matched
         for owner, at, expression in self._tests:
             answer = known.get(expression)
             if answer is None:
-                answer = self._evaluate(owner, at, expression, offer)
+                answer = self._evaluate(owner, at, expression, device)
             if not answer:
                 return False
         return True
 
-    def _evaluate(self, owner: str, at: int, expression: str, offer: Offer) -> bool:
+    def _evaluate(self, owner: str, at: int, expression: str, device: DeviceInfo) -> bool:
         try:
-            answer = self._engine.matches(expression, offer.id.driver, offer.device)
+            answer = self._engine.matches(expression, device.id.driver, device.spec)
         except SelectorFault as error:
             kind = AllocationEnded if isinstance(error, SelectorEnded) else AllocationFault
             raise kind(f"{owner}: selector #{at}: {error}") from None
-        if len(offer.matched) >= REMEMBERED:
-            offer.matched.clear()
-        offer.matched[expression] = answer
+        if len(device.matched) >= REMEMBERED:
+            device.matched.clear()
+        device.matched[expression] = answer
         return answer
 
 
@@ -147,7 +147,7 @@ def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
 
 
-Slot = tuple[Pool, Offer]
+Slot = tuple[Pool, DeviceInfo]
 
 
 class Candidates:
@@ -157,7 +157,7 @@ class Candidates:
     """
 
     def __init__(
-        self, want: Want, slots: tuple[Slot, ...], used: Usage, matches: Callable[[Offer], bool], taints: bool
+        self, want: Want, slots: tuple[Slot, ...], used: Usage, matches: Callable[[DeviceInfo], bool], taints: bool
     ) -> None:
         self.want = want
         self.slots = slots
@@ -166,7 +166,7 @@ class Candidates:
         self._taints = taints
         self._fit: list[bool | None] = [None] * len(slots)
         self._lost = 0
-        self._shares: dict[Offer, Share | None] = {}
+        self._shares: dict[DeviceInfo, Share | None] = {}
 
     def fits(self, at: int) -> bool:
         """Raises AllocationFault."""
@@ -176,23 +176,23 @@ class Candidates:
             self._lost += not known
         return known
 
-    def takes(self, offer: Offer) -> bool:
+    def takes(self, device: DeviceInfo) -> bool:
         """Raises AllocationFault."""
-        at = self.position(offer)
+        at = self.position(device)
         return at >= 0 and self.fits(at)
 
-    def position(self, offer: Offer) -> int:
+    def position(self, device: DeviceInfo) -> int:
         """Return its place in the order, or -1."""
-        return self._positions.get(offer, -1)
+        return self._positions.get(device, -1)
 
     @cached_property
     def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
         """The last place of a device that consumes a counter."""
-        return {(pool.id, counter): at for at, (pool, offer) in enumerate(self.slots) for counter in offer.consumes}
+        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.slots) for counter in device.consumes}
 
     @cached_property
-    def _positions(self) -> Mapping[Offer, int]:
-        return {offer: at for at, (_, offer) in enumerate(self.slots)}
+    def _positions(self) -> Mapping[DeviceInfo, int]:
+        return {device: at for at, (_, device) in enumerate(self.slots)}
 
     def enough(self, start: int, need: int) -> bool:
         """Return False once fewer than `need` devices can fit from `start` on."""
@@ -205,62 +205,62 @@ class Candidates:
             need -= self._fit[at] is not False
         return need <= 0
 
-    def share(self, offer: Offer) -> Share | None:
+    def share(self, device: DeviceInfo) -> Share | None:
         """Return what the want consumes of a shared device; None for other devices. Raises AllocationFault."""
-        if not offer.shared:
+        if not device.shared:
             return None
-        if offer not in self._shares:
-            self._shares[offer] = consumption(self.want, offer)
-        return self._shares[offer]
+        if device not in self._shares:
+            self._shares[device] = consumption(self.want, device)
+        return self._shares[device]
 
-    def consumed(self, offer: Offer) -> Amounts:
+    def consumed(self, device: DeviceInfo) -> Amounts:
         """Return what others consume of a shared device; admin access ignores them."""
-        return {} if self.want.admin else self._used.consumed(offer.id) or {}
+        return {} if self.want.admin else self._used.consumed(device.id) or {}
 
-    def _judge(self, offer: Offer) -> bool:
-        if not self.want.admin and in_use(offer, self._used):
+    def _judge(self, device: DeviceInfo) -> bool:
+        if not self.want.admin and in_use(device, self._used):
             return False
-        if not self._matches(offer):
+        if not self._matches(device):
             return False
-        if self._taints and untolerated(offer.device.taints, self.want.tolerations):
+        if self._taints and untolerated(device.spec.taints, self.want.tolerations):
             return False
-        share = self.share(offer) if offer.shared else consumption(self.want, offer)
-        return fits_share(self.want, offer, self._used, share)
+        share = self.share(device) if device.shared else consumption(self.want, device)
+        return fits_share(self.want, device, self._used, share)
 
 
-def in_use(offer: Offer, used: Usage) -> bool:
+def in_use(device: DeviceInfo, used: Usage) -> bool:
     """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
-    return offer.id in used and (not offer.shared or used.consumed(offer.id) is None)
+    return device.id in used and (not device.shared or used.consumed(device.id) is None)
 
 
-def consumption(want: Want, offer: Offer) -> Share | None:
+def consumption(want: Want, device: DeviceInfo) -> Share | None:
     """Return the capacity that the want needs of a device; empty if it needs none.
 
     None if the device cannot serve it even when it is free. Raises AllocationFault.
     """
-    limited = offer.shared or want.capacity
-    return share_of(offer.id.driver, offer.device, want.capacity) if limited else {}
+    limited = device.shared or want.capacity
+    return share_of(device.id.driver, device.spec, want.capacity) if limited else {}
 
 
-def fits_share(want: Want, offer: Offer, used: Usage, share: Share | None) -> bool:
+def fits_share(want: Want, device: DeviceInfo, used: Usage, share: Share | None) -> bool:
     """Return True if the device has the capacity that the want needs, beside the shares of others."""
-    return share is not None and not shortages(want, offer, used, share)
+    return share is not None and not shortages(want, device, used, share)
 
 
-def shortages(want: Want, offer: Offer, used: Usage, share: Share) -> list[str]:
+def shortages(want: Want, device: DeviceInfo, used: Usage, share: Share) -> list[str]:
     """Return the capacities of which others leave too little for this share of a device."""
-    if want.admin or not offer.shared:
+    if want.admin or not device.shared:
         return []
-    return list(lacking(offer.device.capacity, used.consumed(offer.id) or {}, amounts_of(share)))
+    return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
 
 
 def slots_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Slot, ...]:
     """Devices that may be picked one by one: of pools that are whole and valid."""
     sound = (each for each in pools if each.pool.complete and not each.pool.fault)
-    return tuple((each.pool, offer) for each in sound for offer in each.offers if binding or not offer.binding)
+    return tuple((each.pool, device) for each in sound for device in each.devices if binding or not device.binding)
 
 
-def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[Offer], bool]) -> Iterator[Slot]:
+def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[DeviceInfo], bool]) -> Iterator[Slot]:
     """Every device that is asked for, in use or not, but for those without enough capacity.
 
     Raises AllocationFault where that is not known now.
@@ -274,10 +274,12 @@ def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[Offer], 
                 f"claim {claim}, request {want.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
-        fitting = (offer for offer in each.offers if (ground.gates.binding or not offer.binding) and matches(offer))
-        for offer in fitting:
-            if fits_share(want, offer, ground.used, consumption(want, offer)):
-                yield pool, offer
+        fitting = (
+            device for device in each.devices if (ground.gates.binding or not device.binding) and matches(device)
+        )
+        for device in fitting:
+            if fits_share(want, device, ground.used, consumption(want, device)):
+                yield pool, device
 
 
 class Ground(msgspec.Struct, frozen=True):

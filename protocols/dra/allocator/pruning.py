@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from protocols.dra.allocator.bonds import Bond
 from protocols.dra.allocator.plan import ClaimPlan, Way
 from protocols.dra.allocator.shares import added, amounts_of
-from protocols.dra.allocator.types import AllocationFault, Amounts, Offer, Pool, Usage
+from protocols.dra.allocator.types import AllocationFault, Amounts, DeviceInfo, Pool, Usage
 from protocols.dra.types import Attribute
 
 PATIENCE = 500
@@ -31,39 +31,39 @@ class Equals:
         ways = [way for plan in plans for ways in plan.requests for way in ways]
         self._ways = [way.candidates for way in ways]
         self._choices = [way.candidates for way in ways if not way.everything]
-        self._everything = [frozenset(offer for _, offer in way.candidates.slots) for way in ways if way.everything]
+        self._everything = [frozenset(device for _, device in way.candidates.slots) for way in ways if way.everything]
         self._attributes = sorted({bond.attribute for bond in bonds})
-        self._numbers: dict[Offer, int] = {}
+        self._numbers: dict[DeviceInfo, int] = {}
         self._known: dict[Hashable, int] = {}
 
-    def number(self, pool: Pool, offer: Offer) -> int:
-        found = self._numbers.get(offer)
+    def number(self, pool: Pool, device: DeviceInfo) -> int:
+        found = self._numbers.get(device)
         if found is None:
-            found = self._numbers[offer] = self._known.setdefault(self._trait(pool, offer), len(self._known))
+            found = self._numbers[device] = self._known.setdefault(self._trait(pool, device), len(self._known))
         return found
 
-    def _trait(self, pool: Pool, offer: Offer) -> Hashable:
+    def _trait(self, pool: Pool, device: DeviceInfo) -> Hashable:
         try:
-            fits = tuple(each.takes(offer) for each in self._choices)
-            room = self._room(offer) if offer.shared else None
+            fits = tuple(each.takes(device) for each in self._choices)
+            room = self._room(device) if device.shared else None
         except AllocationFault:  # of a selector that the search may never come to: unlike any other
-            return offer
-        whole = tuple(offer in each for each in self._everything)
-        values = tuple(offer.device.attributes.get(name) for name in self._attributes)
-        counters = (pool.id, tuple(sorted(offer.consumes.items()))) if offer.consumes else ()
+            return device
+        whole = tuple(device in each for each in self._everything)
+        values = tuple(device.spec.attributes.get(name) for name in self._attributes)
+        counters = (pool.id, tuple(sorted(device.consumes.items()))) if device.consumes else ()
         return fits, whole, values, counters, room
 
-    def _room(self, offer: Offer) -> Hashable:
+    def _room(self, device: DeviceInfo) -> Hashable:
         """Return what each request would consume of a shared device, and the free capacity as far as it matters."""
-        consumed = self._used.consumed(offer.id) or {}
-        shares = [amounts_of(share) if (share := each.share(offer)) is not None else None for each in self._ways]
+        consumed = self._used.consumed(device.id) or {}
+        shares = [amounts_of(share) if (share := each.share(device)) is not None else None for each in self._ways]
         nothing: Amounts = {}
         most = functools.reduce(added, filter(None, shares), nothing)
-        free = {name: each.value.nanos - consumed.get(name, 0) for name, each in offer.device.capacity.items()}
+        free = {name: each.value.nanos - consumed.get(name, 0) for name, each in device.spec.capacity.items()}
         return (
             tuple(sorted((name, min(amount, most.get(name, 0))) for name, amount in free.items())),
             tuple(tuple(sorted(share.items())) if share is not None else None for share in shares),
-            offer.id in self._used,
+            device.id in self._used,
         )
 
 
@@ -102,8 +102,8 @@ class DeadEnds:
 def values_of(plan: ClaimPlan, bond: Bond) -> frozenset[Attribute]:
     """Return the values that a constraint can meet in the devices its requests may take."""
     ways = [way for ways in plan.requests for way in ways if bond.covers(way.want.name)]
-    found = (offer for way in ways for at, (_, offer) in enumerate(way.candidates.slots) if _may_fit(way, at))
-    return frozenset(value for offer in found if (value := offer.device.attributes.get(bond.attribute)) is not None)
+    found = (device for way in ways for at, (_, device) in enumerate(way.candidates.slots) if _may_fit(way, at))
+    return frozenset(value for device in found if (value := device.spec.attributes.get(bond.attribute)) is not None)
 
 
 def _may_fit(way: Way, at: int) -> bool:

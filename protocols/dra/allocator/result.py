@@ -30,7 +30,7 @@ def allocation(
 
 def _result(pick: Pick) -> Object:
     """Tolerations are copied: eviction goes by them, whatever becomes of the claim."""
-    driver, pool, device = pick.offer.id
+    driver, pool, device = pick.device.id
     return {
         "request": pick.request,
         "driver": driver,
@@ -38,7 +38,7 @@ def _result(pick: Pick) -> Object:
         "device": device,
         **({"adminAccess": True} if pick.admin else {}),
         **({"tolerations": [dict(each) for each in pick.tolerations]} if pick.tolerations else {}),
-        **_binding(pick.offer.device.extras),
+        **_binding(pick.device.spec.extras),
         **(_share(pick) if pick.share is not None else {}),
     }
 
@@ -51,7 +51,7 @@ def _binding(extras: Extras) -> Object:
 def _share(pick: Pick) -> Object:
     """Each share has an id of its own. Admin access has one too, and consumes nothing."""
     share = {} if pick.admin else pick.share or {}
-    consumed = {spelled(pick.offer.device, name): str(amount) for name, amount in share.items()}
+    consumed = {spelled(pick.device.spec, name): str(amount) for name, amount in share.items()}
     return {"shareID": str(uuid.uuid4()), **({"consumedCapacity": consumed} if consumed else {})}
 
 
@@ -80,8 +80,8 @@ def node_selector(picks: Iterable[Pick], node: str) -> Object | None:
     """Where pods of the claim can run: on this node if a device is of it alone, else where all devices are reached."""
     demands: dict[str, list[Any]] = {}
     for pick in picks:
-        reach = pick.offer.reach
-        if reach.node or pick.offer.device.extras.binds_to_node:
+        reach = pick.device.reach
+        if reach.node or pick.device.spec.extras.binds_to_node:
             by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
             return {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
         for part, entries in ((reach.selector or {}).get("nodeSelectorTerms") or [{}])[0].items():

@@ -137,7 +137,7 @@ def held_by_picks(picks: Iterable[Pick]) -> Holdings:
     found: dict[DeviceId, Amounts | None] = {}
     for pick in picks:
         if not pick.admin:
-            _hold(found, pick.offer.id, None if pick.share is None else amounts_of(pick.share))
+            _hold(found, pick.device.id, None if pick.share is None else amounts_of(pick.share))
     return found
 
 

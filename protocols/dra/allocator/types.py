@@ -38,15 +38,15 @@ def reaches(reach: Reach, node: Node) -> bool:
 
 
 @dataclass(eq=False)
-class Offer:
-    """One device of one state of its pool.
+class DeviceInfo:
+    """A device of one generation of its pool.
 
-    An unchanged device stays the same offer, so its memos live as long as they are true.
+    An unchanged device keeps its DeviceInfo when its slice changes, so that cached results stay valid.
     """
 
     id: DeviceId
-    device: Device
-    """As patched."""
+    spec: Device
+    """The device as its slice describes it, with patches applied."""
     reach: Reach
     consumes: Mapping[CounterId, int]
     """Nano-units taken of the pool's shared counters."""
@@ -56,12 +56,12 @@ class Offer:
     @property
     def shared(self) -> bool:
         """Return True if the device allows multiple allocations."""
-        return self.device.extras.shared
+        return self.spec.extras.shared
 
     @property
     def binding(self) -> bool:
         """Return True if it is prepared after its allocation, by binding conditions."""
-        return bool(self.device.extras.binding_conditions or self.device.extras.binding_failures)
+        return bool(self.spec.extras.binding_conditions or self.spec.extras.binding_failures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Pool:
     """The newest generation of a pool, over all its slices."""
 
     id: PoolId
-    offers: tuple[Offer, ...]
+    devices: tuple[DeviceInfo, ...]
     counters: Mapping[CounterId, int]
     """Nano-units that all devices of the pool share."""
     complete: bool
@@ -77,32 +77,32 @@ class Pool:
     """Why nothing of it may be used; empty when it is valid."""
 
     @cached_property
-    def by_id(self) -> Mapping[DeviceId, Offer]:
-        """The first of its id, should a driver publish it twice."""
-        return {offer.id: offer for offer in reversed(self.offers)}
+    def by_id(self) -> Mapping[DeviceId, DeviceInfo]:
+        """Devices by id; the first wins if a driver publishes an id twice."""
+        return {device.id: device for device in reversed(self.devices)}
 
     @cached_property
     def binding(self) -> bool:
         """Return True if a device has binding conditions: other pools are tried first."""
-        return any(offer.binding for offer in self.offers)
+        return any(device.binding for device in self.devices)
 
     @cached_property
-    def consumers(self) -> tuple[Offer, ...]:
-        return tuple(offer for offer in self.offers if offer.consumes)
+    def consumers(self) -> tuple[DeviceInfo, ...]:
+        return tuple(device for device in self.devices if device.consumes)
 
 
 class NodePool(msgspec.Struct, frozen=True, eq=False):
     """The devices of a pool that one node reaches."""
 
     pool: Pool
-    offers: tuple[Offer, ...]
+    devices: tuple[DeviceInfo, ...]
 
 
 class Pick(NamedTuple):
     """A device chosen for a request (`r`, or `r/sub` of an alternative)."""
 
     request: str
-    offer: Offer
+    device: DeviceInfo
     admin: bool
     tolerations: tuple[Toleration, ...]
     share: Mapping[str, Quantity] | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.dra.allocator import AllocationFault, Offer, SelectorFault
+from protocols.dra.allocator import AllocationFault, DeviceInfo, SelectorFault
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.claims import Want
 from protocols.dra.allocator.plan import REMEMBERED, consumption, in_use, shortages
@@ -32,31 +32,31 @@ class DeviceJudge:
         ]
         self._counters = Counters(case.used)
 
-    def rejection(self, pool: Pool, offer: Offer) -> Rejection | None:
+    def rejection(self, pool: Pool, device: DeviceInfo) -> Rejection | None:
         """Return the first rule that rejects the device on every node, or None."""
-        return next(filter(None, self._rejections(pool, offer)), None)
+        return next(filter(None, self._rejections(pool, device)), None)
 
-    def _rejections(self, pool: Pool, offer: Offer) -> Iterator[Rejection | None]:
-        yield self._selector(offer)
+    def _rejections(self, pool: Pool, device: DeviceInfo) -> Iterator[Rejection | None]:
+        yield self._selector(device)
         yield self._pool(pool)
-        yield BINDING if offer.binding and not self._case.gates.binding else None
-        yield self._taint(offer)
+        yield BINDING if device.binding and not self._case.gates.binding else None
+        yield self._taint(device)
         if not self._want.admin:
-            yield Rejection(IN_USE, "in use") if in_use(offer, self._case.used) else None
-        yield self._capacity(offer)
-        if not self._want.admin and offer.id not in self._case.used:
-            yield self._counter(pool, offer)
-        yield self._node(offer)
+            yield Rejection(IN_USE, "in use") if in_use(device, self._case.used) else None
+        yield self._capacity(device)
+        if not self._want.admin and device.id not in self._case.used:
+            yield self._counter(pool, device)
+        yield self._node(device)
 
-    def _selector(self, offer: Offer) -> Rejection | None:
+    def _selector(self, device: DeviceInfo) -> Rejection | None:
         for place, expression in self._selectors:
-            known = offer.matched.get(expression)
+            known = device.matched.get(expression)
             try:
-                fits = self._case.engine.matches(expression, offer.id.driver, offer.device) if known is None else known
+                fits = self._case.engine.matches(expression, device.id.driver, device.spec) if known is None else known
             except SelectorFault as error:
-                return Rejection(SELECTOR, f"selector {place} fails: {error}{_known_keys(str(error), offer)}")
-            if known is None and len(offer.matched) < REMEMBERED:
-                offer.matched[expression] = fits
+                return Rejection(SELECTOR, f"selector {place} fails: {error}{_known_keys(str(error), device)}")
+            if known is None and len(device.matched) < REMEMBERED:
+                device.matched[expression] = fits
             if not fits:
                 return Rejection(SELECTOR, f"selector {place} is false: {shortened(expression)}")
         return None
@@ -66,42 +66,42 @@ class DeviceJudge:
             return Rejection(POOL, f"its pool is invalid: {pool.fault}")
         return None if pool.complete else UPDATING
 
-    def _taint(self, offer: Offer) -> Rejection | None:
-        taint = untolerated(offer.device.taints, self._want.tolerations) if self._case.gates.taints else None
+    def _taint(self, device: DeviceInfo) -> Rejection | None:
+        taint = untolerated(device.spec.taints, self._want.tolerations) if self._case.gates.taints else None
         return Rejection(TAINT, f"untolerated taint {taint_text(taint)}") if taint is not None else None
 
-    def _capacity(self, offer: Offer) -> Rejection | None:
+    def _capacity(self, device: DeviceInfo) -> Rejection | None:
         """Judge the amounts that the request consumes of the device, or that it must have."""
         try:
-            share = consumption(self._want, offer)
+            share = consumption(self._want, device)
         except AllocationFault as fault:
             return Rejection(CAPACITY, str(fault))
         if share is None:
             return TOO_SMALL
-        short = shortages(self._want, offer, self._case.used, share)
+        short = shortages(self._want, device, self._case.used, share)
         return Rejection(CAPACITY, f"other shares leave too little of {', '.join(sorted(short))}") if short else None
 
-    def _counter(self, pool: Pool, offer: Offer) -> Rejection | None:
-        if self._counters.take(pool, offer):
-            self._counters.give(pool, offer)
+    def _counter(self, pool: Pool, device: DeviceInfo) -> Rejection | None:
+        if self._counters.take(pool, device):
+            self._counters.give(pool, device)
             return None
-        sets = sorted({name for name, _ in offer.consumes})
+        sets = sorted({name for name, _ in device.consumes})
         return Rejection(COUNTERS, f"other devices in use leave too little of counter set {', '.join(sets)}")
 
-    def _node(self, offer: Offer) -> Rejection | None:
-        if self._reaching.nodes(offer.reach):
+    def _node(self, device: DeviceInfo) -> Rejection | None:
+        if self._reaching.nodes(device.reach):
             return None
-        if not offer.reach.node:
+        if not device.reach.node:
             return NO_NODE
-        why = self._case.excluded.get(offer.reach.node)
+        why = self._case.excluded.get(device.reach.node)
         return Rejection(NODE, f"its node does not fit the pod: {why}" if why else "its node does not exist")
 
 
-def _known_keys(error: str, offer: Offer) -> str:
+def _known_keys(error: str, device: DeviceInfo) -> str:
     """Return what a device has where an expression asks for a key that it has not."""
     if "no such key" not in error:
         return ""
-    maps = {"attributes": offer.device.attributes, "capacity": offer.device.capacity}
+    maps = {"attributes": device.spec.attributes, "capacity": device.spec.capacity}
     has = [f"{name} {listed(sorted(keys), MAX_KEYS)}" for name, keys in maps.items() if keys]
     return f"; the device has {' and '.join(has) or 'neither attributes nor capacity'}"
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocols.dra.allocator import Offer
+from protocols.dra.allocator import DeviceInfo
 from protocols.dra.allocator.claims import ALL, Claim, Want
 from protocols.dra.allocator.plan import missing_class
 from protocols.dra.diagnosis.devices import DeviceJudge
@@ -76,28 +76,28 @@ class Diagnosis:
 
     def _want(self, want: Want, into: list[WantReport]) -> Iterator[None]:
         judge, tally = DeviceJudge(self._case, want, self._reaching), Tally()
-        usable: list[Offer] = []
+        usable: list[DeviceInfo] = []
         rejected: dict[str, Counter[str]] = {}
         total = 0
         for pool in self._case.catalog.pools():
-            for offer in pool.offers:
+            for device in pool.devices:
                 total += 1
                 if total % CHUNK == 0:
                     yield
-                if (rejection := judge.rejection(pool, offer)) is None:
-                    usable.append(offer)
+                if (rejection := judge.rejection(pool, device)) is None:
+                    usable.append(device)
                 else:
-                    tally.add(rejection, self._example(rejection, offer))
-                    rejected.setdefault(offer.reach.node, Counter())[rejection.text] += 1
+                    tally.add(rejection, self._example(rejection, device))
+                    rejected.setdefault(device.reach.node, Counter())[rejection.text] += 1
         counts = self._reaching.counts(usable)
         self._counts.append(Counted(want, counts, rejected))
         count = 0 if want.mode == ALL else want.count
         most = max(counts.values(), default=0)
         into.append(WantReport(want.name, want.class_name, count, total, len(usable), most, tally.groups()))
 
-    def _example(self, rejection: Rejection, offer: Offer) -> str:
-        note = {IN_USE: self._case.holder(offer.id), NODE: offer.reach.node}.get(rejection.rule, "")
-        return f"{offer.id} ({note})" if note else str(offer.id)
+    def _example(self, rejection: Rejection, device: DeviceInfo) -> str:
+        note = {IN_USE: self._case.holder(device.id), NODE: device.reach.node}.get(rejection.rule, "")
+        return f"{device.id} ({note})" if note else str(device.id)
 
     def _nodes(self) -> Iterator[None]:
         """Reject nodes by their counts where they are too low, else by a search."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from protocols.dra.allocator import Node, Offer
+from protocols.dra.allocator import DeviceInfo, Node
 from protocols.dra.allocator.types import reaches
 from protocols.dra.types import Reach
 
@@ -27,12 +27,12 @@ class Reaching:
             known = self._known[id(reach)] = (reach, found)  # the reach is held, so that its id stays its own
         return known[1]
 
-    def counts(self, offers: Iterable[Offer]) -> dict[str, int]:
+    def counts(self, devices: Iterable[DeviceInfo]) -> dict[str, int]:
         """Return how many of the devices each node reaches."""
         by_reach: dict[int, tuple[Reach, int]] = {}
         common = 0
-        for offer in offers:
-            reach = offer.reach
+        for device in devices:
+            reach = device.reach
             if reach.everywhere:
                 common += 1
             else:
