@@ -57,5 +57,5 @@ def _readable(made: ExtendedClaim) -> Claim:
 
 
 def _named(request: Request, name: str) -> Request:
-    wants = tuple(msgspec.structs.replace(want, name=name) for want in request.wants)
-    return msgspec.structs.replace(request, name=name, wants=wants)
+    subrequests = tuple(msgspec.structs.replace(subrequest, name=name) for subrequest in request.subrequests)
+    return msgspec.structs.replace(request, name=name, subrequests=subrequests)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import Group, Report, WantReport
+from protocols.dra.diagnosis.types import Group, Report, SubRequestReport
 from supervisor.base.terminal import Table
 from supervisor.dra.why import Answer
 
@@ -62,16 +62,16 @@ def _claims(found: Answer) -> Iterator[Table | str]:
         report = reports.get(state.claim)
         waits = f"; not ready: {', '.join(state.waits)}" if state.waits and not found.node else ""
         yield f"claim {state.claim}: {report.fault if report and report.fault else state.state + held + waits}"
-        for want in report.wants if report else ():
-            yield _want(want)
-            if want.rejected:
-                yield Table(DEVICES, list(_rows(want.rejected)))
+        for subrequest in report.subrequests if report else ():
+            yield _subrequest(subrequest)
+            if subrequest.rejected:
+                yield Table(DEVICES, list(_rows(subrequest.rejected)))
 
 
-def _want(want: WantReport) -> str:
-    asked = f"{want.count}" if want.count else "all"
-    usable = f"{want.usable} usable" + (f", at most {want.most} on one node" if want.usable else "")
-    return f"request {want.request}: {asked} of class {want.class_name}; of {want.devices} devices {usable}"
+def _subrequest(report: SubRequestReport) -> str:
+    asked = f"{report.count}" if report.count else "all"
+    usable = f"{report.usable} usable" + (f", at most {report.most} on one node" if report.usable else "")
+    return f"request {report.request}: {asked} of class {report.class_name}; of {report.devices} devices {usable}"
 
 
 def _nodes(found: Answer) -> Iterator[Table | str]:

@@ -51,13 +51,13 @@ def _request(at: int, entry: Object) -> Object:
     return {"name": f"r{at}", **(entry if "firstAvailable" in entry else {"exactly": entry})}
 
 
-def request_objects(requests: list[list[Any]], want: Callable[[Mapping[str, Any]], Object]) -> list[Object]:
+def request_objects(requests: list[list[Any]], subrequest: Callable[[Mapping[str, Any]], Object]) -> list[Object]:
     """Return requests `r0`, `r1`, ... from lists of alternatives `s0`, `s1`, ...; a list of one has none."""
     made: list[Object] = []
     for at, alternatives in enumerate(requests):
         if len(alternatives) == 1:
-            made.append({"name": f"r{at}", "exactly": want(alternatives[0])})
+            made.append({"name": f"r{at}", "exactly": subrequest(alternatives[0])})
         else:
-            each = [{"name": f"s{sub}", **want(one)} for sub, one in enumerate(alternatives)]
+            each = [{"name": f"s{sub}", **subrequest(one)} for sub, one in enumerate(alternatives)]
             made.append({"name": f"r{at}", "firstAvailable": each})
     return made

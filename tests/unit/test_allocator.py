@@ -43,8 +43,8 @@ def slice_(name: str, *devices: dict[str, Any], pool: str = "n1", of: int = 1, g
     return slice_of({"metadata": {"name": name}, "spec": body})
 
 
-def want(**exactly: Any) -> dict[str, Any]:
-    return {"deviceClassName": "any", **exactly}
+def exactly(**fields: Any) -> dict[str, Any]:
+    return {"deviceClassName": "any", **fields}
 
 
 def selected(word: str) -> list[dict[str, Any]]:
@@ -88,57 +88,57 @@ SIZES = (device("a", size="large"), device("b", size="small"), device("c", size=
 @pytest.mark.scenario("S29")
 def test_small_and_large_devices_are_found_by_backtracking() -> None:
     world = World(slice_("s", device("a", size="large"), device("b", size="small")))
-    large = want(selectors=selected("size=large"))
-    assert world.names(claim(want(), large)) == [["b", "a"]]
-    assert world.names(claim(want(), name="c1"), claim(large, name="c2")) == [["b"], ["a"]]
+    large = exactly(selectors=selected("size=large"))
+    assert world.names(claim(exactly(), large)) == [["b", "a"]]
+    assert world.names(claim(exactly(), name="c1"), claim(large, name="c2")) == [["b"], ["a"]]
 
 
 @pytest.mark.scenario("S30")
 def test_counts_and_all() -> None:
-    everything = want(allocationMode="All")
+    everything = exactly(allocationMode="All")
     world = World(slice_("s", *SIZES), used=("b",))
-    assert world.names(claim(want(count=3))) is None
-    assert world.names(claim(want(count=2))) == [["a", "c"]]
+    assert world.names(claim(exactly(count=3))) is None
+    assert world.names(claim(exactly(count=2))) == [["a", "c"]]
     assert world.names(claim(everything)) is None
-    assert world.names(claim(want(allocationMode="All", adminAccess=True))) == [["a", "b", "c"]]
-    assert world.names(claim(want(allocationMode="All", selectors=selected("size=huge")))) is None
+    assert world.names(claim(exactly(allocationMode="All", adminAccess=True))) == [["a", "b", "c"]]
+    assert world.names(claim(exactly(allocationMode="All", selectors=selected("size=huge")))) is None
     assert World(slice_("s", *SIZES)).names(claim(everything)) == [["a", "b", "c"]]
 
 
 @pytest.mark.scenario("S30")
 def test_a_pool_under_update() -> None:
     half = World(slice_("s", *SIZES, of=2))
-    assert half.names(claim(want())) is None
+    assert half.names(claim(exactly())) is None
     with pytest.raises(AllocationFault) as told:
-        half.attempt(claim(want(allocationMode="All")))
+        half.attempt(claim(exactly(allocationMode="All")))
     assert str(told.value) == (
         f"claim ns/c, request r0: asks for all devices, but resource pool {DRIVER}/n1 is currently being updated"
     )
     half.catalog.put(slice_("t", device("d"), of=2))
-    assert half.names(claim(want(count=4))) == [["a", "b", "c", "d"]]
+    assert half.names(claim(exactly(count=4))) == [["a", "b", "c", "d"]]
     half.catalog.put(slice_("u", device("e"), of=2))
-    assert half.names(claim(want())) is None, "more slices than announced are an update as well"
+    assert half.names(claim(exactly())) is None, "more slices than announced are an update as well"
 
 
 @pytest.mark.scenario("S31")
 def test_older_generations_and_invalid_pools() -> None:
     world = World(slice_("old", device("x")), slice_("new", device("y"), generation=2))
-    assert world.names(claim(want(count=2))) is None
-    assert world.names(claim(want())) == [["y"]]
+    assert world.names(claim(exactly(count=2))) is None
+    assert world.names(claim(exactly())) == [["y"]]
     world.catalog.remove("new")
-    assert world.names(claim(want())) == [["x"]], "a driver that starts its generations anew"
+    assert world.names(claim(exactly())) == [["x"]], "a driver that starts its generations anew"
     doubled = World(slice_("s", device("x"), of=2), slice_("t", device("x"), of=2))
     with pytest.raises(NodeFault, match=r"^invalid resource pools were encountered$"):
-        doubled.attempt(claim(want())).run()
+        doubled.attempt(claim(exactly())).run()
     with pytest.raises(AllocationFault, match=r"is currently invalid$"):
-        doubled.attempt(claim(want(allocationMode="All")))
+        doubled.attempt(claim(exactly(allocationMode="All")))
 
 
 def test_a_newer_generation_on_another_node_makes_a_pool_obsolete() -> None:
     mine, other = slice_("s", device("x"), pool="p", nodeName="n1"), slice_("t", device("y"), pool="p", nodeName="n2")
     world = World(mine, slice_("t", device("y"), pool="p", generation=2, nodeName="n2"))
-    assert world.names(claim(want())) is None
-    assert World(mine, other).names(claim(want())) is None, "two slices where one is announced"
+    assert world.names(claim(exactly())) is None
+    assert World(mine, other).names(claim(exactly())) is None, "two slices where one is announced"
 
 
 def alternatives(*each: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_the_second_alternative_where_the_first_is_impossible() -> None:
     ]
     only_first = [{"requests": ["req/sub1"], "matchAttribute": f"{DRIVER}/none"}]
     asked = claim(
-        alternatives(want(selectors=selected("size=huge")), want(count=2)), config=config, constraints=only_first
+        alternatives(exactly(selectors=selected("size=huge")), exactly(count=2)), config=config, constraints=only_first
     )
     status = world.status(asked)
     assert [entry["request"] for entry in status["devices"]["results"]] == ["req/sub2", "req/sub2"]
@@ -170,36 +170,36 @@ def test_no_more_than_32() -> None:
     with pytest.raises(
         AllocationFault, match=r"^claim ns/c: number of requested devices 33 exceeds the claim limit of 32$"
     ):
-        World(many).attempt(claim(want(count=33)))
-    found = World(many).names(claim(want(count=30), alternatives(want(count=3), want(count=2))))
+        World(many).attempt(claim(exactly(count=33)))
+    found = World(many).names(claim(exactly(count=30), alternatives(exactly(count=3), exactly(count=2))))
     assert found is not None
     assert len(found[0]) == 32
     with pytest.raises(AllocationFault, match="requested devices 40 exceeds"):
-        World(many).attempt(claim(want(allocationMode="All")))
+        World(many).attempt(claim(exactly(allocationMode="All")))
 
 
 @pytest.mark.scenario("S37")
 def test_nodes_where_pods_of_the_claim_can_run() -> None:
     by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-    assert World(slice_("s", device("x"))).status(claim(want()))["nodeSelector"] == {"nodeSelectorTerms": [by_name]}
+    assert World(slice_("s", device("x"))).status(claim(exactly()))["nodeSelector"] == {"nodeSelectorTerms": [by_name]}
     zone = {"key": "zone", "operator": "In", "values": ["a"]}
     near = slice_("s", device("x"), pool="net", nodeSelector={"nodeSelectorTerms": [{"matchExpressions": [zone]}]})
     merged = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
-    assert World(near).status(claim(want()))["nodeSelector"] == merged
-    assert World(near, node=Node("n2", {"zone": "b"})).names(claim(want())) is None
-    assert "nodeSelector" not in World(slice_("s", device("x"), allNodes=True)).status(claim(want()))
+    assert World(near).status(claim(exactly()))["nodeSelector"] == merged
+    assert World(near, node=Node("n2", {"zone": "b"})).names(claim(exactly())) is None
+    assert "nodeSelector" not in World(slice_("s", device("x"), allNodes=True)).status(claim(exactly()))
 
 
 @pytest.mark.scenario("S38")
 def test_a_failing_selector_ends_the_attempt_only_when_evaluated() -> None:
     world = World(slice_("s", *SIZES))
     with pytest.raises(AllocationFault, match=r"^claim ns/c: selector #0: CEL runtime error: no such key: x$"):
-        world.attempt(claim(want(selectors=selected("fail")))).run()
+        world.attempt(claim(exactly(selectors=selected("fail")))).run()
     CLASSES["broken"] = class_named("broken", "size=small", "fail")
     with pytest.raises(AllocationFault, match=r"^class broken: selector #1: CEL runtime error"):
-        world.attempt(claim(want(deviceClassName="broken"))).run()
+        world.attempt(claim(exactly(deviceClassName="broken"))).run()
     seen = World(slice_("s", *SIZES))
-    assert seen.names(claim(want(selectors=selected("size=large")))) == [["a"]]
+    assert seen.names(claim(exactly(selectors=selected("size=large")))) == [["a"]]
     assert seen.words.asked == ["a"]
 
 
@@ -207,13 +207,13 @@ def test_a_failing_selector_ends_the_attempt_only_when_evaluated() -> None:
 def test_taints_and_tolerations() -> None:
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     world = World(slice_("s", device("x", taints=[taint])))
-    assert world.names(claim(want())) is None
-    assert world.names(claim(want(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}]))) == [["x"]]
-    assert world.names(claim(want(tolerations=[{"key": "k", "operator": "Equal", "value": "w"}]))) is None
-    assert world.names(claim(want(adminAccess=True))) is None, "admin access is not above taints"
+    assert world.names(claim(exactly())) is None
+    assert world.names(claim(exactly(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}]))) == [["x"]]
+    assert world.names(claim(exactly(tolerations=[{"key": "k", "operator": "Equal", "value": "w"}]))) is None
+    assert world.names(claim(exactly(adminAccess=True))) is None, "admin access is not above taints"
     soft = World(slice_("s", device("x", taints=[{**taint, "effect": "None"}, {**taint, "effect": "Later"}])))
-    assert soft.names(claim(want())) == [["x"]]
-    kept = world.status(claim(want(tolerations=[{"key": "k", "value": "v"}])))
+    assert soft.names(claim(exactly())) == [["x"]]
+    kept = world.status(claim(exactly(tolerations=[{"key": "k", "value": "v"}])))
     assert kept["devices"]["results"][0]["tolerations"] == [{"key": "k", "value": "v"}]
 
 
@@ -221,21 +221,23 @@ def test_taints_and_tolerations() -> None:
 def test_match_attribute() -> None:
     numa = [{"matchAttribute": f"{DRIVER}/numa"}]
     world = World(slice_("s", device("a", numa=0), device("b", numa=1), device("c", numa=1), device("d")))
-    assert world.names(claim(want(count=2), constraints=numa)) == [["b", "c"]]
-    assert world.names(claim(want(), want(count=2), constraints=[{**numa[0], "requests": ["r1"]}])) == [["a", "b", "c"]]
+    assert world.names(claim(exactly(count=2), constraints=numa)) == [["b", "c"]]
+    assert world.names(claim(exactly(), exactly(count=2), constraints=[{**numa[0], "requests": ["r1"]}])) == [
+        ["a", "b", "c"]
+    ]
     assert (
-        World(slice_("s", device("a", numa=0), device("b", numa="0"))).names(claim(want(count=2), constraints=numa))
+        World(slice_("s", device("a", numa=0), device("b", numa="0"))).names(claim(exactly(count=2), constraints=numa))
         is None
     ), "a number is not a text"
     with pytest.raises(AllocationFault, match=r"because a claim constraint would not be satisfied$"):
-        world.attempt(claim(want(allocationMode="All"), constraints=numa)).run()
+        world.attempt(claim(exactly(allocationMode="All"), constraints=numa)).run()
 
 
 def test_distinct_attribute_within_one_request_too() -> None:
     bond = [{"distinctAttribute": f"{DRIVER}/card"}]
     cards = slice_("s", device("a", card=0), device("b", card=0), device("c", card=1), device("d", card=1))
-    assert World(cards).names(claim(want(count=2), constraints=bond)) == [["a", "c"]]
-    assert World(cards).names(claim(want(count=3), constraints=bond)) is None
+    assert World(cards).names(claim(exactly(count=2), constraints=bond)) == [["a", "c"]]
+    assert World(cards).names(claim(exactly(count=3), constraints=bond)) is None
 
 
 def counted(*devices: dict[str, Any], slots: int) -> tuple[Any, Any]:
@@ -246,11 +248,11 @@ def counted(*devices: dict[str, Any], slots: int) -> tuple[Any, Any]:
 def test_partitions_share_counters() -> None:
     whole, halves = device("whole", consumes=4), [device("half-1", consumes=2), device("half-2", consumes=2)]
     slices = counted(whole, *halves, slots=4)
-    assert World(*slices).names(claim(want())) == [["whole"]]
-    assert World(*slices).names(claim(want(count=2))) == [["half-1", "half-2"]]
-    assert World(*slices, used=("half-1",)).names(claim(want())) == [["half-2"]]
-    assert World(*slices, used=("half-1",)).names(claim(want(count=2))) is None
-    assert World(*slices, used=("whole",)).names(claim(want(adminAccess=True))) == [["whole"]]
+    assert World(*slices).names(claim(exactly())) == [["whole"]]
+    assert World(*slices).names(claim(exactly(count=2))) == [["half-1", "half-2"]]
+    assert World(*slices, used=("half-1",)).names(claim(exactly())) == [["half-2"]]
+    assert World(*slices, used=("half-1",)).names(claim(exactly(count=2))) is None
+    assert World(*slices, used=("whole",)).names(claim(exactly(adminAccess=True))) == [["whole"]]
 
 
 def test_counters_of_devices_on_other_nodes_count() -> None:
@@ -262,9 +264,9 @@ def test_counters_of_devices_on_other_nodes_count() -> None:
         slice_("d", here, there, of=2, pool="p", perDeviceNodeSelection=True),
     )
     world = World(*slices)
-    assert world.names(claim(want())) == [["here"]]
+    assert world.names(claim(exactly())) == [["here"]]
     world.used = {(DRIVER, "p", "there")}
-    assert world.names(claim(want())) is None
+    assert world.names(claim(exactly())) is None
 
 
 @pytest.mark.parametrize(
@@ -278,16 +280,16 @@ def test_devices_that_name_counters_nobody_has(consumes: dict[str, Any], fault: 
     world = World(*counted({"name": "x", "consumesCounters": [consumes]}, slots=1))
     assert [each.pool.fault for each in world.catalog.view(N1).pools] == [fault]
     with pytest.raises(NodeFault):
-        world.attempt(claim(want())).run()
+        world.attempt(claim(exactly())).run()
 
 
 def test_admin_access_minds_no_use_but_takes_no_device_twice() -> None:
     world = World(slice_("s", device("a"), device("b")), used=("a", "b"))
-    admin = want(adminAccess=True)
+    admin = exactly(adminAccess=True)
     assert world.names(claim(admin, admin)) == [["a", "b"]]
     assert world.names(claim(admin, admin, admin)) is None
     free = World(slice_("s", device("a")))
-    assert free.names(claim(admin, name="c1"), claim(want(), name="c2")) == [["a"], ["a"]], "each has its own table"
+    assert free.names(claim(admin, name="c1"), claim(exactly(), name="c2")) == [["a"], ["a"]], "each has its own table"
     assert free.status(claim(admin))["devices"]["results"][0]["adminAccess"] is True
 
 
@@ -295,7 +297,7 @@ def test_config_of_class_first_once_and_with_all_its_requests() -> None:
     opaque = {"driver": DRIVER, "parameters": {"a": 1}}
     CLASSES["configured"] = class_named("configured", config=[{"opaque": opaque}])
     both = [{"requests": ["r0", "r1"], "opaque": {"driver": DRIVER, "parameters": {"b": 2}}}]
-    asked = claim(want(deviceClassName="configured"), want(deviceClassName="configured"), config=both)
+    asked = claim(exactly(deviceClassName="configured"), exactly(deviceClassName="configured"), config=both)
     config = World(slice_("s", *SIZES)).status(asked)["devices"]["config"]
     assert [(entry["source"], entry["requests"]) for entry in config] == [
         ("FromClass", ["r0", "r1"]),
@@ -306,12 +308,12 @@ def test_config_of_class_first_once_and_with_all_its_requests() -> None:
 def test_pools_with_binding_conditions_come_last_and_conditions_are_allocated() -> None:
     late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
     world = World(slice_("s", late, pool="a", nodeName="n1"), slice_("t", device("b"), pool="b", nodeName="n1"))
-    assert world.names(claim(want())) == [["b"]]
-    (result,) = World(slice_("s", late)).status(claim(want()))["devices"]["results"]
+    assert world.names(claim(exactly())) == [["b"]]
+    (result,) = World(slice_("s", late)).status(claim(exactly()))["devices"]["results"]
     assert (result["bindingConditions"], result["bindingFailureConditions"]) == (["x"], ["y"])
 
 
-@pytest.mark.parametrize("asked", [want(), want(allocationMode="All")])
+@pytest.mark.parametrize("asked", [exactly(), exactly(allocationMode="All")])
 def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(asked: dict[str, Any]) -> None:
     late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
     world = World(slice_("s", late, device("b")))
@@ -323,7 +325,7 @@ def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(as
 
 def test_device_that_binds_to_its_node_selects_that_node_alone() -> None:
     late = {**device("a"), "bindsToNode": True, "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
-    status = World(slice_("s", late, allNodes=True)).status(claim(want()))
+    status = World(slice_("s", late, allNodes=True)).status(claim(exactly()))
     (term,) = status["nodeSelector"]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == ["n1"]
 
@@ -331,11 +333,11 @@ def test_device_that_binds_to_its_node_selects_that_node_alone() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (claim(want(deviceClassName="")), "missing device class name (unsupported request type?)"),
-        (claim(want(deviceClassName="x")), "could not retrieve device class x: not found"),
-        (claim(want(selectors=[{}])), "selector #0: CEL expression empty (unsupported selector type?)"),
-        (claim(want(allocationMode="Some")), "unsupported count mode Some"),
-        (claim(want(), constraints=[{}]), "constraint #0: empty constraint (unsupported constraint type?)"),
+        (claim(exactly(deviceClassName="")), "missing device class name (unsupported request type?)"),
+        (claim(exactly(deviceClassName="x")), "could not retrieve device class x: not found"),
+        (claim(exactly(selectors=[{}])), "selector #0: CEL expression empty (unsupported selector type?)"),
+        (claim(exactly(allocationMode="Some")), "unsupported count mode Some"),
+        (claim(exactly(), constraints=[{}]), "constraint #0: empty constraint (unsupported constraint type?)"),
     ],
 )
 def test_what_cannot_be_read_is_named(asked: Any, words: str) -> None:
@@ -348,8 +350,8 @@ def test_equal_devices_are_tried_once() -> None:
     """Without telling them apart this would be 2^40 combinations."""
     equal = slice_("s", *(device(f"d{at:02}", numa=at % 2) for at in range(40)))
     bond = [{"matchAttribute": f"{DRIVER}/numa"}]
-    assert World(equal).names(claim(want(count=21), constraints=bond)) is None
-    found = World(equal).names(claim(want(count=20), constraints=bond))
+    assert World(equal).names(claim(exactly(count=21), constraints=bond)) is None
+    found = World(equal).names(claim(exactly(count=20), constraints=bond))
     assert found is not None
     assert len(found[0]) == 20
 
@@ -357,7 +359,7 @@ def test_equal_devices_are_tried_once() -> None:
 def test_advance_past_its_steps_raises_timed_out() -> None:
     """Sums of unlike powers: no two choices leave the same counters."""
     unlike = counted(*(device(f"d{at:02}", consumes=2**50 + 2**at) for at in range(40)), slots=12 * 2**50)
-    attempt = World(*unlike).attempt(claim(want(count=12)), steps=10_000)
+    attempt = World(*unlike).attempt(claim(exactly(count=12)), steps=10_000)
     assert attempt.advance(100) is None
     with pytest.raises(TimedOut):
         attempt.run()
@@ -380,8 +382,8 @@ def in_groups_of_seven() -> Any:
     return slice_("s", *(device(f"d{at:02}", uuid=f"u{at}", numa=at // 7) for at in range(64)))
 
 
-def many(*names: str, **exactly: Any) -> list[dict[str, Any]]:
-    return [{"name": name, "exactly": want(**exactly)} for name in names]
+def many(*names: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "exactly": exactly(**fields)} for name in names]
 
 
 ONE_NUMA = [{"matchAttribute": f"{DRIVER}/numa"}]
@@ -391,14 +393,14 @@ UNLIKE = [{"distinctAttribute": f"{DRIVER}/value"}]
 @pytest.mark.parametrize(
     ("slices", "asked"),
     [
-        (of_gpus(1, 32, 20), claim(want(count=7))),
-        (of_gpus(8, 4, 5), claim(want(count=17))),
-        ([in_groups_of_seven()], claim(want(count=8), constraints=ONE_NUMA)),
+        (of_gpus(1, 32, 20), claim(exactly(count=7))),
+        (of_gpus(8, 4, 5), claim(exactly(count=17))),
+        ([in_groups_of_seven()], claim(exactly(count=8), constraints=ONE_NUMA)),
         ([in_groups_of_seven()], claim(*many(*"abcdefgh"), constraints=ONE_NUMA)),
         ([in_groups_of_seven()], claim(*many("a", "b", count=4), constraints=ONE_NUMA)),
         (
             [slice_("s", *(device(f"d{at}", uuid=f"u{at}", value=at % 20) for at in range(100)))],
-            claim(want(count=21), constraints=UNLIKE),
+            claim(exactly(count=21), constraints=UNLIKE),
         ),
         ([in_groups_of_seven()], claim(*many("a", "b", count=3), *many("z", selectors=selected("numa=99")))),
     ],
@@ -412,14 +414,14 @@ def test_search_of_impossible_claims_ends_after_few_steps(slices: list[Any], ask
 
 def test_many_claims_do_not_recurse() -> None:
     world = World(slice_("s", *(device(f"d{at:03}") for at in range(128))))
-    found = world.names(*(claim(want(count=16), name=f"c{at}") for at in range(8)))
+    found = world.names(*(claim(exactly(count=16), name=f"c{at}") for at in range(8)))
     assert found is not None
     assert len({name for names in found for name in names}) == 128
 
 
 def test_an_unchanged_device_keeps_what_selectors_said_of_it() -> None:
     world = World(slice_("s", *SIZES))
-    asked = claim(want(selectors=selected("size=small")))
+    asked = claim(exactly(selectors=selected("size=small")))
     assert world.names(asked) == [["b"]]
     world.catalog.put(slice_("s", *SIZES, generation=2))
     assert world.names(asked) == [["b"]]

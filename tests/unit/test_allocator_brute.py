@@ -29,7 +29,7 @@ devices = st.lists(
     ),
     max_size=5,
 )
-wants = st.fixed_dictionaries(
+subrequests = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["", "a", "b"]),
         "count": st.sampled_from([1, 1, 2, 0]),
@@ -38,7 +38,7 @@ wants = st.fixed_dictionaries(
     }
 )
 """A count of 0 stands for all."""
-requests = st.one_of(wants.map(lambda want: [want]), st.lists(wants, min_size=2, max_size=2))
+requests = st.one_of(subrequests.map(lambda subrequest: [subrequest]), st.lists(subrequests, min_size=2, max_size=2))
 claims = st.fixed_dictionaries(
     {
         "requests": st.lists(requests, min_size=1, max_size=2),
@@ -80,21 +80,21 @@ def device_json(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
     constraint = {f"{claim['bond']}Attribute": f"{DRIVER}/numa", "requests": [claim["of"]] if claim["of"] else []}
     constraints = [constraint] if claim["bond"] else []
-    return claim_object(name, request_objects(claim["requests"], want_json), constraints=constraints)
+    return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
-def want_json(want: dict[str, Any]) -> dict[str, Any]:
+def subrequest_json(subrequest: dict[str, Any]) -> dict[str, Any]:
     return {
         "deviceClassName": "any",
-        "selectors": [{"cel": {"expression": want["kind"]}}] if want["kind"] else [],
-        "tolerations": [{"operator": "Exists"}] if want["tolerates"] else [],
-        "adminAccess": want["admin"],
-        **({"count": want["count"]} if want["count"] else {"allocationMode": "All"}),
+        "selectors": [{"cel": {"expression": subrequest["kind"]}}] if subrequest["kind"] else [],
+        "tolerations": [{"operator": "Exists"}] if subrequest["tolerates"] else [],
+        "adminAccess": subrequest["admin"],
+        **({"count": subrequest["count"]} if subrequest["count"] else {"allocationMode": "All"}),
     }
 
 
 Chosen = tuple[str, dict[str, Any], tuple[str, ...]]
-"""Name of the way taken, what it wants, the devices."""
+"""Name of the chosen subrequest, the subrequest, its devices."""
 
 
 @dataclass
@@ -123,17 +123,19 @@ class Brute:
         return None
 
     def options(self, alternatives: list[dict[str, Any]], request: int) -> Iterator[Chosen]:
-        for sub, want in enumerate(alternatives):
+        for sub, subrequest in enumerate(alternatives):
             way = f"r{request}/s{sub}" if len(alternatives) > 1 else f"r{request}"
-            fitting = [name for name in self.names() if want["kind"] in ("", self.device(name)["kind"])]
-            if want["count"]:
-                for names in itertools.combinations(fitting, want["count"]):
-                    yield way, want, names
+            fitting = [name for name in self.names() if subrequest["kind"] in ("", self.device(name)["kind"])]
+            if subrequest["count"]:
+                for names in itertools.combinations(fitting, subrequest["count"]):
+                    yield way, subrequest, names
             elif fitting:
-                yield way, want, tuple(fitting)
+                yield way, subrequest, tuple(fitting)
 
     def sound(self, asked: list[dict[str, Any]], by_claim: list[list[Chosen]]) -> bool:
-        ordinary = [name for each in by_claim for _, want, names in each if not want["admin"] for name in names]
+        ordinary = [
+            name for each in by_claim for _, subrequest, names in each if not subrequest["admin"] for name in names
+        ]
         if len(set(ordinary)) < len(ordinary) or self.used & set(ordinary):
             return False
         taken: Counter[str] = Counter()
@@ -147,8 +149,8 @@ class Brute:
         names = [name for _, _, each in chosen for name in each]
         if len(set(names)) < len(names):
             return False
-        for _, want, each in chosen:
-            if not want["tolerates"] and any(self.device(name)["taint"] for name in each):
+        for _, subrequest, each in chosen:
+            if not subrequest["tolerates"] and any(self.device(name)["taint"] for name in each):
                 return False
         bound = [
             self.device(name)["numa"]
@@ -192,7 +194,9 @@ def test_search_over_random_histories_equals_trying_everything(history: list[Any
             try:
                 found = [[pick.device.id.device for pick in each] for each in attempt.picks] if attempt.run() else None
             except AllocationFault:
-                assert any(want["count"] == 0 for claim in one for request in claim["requests"] for want in request)
+                assert any(
+                    subrequest["count"] == 0 for claim in one for request in claim["requests"] for subrequest in request
+                )
                 continue
             assert found == expected
             if found is not None:

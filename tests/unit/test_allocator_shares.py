@@ -38,7 +38,7 @@ def device(name: str, *, shared: bool = True, policy: Any = None, consumes: int 
     }
 
 
-def want(count: int = 1, **capacity: str) -> dict[str, Any]:
+def exactly(count: int = 1, **capacity: str) -> dict[str, Any]:
     """`count` 0 stands for all."""
     mode = {"count": count} if count else {"allocationMode": "All"}
     return {"deviceClassName": "any", **mode, **({"capacity": {"requests": capacity}} if capacity else {})}
@@ -103,19 +103,22 @@ class World:
 )
 def test_amount_of_a_share_follows_the_request_policy(policy: Any, asked: str | None, consumed: str | None) -> None:
     world = World(device("a", policy=policy, m="10"))
-    found = world.names(claim(want(**({"m": asked} if asked else {}))))
+    found = world.names(claim(exactly(**({"m": asked} if asked else {}))))
     assert found == (None if consumed is None else [[f"a:{consumed}"]])
 
 
 def test_result_of_a_share_has_a_fresh_lower_case_uuid_and_every_capacity_as_the_driver_spells_it() -> None:
     world = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "8", "other.com/o": "1"}))
-    found = world.results(claim(want(m="1Gi", n="2"), name="1"), claim(want(**{f"{DRIVER}/m": "1Gi"}), name="2"))
+    found = world.results(claim(exactly(m="1Gi", n="2"), name="1"), claim(exactly(**{f"{DRIVER}/m": "1Gi"}), name="2"))
     assert found is None, "all of other.com/o is taken by the first"
-    asked = claim(want(m="1Gi", **{"other.com/o": "0"}), want(**{f"{DRIVER}/m": "512Mi", "n": "1", "other.com/o": "1"}))
+    asked = claim(
+        exactly(m="1Gi", **{"other.com/o": "0"}), exactly(**{f"{DRIVER}/m": "512Mi", "n": "1", "other.com/o": "1"})
+    )
     results = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "9", "other.com/o": "1"})).results(asked)
     assert results is None, "a request takes all that it does not name"
     asked = claim(
-        want(n="3", **{"other.com/o": "0"}, m="1Gi"), want(**{f"{DRIVER}/m": "512Mi", "n": "6", "other.com/o": "1"})
+        exactly(n="3", **{"other.com/o": "0"}, m="1Gi"),
+        exactly(**{f"{DRIVER}/m": "512Mi", "n": "6", "other.com/o": "1"}),
     )
     ((one, two),) = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "9", "other.com/o": "1"})).results(asked) or []
     assert one["consumedCapacity"] == {"m": "1Gi", f"{DRIVER}/n": "3", "other.com/o": "0"}
@@ -127,112 +130,138 @@ def test_result_of_a_share_has_a_fresh_lower_case_uuid_and_every_capacity_as_the
 @pytest.mark.parametrize(
     ("world", "asked", "found"),
     [
-        pytest.param(World(device("a", n="1")), [claim(want(m="1"))], None, id="capacity-not-published"),
-        pytest.param(World(device("a", n="1")), [claim(want(0, m="1"))], None, id="all-capacity-not-published"),
-        pytest.param(World(device("a")), [claim(want()), claim(want())], [["a:-"], ["a:-"]], id="no-capacity-no-limit"),
+        pytest.param(World(device("a", n="1")), [claim(exactly(m="1"))], None, id="capacity-not-published"),
+        pytest.param(World(device("a", n="1")), [claim(exactly(0, m="1"))], None, id="all-capacity-not-published"),
+        pytest.param(
+            World(device("a")), [claim(exactly()), claim(exactly())], [["a:-"], ["a:-"]], id="no-capacity-no-limit"
+        ),
         pytest.param(
             World(device("a", m="1"), device("b", m="1")),
-            [claim(want()), claim(want())],
+            [claim(exactly()), claim(exactly())],
             [["a:1"], ["b:1"]],
             id="no-request-takes-all-there-is",
         ),
-        pytest.param(World(device("a", m="2")), [claim(want()), claim(want())], None, id="all-of-it-only-once"),
+        pytest.param(World(device("a", m="2")), [claim(exactly()), claim(exactly())], None, id="all-of-it-only-once"),
         pytest.param(
-            World(device("a", m="2")), [claim(want(m="1")), claim(want(m="1"))], [["a:1"], ["a:1"]], id="two-claims"
+            World(device("a", m="2")),
+            [claim(exactly(m="1")), claim(exactly(m="1"))],
+            [["a:1"], ["a:1"]],
+            id="two-claims",
         ),
-        pytest.param(World(device("a", m="2")), [claim(want(m="1"), want(m="1"))], [["a:1", "a:1"]], id="two-requests"),
-        pytest.param(World(device("a", m="2")), [claim(want(2, m="1"))], None, id="count-means-different-devices"),
         pytest.param(
-            World(device("a", m="2", policy=RANGE)), [claim(want(m="1")), claim(want(m="2"))], None, id="exceeded"
+            World(device("a", m="2")), [claim(exactly(m="1"), exactly(m="1"))], [["a:1", "a:1"]], id="two-requests"
+        ),
+        pytest.param(World(device("a", m="2")), [claim(exactly(2, m="1"))], None, id="count-means-different-devices"),
+        pytest.param(
+            World(device("a", m="2", policy=RANGE)), [claim(exactly(m="1")), claim(exactly(m="2"))], None, id="exceeded"
         ),
         pytest.param(
             World(device("a", m="4", policy=RANGE), shares={"a": {"m": 2}}),
-            [claim(want(m="2"))],
+            [claim(exactly(m="2"))],
             [["a:2"]],
             id="rest-of-what-is-consumed",
         ),
         pytest.param(
             World(device("a", m="2"), device("b", m="2"), shares={"a": {"m": 2}}),
-            [claim(want(m="2"))],
+            [claim(exactly(m="2"))],
             [["b:2"]],
             id="next-device",
         ),
-        pytest.param(World(device("a", m="2"), shares={"a": {"m": 8}}), [claim(want(m="0"))], None, id="lowered-below"),
+        pytest.param(
+            World(device("a", m="2"), shares={"a": {"m": 8}}), [claim(exactly(m="0"))], None, id="lowered-below"
+        ),
         pytest.param(
             World(device("a", m="2"), device("b", m="4")),
-            [claim(want(m="2"), want(m="2"), constraints=[{"matchAttribute": f"{DRIVER}/kind"}]), claim(want(m="2"))],
+            [
+                claim(exactly(m="2"), exactly(m="2"), constraints=[{"matchAttribute": f"{DRIVER}/kind"}]),
+                claim(exactly(m="2")),
+            ],
             [["b:2", "b:2"], ["a:2"]],
             id="backtracking",
         ),
         pytest.param(
             World(device("a", m="4"), device("b", m="4")),
-            [claim(want(m="1"), want(m="1"), constraints=[{"distinctAttribute": f"{DRIVER}/kind"}])],
+            [claim(exactly(m="1"), exactly(m="1"), constraints=[{"distinctAttribute": f"{DRIVER}/kind"}])],
             [["a:1", "b:1"]],
             id="distinct",
         ),
         pytest.param(
             World(device("a", m="4")),
-            [claim(want(m="1"), want(m="1"), constraints=[{"distinctAttribute": f"{DRIVER}/kind"}])],
+            [claim(exactly(m="1"), exactly(m="1"), constraints=[{"distinctAttribute": f"{DRIVER}/kind"}])],
             None,
             id="distinct-impossible",
         ),
         pytest.param(
             World(device("a", m="2", policy={"default": "2", "validRange": {"min": "2", "max": "2"}})),
-            [claim({"name": "r", "firstAvailable": [{"name": "s0", **want(m="4")}, {"name": "s1", **want(m="1")}]})],
+            [
+                claim(
+                    {
+                        "name": "r",
+                        "firstAvailable": [{"name": "s0", **exactly(m="4")}, {"name": "s1", **exactly(m="1")}],
+                    }
+                )
+            ],
             [["a:2"]],
             id="second-alternative",
         ),
         pytest.param(
-            World(device("a", m="2"), device("b")), [claim(want(0, m="2"))], [["a:2"]], id="all-with-that-capacity"
+            World(device("a", m="2"), device("b")), [claim(exactly(0, m="2"))], [["a:2"]], id="all-with-that-capacity"
         ),
         pytest.param(
-            World(device("a", m="2"), device("b", m="1")), [claim(want(0, m="2"))], [["a:2"]], id="all-with-enough"
+            World(device("a", m="2"), device("b", m="1")), [claim(exactly(0, m="2"))], [["a:2"]], id="all-with-enough"
         ),
         pytest.param(
             World(device("a", m="2"), device("b", m="1")),
-            [claim(want(m="1"), want(0, m="1"))],
+            [claim(exactly(m="1"), exactly(0, m="1"))],
             [["a:1", "a:1", "b:1"]],
             id="all-beside-another-share",
         ),
         pytest.param(
-            World(device("a", m="1"), device("b", m="1")), [claim(want(m="1"), want(0, m="1"))], None, id="all-not-left"
+            World(device("a", m="1"), device("b", m="1")),
+            [claim(exactly(m="1"), exactly(0, m="1"))],
+            None,
+            id="all-not-left",
         ),
         pytest.param(
             World(device("a", m="1"), device("b", m="1"), shares={"a": {"m": 1}}),
-            [claim(want(0, m="1"))],
+            [claim(exactly(0, m="1"))],
             [["b:1"]],
             id="all-that-have-room",
         ),
-        pytest.param(World(device("a", m="1", shared=False)), [claim(want(m="1"))], [["a:-"]], id="whole-device"),
-        pytest.param(World(device("a", m="1", shared=False)), [claim(want(m="2"))], None, id="whole-device-too-small"),
+        pytest.param(World(device("a", m="1", shared=False)), [claim(exactly(m="1"))], [["a:-"]], id="whole-device"),
+        pytest.param(
+            World(device("a", m="1", shared=False)), [claim(exactly(m="2"))], None, id="whole-device-too-small"
+        ),
         pytest.param(
             World(device("a", m="2", shared=False)),
-            [claim(want(m="1")), claim(want(m="1"))],
+            [claim(exactly(m="1")), claim(exactly(m="1"))],
             None,
             id="whole-only-once",
         ),
-        pytest.param(World(device("a", m="2"), whole=("a",)), [claim(want(m="1"))], None, id="held-as-a-whole-before"),
+        pytest.param(
+            World(device("a", m="2"), whole=("a",)), [claim(exactly(m="1"))], None, id="held-as-a-whole-before"
+        ),
         pytest.param(
             World(device("a", m="2", shared=False), shares={"a": {"m": 1}}),
-            [claim(want())],
+            [claim(exactly())],
             None,
             id="no-longer-shared",
         ),
         pytest.param(
             World(device("a", m="9", consumes=6), device("b", m="9", consumes=4)),
-            [claim(want(m="5")), claim(want(m="4")), claim(want(m="1"))],
+            [claim(exactly(m="5")), claim(exactly(m="4")), claim(exactly(m="1"))],
             None,
             id="counters-leave-one-device",
         ),
         pytest.param(
             World(device("a", m="9", consumes=6), device("b", m="9", consumes=4)),
-            [claim(want(m="5")), claim(want(m="4"))],
+            [claim(exactly(m="5")), claim(exactly(m="4"))],
             [["a:5"], ["a:4"]],
             id="shares-consume-counters-once",
         ),
         pytest.param(
             World(device("a", m="9", consumes=6), device("b", m="9", consumes=4), shares={"a": {"m": 4}}),
-            [claim(want(m="5")), claim(want(m="1"))],
+            [claim(exactly(m="5")), claim(exactly(m="1"))],
             None,
             id="counters-of-earlier-shares",
         ),
@@ -240,7 +269,8 @@ def test_result_of_a_share_has_a_fresh_lower_case_uuid_and_every_capacity_as_the
             World(device("a", m="1", consumes=4), device("b", m="9", consumes=6), device("c", m="9", consumes=4)),
             [
                 claim(
-                    want(m="1"), {"name": "r1", "exactly": {**want(m="1"), "selectors": [{"cel": {"expression": "c"}}]}}
+                    exactly(m="1"),
+                    {"name": "r1", "exactly": {**exactly(m="1"), "selectors": [{"cel": {"expression": "c"}}]}},
                 )
             ],
             [["a:1", "c:1"]],
@@ -250,13 +280,13 @@ def test_result_of_a_share_has_a_fresh_lower_case_uuid_and_every_capacity_as_the
             World(device("a", m="2", consumes=4), device("b", m="4", consumes=8), device("c", m="2", consumes=4)),
             [
                 claim(
-                    want(m="1"),
-                    want(m="2"),
+                    exactly(m="1"),
+                    exactly(m="2"),
                     {
                         "name": "r2",
                         "firstAvailable": [
-                            {"name": "s0", **want(m="1"), "selectors": [{"cel": {"expression": "b"}}]},
-                            {"name": "s1", **want(m="1")},
+                            {"name": "s0", **exactly(m="1"), "selectors": [{"cel": {"expression": "b"}}]},
+                            {"name": "s1", **exactly(m="1")},
                         ],
                     },
                 )
@@ -271,14 +301,14 @@ def test_shares_of_devices_are_found(world: World, asked: list[Any], found: Any)
 
 
 def test_admin_access_has_a_share_and_consumes_nothing() -> None:
-    admin = {**want(m="2"), "adminAccess": True}
+    admin = {**exactly(m="2"), "adminAccess": True}
     world = World(device("a", m="2"), shares={"a": {"m": 2}})
     ((first, second),) = world.results(claim(admin, admin)) or []
     assert (first["adminAccess"], first["device"]) == (True, "a")
     assert "consumedCapacity" not in first
     assert first["shareID"] != second["shareID"]
     assert World(device("a", m="1")).names(claim(admin)) is None, "asks for more than there is"
-    assert World(device("a", m="2")).names(claim(admin), claim(want(m="2"))) == [["a:-"], ["a:2"]]
+    assert World(device("a", m="2")).names(claim(admin), claim(exactly(m="2"))) == [["a:-"], ["a:2"]]
 
 
 @pytest.mark.parametrize(
@@ -290,14 +320,14 @@ def test_admin_access_has_a_share_and_consumes_nothing() -> None:
 )
 def test_requests_wrong_on_any_device_end_the_attempt(capacity: dict[str, str], text: str) -> None:
     with pytest.raises(AllocationFault, match=re.escape(text)):
-        World(device("a", m="2")).names(claim(want(**capacity)))
+        World(device("a", m="2")).names(claim(exactly(**capacity)))
 
 
 def test_picks_hold_what_their_results_say() -> None:
     world = World(device("a", m="4", n="1"), device("w", shared=False))
-    admin = {**want(), "adminAccess": True}
+    admin = {**exactly(), "adminAccess": True}
     asked = claim(
-        want(m="1", n="0"), want(m="2", n="1"), admin, {**want(), "selectors": [{"cel": {"expression": "w"}}]}
+        exactly(m="1", n="0"), exactly(m="2", n="1"), admin, {**exactly(), "selectors": [{"cel": {"expression": "w"}}]}
     )
     attempt = world.attempt(asked)
     assert attempt.run()
@@ -312,14 +342,14 @@ def test_picks_hold_what_their_results_say() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param([want(m="1")] * 31, id="equal"),
-        pytest.param([want(m=str(1 + at % 5)) for at in range(31)], id="of-several-sizes"),
+        pytest.param([exactly(m="1")] * 31, id="equal"),
+        pytest.param([exactly(m=str(1 + at % 5)) for at in range(31)], id="of-several-sizes"),
     ],
 )
 @pytest.mark.parametrize("growth", [0, 1])
 def test_search_of_impossible_shares_ends_after_few_steps(asked: list[Any], growth: int) -> None:
     world = World(*(device(f"a{at:02}", m=str(10 + growth * at)) for at in range(64)))
-    impossible = {**want(m="1"), "selectors": [{"cel": {"expression": "none"}}]}
+    impossible = {**exactly(m="1"), "selectors": [{"cel": {"expression": "none"}}]}
     attempt = world.attempt(claim(*asked, impossible))
     assert not attempt.run()
     assert attempt.steps < 1000
@@ -329,6 +359,6 @@ def test_search_of_impossible_shares_ends_after_few_steps(asked: list[Any], grow
 def test_packing_that_is_impossible_ends_after_few_steps() -> None:
     world = World(*(device(f"a{at}", m="10") for at in range(4)))
     for amounts in ([7, 6, 5, 5, 4, 4, 3, 3, 2, 2], [3] * 13):
-        attempt = world.attempt(claim(*(want(m=str(amount)) for amount in amounts)))
+        attempt = world.attempt(claim(*(exactly(m=str(amount)) for amount in amounts)))
         assert not attempt.run()
         assert attempt.steps < 2000

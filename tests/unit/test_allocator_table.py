@@ -59,7 +59,7 @@ def in_(key: str, value: str, part: str = "matchExpressions") -> Object:
     return {"nodeSelectorTerms": [{part: [{"key": key, "operator": "In", "values": [value]}]}]}
 
 
-def want(driver: str = "a.com", count: int = 1, *words: str, admin: bool = False, all_: bool = False) -> Object:
+def exactly(driver: str = "a.com", count: int = 1, *words: str, admin: bool = False, all_: bool = False) -> Object:
     return {
         "deviceClassName": driver,
         "selectors": [{"cel": {"expression": word}} for word in words],
@@ -68,8 +68,8 @@ def want(driver: str = "a.com", count: int = 1, *words: str, admin: bool = False
     }
 
 
-def either(*wants: Object) -> Object:
-    return {"firstAvailable": [{"name": f"s{at}", **each} for at, each in enumerate(wants)]}
+def either(*subrequests: Object) -> Object:
+    return {"firstAvailable": [{"name": f"s{at}", **each} for at, each in enumerate(subrequests)]}
 
 
 def match(attribute: str, *requests: str) -> Object:
@@ -121,108 +121,114 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
 @pytest.mark.parametrize(
     ("slices", "claims", "used", "expected"),
     [
-        pytest.param([], [claim(want())], "", None, id="no-slices"),
+        pytest.param([], [claim(exactly())], "", None, id="no-slices"),
         pytest.param(TWO, [], "", [], id="no-claims-to-allocate"),
-        pytest.param(TWO[:1], [claim(want("a.com", 3))], "", None, id="not-enough-suitable-devices"),
+        pytest.param(TWO[:1], [claim(exactly("a.com", 3))], "", None, id="not-enough-suitable-devices"),
         pytest.param(
-            [*TWO, OTHER], [claim(want()), claim(want("b.com"))], "", ["r0=x", "r0=b.com/q/z"], id="two-drivers"
+            [*TWO, OTHER], [claim(exactly()), claim(exactly("b.com"))], "", ["r0=x", "r0=b.com/q/z"], id="two-drivers"
         ),
         pytest.param(
             [*TWO, slice_(device("x"), pool="q")],
-            [claim(want(all_=True))],
+            [claim(exactly(all_=True))],
             "",
             ["r0=x r0=y r0=q/x"],
             id="all-devices-of-all-pools",
         ),
         pytest.param(
             [*TWO, OTHER],
-            [claim(want("b.com")), claim(want(all_=True))],
+            [claim(exactly("b.com")), claim(exactly(all_=True))],
             "",
             ["r0=b.com/q/z", "r0=x r0=y"],
             id="all-devices-plus-another-reversed",
         ),
-        pytest.param(TWO, [claim(want(all_=True)), claim(want())], "", None, id="all-devices-no-solution"),
-        pytest.param(TWO, [claim(want()), claim(want(all_=True))], "", None, id="all-devices-no-solution-reversed"),
-        pytest.param([slice_()], [claim(want(all_=True))], "", None, id="all-devices-slice-without-devices"),
+        pytest.param(TWO, [claim(exactly(all_=True)), claim(exactly())], "", None, id="all-devices-no-solution"),
+        pytest.param(
+            TWO, [claim(exactly()), claim(exactly(all_=True))], "", None, id="all-devices-no-solution-reversed"
+        ),
+        pytest.param([slice_()], [claim(exactly(all_=True))], "", None, id="all-devices-slice-without-devices"),
         pytest.param(
             [slice_(), OTHER],
-            [claim(either(want(all_=True), want("b.com")))],
+            [claim(either(exactly(all_=True), exactly("b.com")))],
             "",
             ["r0/s1=b.com/q/z"],
             id="all-devices-slice-without-devices-prioritized-list",
         ),
         pytest.param(
             [*TWO, OTHER],
-            [claim(either(want(all_=True), want("b.com")))],
+            [claim(either(exactly(all_=True), exactly("b.com")))],
             "x",
             ["r0/s1=b.com/q/z"],
             id="all-devices-some-allocated-prioritized-list",
         ),
         pytest.param(
             TWO,
-            [claim(want(admin=True), want(all_=True, admin=True))],
+            [claim(exactly(admin=True), exactly(all_=True, admin=True))],
             "",
             None,
             id="all-devices-some-allocating-admin-access",
         ),
         pytest.param(
             TWO,
-            [claim(want("a.com", 2, admin=True))],
+            [claim(exactly("a.com", 2, admin=True))],
             "x",
             ["r0=x r0=y"],
             id="count-devices-some-allocated-admin-access",
         ),
         pytest.param(
             TWO,
-            [claim(want(admin=True)), claim(want(admin=True))],
+            [claim(exactly(admin=True)), claim(exactly(admin=True))],
             "",
             ["r0=x", "r0=x"],
             id="separate-claims-admin-access",
         ),
         pytest.param(
-            TWO, [claim(want()), claim(want(admin=True))], "", ["r0=x", "r0=x"], id="admin-access-beside-allocating"
+            TWO,
+            [claim(exactly()), claim(exactly(admin=True))],
+            "",
+            ["r0=x", "r0=x"],
+            id="admin-access-beside-allocating",
         ),
         pytest.param(
             [slice_(device("x"), of=2), slice_(device("y"), of=2, nodeName="n2")],
-            [claim(want(all_=True))],
+            [claim(exactly(all_=True))],
             "",
             ["r0=x"],
             id="all-devices-of-a-multi-host-pool",
         ),
         pytest.param(
             [slice_(device("x"), of=2), slice_(device("y"), of=2, generation=2, nodeName="n2")],
-            [claim(want())],
+            [claim(exactly())],
             "",
             None,
             id="multi-host-pool-with-stale-slice-for-the-node",
         ),
         pytest.param(
             [slice_(device("x"), nodeName="n2"), slice_(device("y"), generation=2)],
-            [claim(want())],
+            [claim(exactly())],
             "",
             ["r0=y"],
             id="multi-host-pool-update-from-another-node",
         ),
         pytest.param(
             [slice_(device("x", v="1"), device("y", v="2"))],
-            [claim(want(), want(), constraints=[match("v", "r0")])],
+            [claim(exactly(), exactly(), constraints=[match("v", "r0")])],
             "",
             ["r0=x r1=y"],
             id="with-constraint-for-request",
         ),
         pytest.param(
             [slice_(device("x", v="1", t="a"), device("y", v="2", t="b"), device("z", v="3", t="b"))],
-            [claim(want(), want(), constraints=[match("v", "r0"), match("t")])],
+            [claim(exactly(), exactly(), constraints=[match("v", "r0"), match("t")])],
             "",
             ["r0=y r1=z"],
             id="with-constraint-for-request-retry",
         ),
         pytest.param(
-            TWO, [claim(want(), constraints=[match("none")])], "", None, id="with-constraint-no-such-attribute"
+            TWO, [claim(exactly(), constraints=[match("none")])], "", None, id="with-constraint-no-such-attribute"
         ),
         pytest.param(
             [slice_(device("x", size=2), device("y", size=2), device("z", size=1))],
-            [claim(want(), either(want("a.com", 1, "size=4"), want("a.com", 2, "size=2")))],
+            [claim(exactly(), either(exactly("a.com", 1, "size=4"), exactly("a.com", 2, "size=2")))],
             "",
             ["r0=z r1/s1=x r1/s1=y"],
             id="prioritized-list-subrequests-with-expressions",
@@ -231,8 +237,8 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
             CARDS,
             [
                 claim(
-                    want("a.com", 1, "size=8"),
-                    either(want("a.com", 1, "size=2"), want("a.com", 1, "size=1")),
+                    exactly("a.com", 1, "size=8"),
+                    either(exactly("a.com", 1, "size=2"), exactly("a.com", 1, "size=1")),
                     constraints=[match("version", "r0", "r1")],
                 )
             ],
@@ -244,8 +250,8 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
             CARDS,
             [
                 claim(
-                    want("a.com", 1, "size=8"),
-                    either(want("a.com", 1, "size=2"), want("a.com", 1, "version=2")),
+                    exactly("a.com", 1, "size=8"),
+                    either(exactly("a.com", 1, "size=2"), exactly("a.com", 1, "version=2")),
                     constraints=[match("version", "r0", "r1/s0")],
                 )
             ],
@@ -254,46 +260,60 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
             id="prioritized-list-constraints-ref-sub-request",
         ),
         pytest.param(
-            TWO, [claim(either(want(all_=True), want()))], "x", ["r0/s1=y"], id="prioritized-list-allocation-mode-all"
+            TWO,
+            [claim(either(exactly(all_=True), exactly()))],
+            "x",
+            ["r0/s1=y"],
+            id="prioritized-list-allocation-mode-all",
         ),
         pytest.param(
             TWO,
-            [claim(want(), either(want(all_=True), want()))],
+            [claim(exactly(), either(exactly(all_=True), exactly()))],
             "",
             ["r0=x r1/s1=y"],
             id="prioritized-list-allocation-mode-all-multiple-requests",
         ),
         pytest.param(
             CARDS,
-            [claim(either(want("a.com", 1, "size=8"), want("a.com", 1, "size=2")), want("a.com", 1, "size=8"))],
+            [
+                claim(
+                    either(exactly("a.com", 1, "size=8"), exactly("a.com", 1, "size=2")), exactly("a.com", 1, "size=8")
+                )
+            ],
             "",
             ["r0/s1=y r1=x"],
             id="prioritized-list-with-backtracking",
         ),
         pytest.param(
             [*TWO, OTHER],
-            [claim(either(want("b.com", 500), want()))],
+            [claim(either(exactly("b.com", 500), exactly()))],
             "",
             ["r0/s1=x"],
             id="prioritized-list-too-many-in-first-subrequest",
         ),
         pytest.param(
-            [*TWO, OTHER], [claim(either(want("b.com", 2), want("a.com", 3)))], "", None, id="prioritized-list-none"
+            [*TWO, OTHER],
+            [claim(either(exactly("b.com", 2), exactly("a.com", 3)))],
+            "",
+            None,
+            id="prioritized-list-none",
         ),
         pytest.param(
             PARTS,
-            [claim(want(), either(want("a.com", 1, "size=6"), want("a.com", 1, "size=4")))],
+            [claim(exactly(), either(exactly("a.com", 1, "size=6"), exactly("a.com", 1, "size=4")))],
             "",
             ["r0=four r1/s1=too"],
             id="partitionable-devices-prioritized-list",
         ),
-        pytest.param(PARTS, [claim(want()), claim(want())], "six", None, id="partitionable-devices-some-allocated"),
+        pytest.param(
+            PARTS, [claim(exactly()), claim(exactly())], "six", None, id="partitionable-devices-some-allocated"
+        ),
         pytest.param(
             [
                 slice_(device("x", {"s": 2, "t": 4}), device("y", {"s": 2, "t": 1}), device("z", {"s": 2}), of=2),
                 sets("s", "t", of=2),
             ],
-            [claim(want("a.com", 2))],
+            [claim(exactly("a.com", 2))],
             "",
             ["r0=x r0=z"],
             id="partitionable-devices-several-counter-sets",
@@ -302,10 +322,10 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
             [slice_(*(device(name, shared=True, on=at % 2 == 0, v=at // 3, n=at) for at, name in enumerate("wxyz")))],
             [
                 claim(
-                    want(),
-                    want(),
-                    want(),
-                    want(),
+                    exactly(),
+                    exactly(),
+                    exactly(),
+                    exactly(),
                     constraints=[distinct("on", "r0", "r1"), distinct("n", "r0", "r1", "r2", "r3")],
                 )
             ],
@@ -314,13 +334,13 @@ SHARED = [slice_(device("x", shared=True, on=True), device("y", shared=True, on=
             id="with-distinct-constraints",
         ),
         pytest.param(
-            TWO, [claim(want(), constraints=[distinct("none")])], "", None, id="with-distinct-attribute-not-set"
+            TWO, [claim(exactly(), constraints=[distinct("none")])], "", None, id="with-distinct-attribute-not-set"
         ),
         pytest.param(
             SHARED,
             [
                 claim(
-                    *(either(want("a.com", 1, "on=True"), want()) for _ in range(3)),
+                    *(either(exactly("a.com", 1, "on=True"), exactly()) for _ in range(3)),
                     constraints=[distinct("on", "r0", "r1")],
                 )
             ],
@@ -373,7 +393,7 @@ REGION, PLANET = in_("region", "west"), in_("planet", "earth")
     ],
 )
 def test_node_selector_is_that_of_all_devices(slices: list[Object], count: int, selector: Object) -> None:
-    asked = claim(want("a.com", count))
+    asked = claim(exactly("a.com", count))
     search = attempt(slices, [asked])
     assert search.run()
     assert allocation(asked, search.picks[0], CLASSES, "n1")["nodeSelector"] == selector
@@ -383,11 +403,11 @@ def test_node_selector_is_that_of_all_devices(slices: list[Object], count: int, 
 @pytest.mark.parametrize(
     ("slices", "asked"),
     [
-        pytest.param([slice_(device("x"), of=3), sets("s", of=3), sets("s", of=3)], want(), id="counter-set-twice"),
-        pytest.param([slice_(device("x", {"s": 1})), sets("s", pool="q")], want(), id="counter-set-in-another-pool"),
+        pytest.param([slice_(device("x"), of=3), sets("s", of=3), sets("s", of=3)], exactly(), id="counter-set-twice"),
+        pytest.param([slice_(device("x", {"s": 1})), sets("s", pool="q")], exactly(), id="counter-set-in-another-pool"),
         pytest.param(
             [slice_(device("x"), of=2), slice_(device("y", {"s": 1}), of=2, nodeName="n2")],
-            want(),
+            exactly(),
             id="fault-elsewhere",
         ),
     ],
@@ -397,7 +417,7 @@ def test_pools_that_are_invalid_give_nothing(slices: list[Object], asked: Object
         attempt(slices, [claim(asked)]).run()
 
 
-@pytest.mark.parametrize("requests", [(want("a.com", 500),), (want("a.com", 32), want())])
+@pytest.mark.parametrize("requests", [(exactly("a.com", 500),), (exactly("a.com", 32), exactly())])
 def test_more_devices_than_a_claim_may_have_are_an_error(requests: tuple[Object, ...]) -> None:
     with pytest.raises(AllocationFault, match="exceeds the claim limit of 32"):
         attempt(TWO, [claim(*requests)])

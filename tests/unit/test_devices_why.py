@@ -79,7 +79,7 @@ def test_pending_claim_shows_rules_counts_and_nodes() -> None:
         f"1      count  request r needs 2, the node has 0 usable: 1 in use, 1 {FALSE}  n1",
         f"1      count  request r needs 2, the node has 1 usable: 1 {FALSE}" + " " * 12 + "n2",
     ]
-    groups = found.report.claims[0].wants[0].rejected
+    groups = found.report.claims[0].subrequests[0].rejected
     assert [(each.rule, each.count) for each in groups] == [("selector", 2), ("in use", 1)]
     assert groups[1].examples == (f"{DRIVER}/n1/dev-0 (ns/other)",)
 
@@ -119,7 +119,7 @@ def test_devices_as_patched_are_judged() -> None:
     }
     wanted = claim("c")
     found = pod_answer(pod("c"), world(wanted, patch), GATES)
-    assert found.report.claims[0].wants[0].rejected[0].text == "untolerated taint k:NoSchedule"
+    assert found.report.claims[0].subrequests[0].rejected[0].text == "untolerated taint k:NoSchedule"
     assert found.report.fitting == ("n2",)
     assert "room and devices suffice on n2; the scheduler also checks affinity to other pods" in text(found)
 
@@ -140,7 +140,7 @@ def test_missing_claims_and_bound_pods_are_told_apart() -> None:
 def test_selector_with_missing_key_names_the_keys_of_the_device() -> None:
     wanted = claim("c", selector=f'device.attributes["{DRIVER}"].modle == "A"')
     answer = pod_answer(pod("c"), world(wanted), GATES)
-    (group,) = answer.report.claims[0].wants[0].rejected
+    (group,) = answer.report.claims[0].subrequests[0].rejected
     keys = f"no such key: modle; the device has attributes {DRIVER}/model"
     assert keys in group.text
     assert group.text in reason_of(answer), "the first line has all of it"
@@ -160,10 +160,10 @@ def test_devices_that_are_being_prepared_are_named_with_their_conditions() -> No
 def test_claim_allocated_elsewhere_excludes_nodes() -> None:
     held, wanted = claim("held", f"{DRIVER}/n1/dev-0", node_name="n1"), claim("c")
     found = pod_answer(pod("held", "c", nodeSelector={"zone": "a"}), world(held, wanted, node("n3")), GATES)
-    rules = {each.text for each in found.report.claims[0].wants[0].rejected}
+    rules = {each.text for each in found.report.claims[0].subrequests[0].rejected}
     assert "its node does not fit the pod: does not match the pod's nodeSelector: no label zone" in rules
     found = pod_answer(pod("held", "c"), world(held, wanted), GATES)
-    texts = [each.text for each in found.report.claims[0].wants[0].rejected]
+    texts = [each.text for each in found.report.claims[0].subrequests[0].rejected]
     assert "its node does not fit the pod: claim ns/held is allocated for other nodes" in texts
     assert found.report.fitting == ("n1",)
 
@@ -219,8 +219,8 @@ def test_newest_class_backs_an_extended_resource_and_init_containers_borrow() ->
     classes = [kind("a", "2026-01-01T00:00:00Z"), kind("b", "2026-01-02T00:00:00Z")]
     asking = pod(containers=[container("main", "1")], initContainers=[container("init", "2")])
     found = pod_answer(asking, [*classes, *world()[1:]], GATES)
-    wants = [(each.request, each.class_name, each.count) for each in found.report.claims[0].wants]
-    assert wants == [
+    subrequests = [(each.request, each.class_name, each.count) for each in found.report.claims[0].subrequests]
+    assert subrequests == [
         ("example.com/gpu of container main", "b", 1),
         ("example.com/gpu of container init", "b", 1),
     ]
@@ -234,8 +234,13 @@ def test_extended_resources_backed_by_a_class_are_judged_as_a_claim() -> None:
     container = {"name": "main", "resources": {"limits": {"example.com/gpu": "3", "cpu": "1"}}}
     asking = pod(containers=[container])
     found = pod_answer(asking, [backed, *world()[1:]], GATES)
-    (want,) = found.report.claims[0].wants
-    assert (want.request, want.count, want.usable, want.most) == ("example.com/gpu of container main", 3, 4, 2)
+    (subrequest,) = found.report.claims[0].subrequests
+    assert (subrequest.request, subrequest.count, subrequest.usable, subrequest.most) == (
+        "example.com/gpu of container main",
+        3,
+        4,
+        2,
+    )
     assert "claim ns/<extended-resources>: not created: the scheduler creates it for extended resources" in text(found)
     asking["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "made"}
     gone = pod_answer(asking, [backed, *world()[1:]], GATES)

@@ -63,8 +63,8 @@ def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, 
     return Diagnosis(case).run()
 
 
-def reasons(found: Report, want: int = 0) -> list[tuple[str, str, int]]:
-    return [(each.rule, each.text, each.count) for each in found.claims[0].wants[want].rejected]
+def reasons(found: Report, subrequest: int = 0) -> list[tuple[str, str, int]]:
+    return [(each.rule, each.text, each.count) for each in found.claims[0].subrequests[subrequest].rejected]
 
 
 def node_reasons(found: Report) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -78,7 +78,7 @@ def test_selectors_of_class_and_request_are_named_with_their_text() -> None:
         ("selector", "selector #0 of class a is false: model=A", 2),
         ("selector", "selector #0 of the request is false: size=l", 1),
     ]
-    assert found.claims[0].wants[0].rejected[0].examples == (f"{DRIVER}/n1/b", f"{DRIVER}/n1/x")
+    assert found.claims[0].subrequests[0].rejected[0].examples == (f"{DRIVER}/n1/b", f"{DRIVER}/n1/x")
 
 
 def test_selector_that_fails_shows_the_error() -> None:
@@ -112,7 +112,7 @@ def test_taint_is_named_unless_it_is_tolerated_or_taints_are_off() -> None:
 def test_device_in_use_names_its_claim_and_admin_access_ignores_it() -> None:
     slices = [slice_("n1", device("a"))]
     found = report(slices, claim(request()), used={"n1/a": "ns/other"})
-    assert found.claims[0].wants[0].rejected == (Group("in use", "in use", 1, (f"{DRIVER}/n1/a (ns/other)",)),)
+    assert found.claims[0].subrequests[0].rejected == (Group("in use", "in use", 1, (f"{DRIVER}/n1/a (ns/other)",)),)
     assert report(slices, claim(request(adminAccess=True)), used={"n1/a": "ns/other"}).fitting == ("n1",)
 
 
@@ -144,8 +144,8 @@ def test_node_that_is_excluded_missing_or_out_of_reach() -> None:
 def test_usable_devices_too_few_on_each_node() -> None:
     slices = [slice_("n1", device("a"), device("b")), slice_("n2", device("a"))]
     found = report(slices, claim(request(count=3)))
-    want = found.claims[0].wants[0]
-    assert (want.count, want.devices, want.usable, want.most) == (3, 3, 3, 2)
+    subrequest = found.claims[0].subrequests[0]
+    assert (subrequest.count, subrequest.devices, subrequest.usable, subrequest.most) == (3, 3, 3, 2)
     assert node_reasons(found) == [
         ("count", "request gpu needs 3, the node has 1 usable", ("n2",)),
         ("count", "request gpu needs 3, the node has 2 usable", ("n1",)),
@@ -194,7 +194,7 @@ def test_device_taken_whole_is_in_use_also_for_shares() -> None:
 def test_all_devices_requested_while_one_is_in_use() -> None:
     slices = [slice_("n1", device("a"), device("b"))]
     found = report(slices, claim(request(allocationMode="All")), used={"n1/a": "ns/x"}, nodes=NODES[:1])
-    assert found.claims[0].wants[0].count == 0
+    assert found.claims[0].subrequests[0].count == 0
     assert node_reasons(found) == [
         ("count", "request gpu asks for all devices, not all that match are usable", ("n1",))
     ]
@@ -256,7 +256,7 @@ def test_shared_counters_for_two_devices_at_once() -> None:
 def test_each_alternative_of_a_request_is_reported() -> None:
     alternatives = [{"name": "two", "deviceClassName": "any", "count": 2}, {"name": "a", "deviceClassName": "a"}]
     found = report([slice_("n1", device("x"))], claim({"name": "gpu", "firstAvailable": alternatives}), nodes=NODES[:1])
-    assert [want.request for want in found.claims[0].wants] == ["gpu/two", "gpu/a"]
+    assert [subrequest.request for subrequest in found.claims[0].subrequests] == ["gpu/two", "gpu/a"]
     assert reasons(found, 1) == [("selector", "selector #0 of class a is false: model=A", 1)]
     assert node_reasons(found) == [("count", "no alternative of request gpu finds enough devices", ("n1",))]
 
@@ -270,7 +270,7 @@ def test_missing_class_is_a_fault_of_the_claim() -> None:
 def test_reasons_and_examples_are_bounded() -> None:
     taints = [device(f"d{at}", taints=[{"key": f"k{at}", "effect": "NoSchedule"}]) for at in range(128)]
     slices = [slice_(f"n{at}", *taints) for at in range(4)]
-    found = report(slices, claim(request())).claims[0].wants[0]
+    found = report(slices, claim(request())).claims[0].subrequests[0]
     assert len(found.rejected) == MAX_GROUPS + 1
     assert all(len(each.examples) <= MAX_EXAMPLES for each in found.rejected)
     assert sum(each.count for each in found.rejected) == found.devices == 512
@@ -293,8 +293,8 @@ def test_many_nodes_are_diagnosed_in_linear_time(size: int, everywhere: bool) ->
     for _ in diagnosis.steps():
         pass
     assert time.process_time() - began < 5
-    want = diagnosis.report.claims[0].wants[0]
-    assert (want.devices, want.usable, want.most) == (32 * size, size, size if everywhere else 1)
+    subrequest = diagnosis.report.claims[0].subrequests[0]
+    assert (subrequest.devices, subrequest.usable, subrequest.most) == (32 * size, size, size if everywhere else 1)
     assert sum(each.count for each in diagnosis.report.nodes) == size
 
 
@@ -328,7 +328,7 @@ def test_only_promising_nodes_are_searched() -> None:
 
 
 def test_line_is_bounded() -> None:
-    wants = [request(f"r{at}", f"x={'y' * 900}") for at in range(32)]
-    text = one_line(report([slice_("n1", device("a"))], claim(*wants)))
+    subrequests = [request(f"r{at}", f"x={'y' * 900}") for at in range(32)]
+    text = one_line(report([slice_("n1", device("a"))], claim(*subrequests)))
     assert len(text) == MAX_TEXT
     assert text.endswith("...")

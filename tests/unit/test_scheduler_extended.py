@@ -26,7 +26,7 @@ def pod(*containers: Any, init: tuple[Any, ...] = ()) -> dict[str, Any]:
 
 def requests(*containers: Any, init: tuple[Any, ...] = ()) -> dict[str, int]:
     claim = extended_claim(pod(*containers, init=init), frozenset((GPU,)), {GPU: "gpu"}).claim
-    return {each.name: each.wants[0].count for each in claim.requests}
+    return {each.name: each.subrequests[0].count for each in claim.requests}
 
 
 def mappings(*containers: Any, init: tuple[Any, ...] = ()) -> set[tuple[str, str]]:

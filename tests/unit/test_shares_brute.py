@@ -48,7 +48,7 @@ devices = st.fixed_dictionaries(
         "consumes": st.sampled_from([0, 0, 0, 2]),
     }
 )
-wants = st.fixed_dictionaries(
+subrequests = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["", "", "a"]),
         "count": st.sampled_from([1, 1, 1, 2, 0]),
@@ -57,7 +57,7 @@ wants = st.fixed_dictionaries(
     }
 )
 """A count of 0 stands for all."""
-requests = st.one_of(wants.map(lambda want: [want]), st.lists(wants, min_size=2, max_size=2))
+requests = st.one_of(subrequests.map(lambda subrequest: [subrequest]), st.lists(subrequests, min_size=2, max_size=2))
 claims = st.fixed_dictionaries(
     {
         "requests": st.lists(requests, min_size=1, max_size=3),
@@ -105,21 +105,21 @@ def slices_json(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
     constraints = [{f"{claim['bond']}Attribute": f"{DRIVER}/kind"}] if claim["bond"] else []
-    return claim_object(name, request_objects(claim["requests"], want_json), constraints=constraints)
+    return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
-def want_json(want: dict[str, Any]) -> dict[str, Any]:
+def subrequest_json(subrequest: dict[str, Any]) -> dict[str, Any]:
     return {
         "deviceClassName": "any",
-        "selectors": [{"cel": {"expression": want["kind"]}}] if want["kind"] else [],
-        "adminAccess": want["admin"],
-        **({"count": want["count"]} if want["count"] else {"allocationMode": "All"}),
-        **({"capacity": {"requests": {"m": str(want["asked"])}}} if want["asked"] is not None else {}),
+        "selectors": [{"cel": {"expression": subrequest["kind"]}}] if subrequest["kind"] else [],
+        "adminAccess": subrequest["admin"],
+        **({"count": subrequest["count"]} if subrequest["count"] else {"allocationMode": "All"}),
+        **({"capacity": {"requests": {"m": str(subrequest["asked"])}}} if subrequest["asked"] is not None else {}),
     }
 
 
 Chosen = tuple[dict[str, Any], tuple[int, ...]]
-"""What a way wants, and its devices."""
+"""A subrequest and its devices."""
 
 
 @dataclass
@@ -137,9 +137,9 @@ class Brute:
         amount: int | None = self.devices[device]["amount"]
         return amount if self.patched is None else self.patched
 
-    def share(self, want: dict[str, Any], device: int) -> int | None:
+    def share(self, subrequest: dict[str, Any], device: int) -> int | None:
         """What a request consumes of a free device: nothing of one without capacity; None if it does not fit."""
-        total, asked = self.total(device), want["asked"]
+        total, asked = self.total(device), subrequest["asked"]
         if total is None:
             return 0 if asked is None else None
         entry = self.devices[device]
@@ -148,9 +148,9 @@ class Brute:
         amount = amount_of(asked, policy, total)
         return amount if amount is not None and amount <= total else None
 
-    def room(self, want: dict[str, Any], device: int) -> bool:
-        share = self.share(want, device)
-        if share is None or want["admin"] or not self.devices[device]["shared"]:
+    def room(self, subrequest: dict[str, Any], device: int) -> bool:
+        share = self.share(subrequest, device)
+        if share is None or subrequest["admin"] or not self.devices[device]["shared"]:
             return share is not None
         return self.fits(device, self.consumed[device] + share)
 
@@ -169,23 +169,29 @@ class Brute:
         return None
 
     def options(self, alternatives: list[dict[str, Any]]) -> Iterator[Chosen]:
-        for want in alternatives:
-            fitting = [at for at, entry in enumerate(self.devices) if want["kind"] in ("", entry["kind"])]
-            fitting = [at for at in fitting if self.room(want, at)]
-            if want["count"]:
-                yield from ((want, found) for found in itertools.combinations(fitting, want["count"]))
+        for subrequest in alternatives:
+            fitting = [at for at, entry in enumerate(self.devices) if subrequest["kind"] in ("", entry["kind"])]
+            fitting = [at for at in fitting if self.room(subrequest, at)]
+            if subrequest["count"]:
+                yield from ((subrequest, found) for found in itertools.combinations(fitting, subrequest["count"]))
             elif fitting:
-                yield want, tuple(fitting)
+                yield subrequest, tuple(fitting)
 
     def sound(self, asked: list[dict[str, Any]], by_claim: list[list[Chosen]]) -> bool:
-        ordinary = [(want, at) for each in by_claim for want, found in each if not want["admin"] for at in found]
+        ordinary = [
+            (subrequest, at)
+            for each in by_claim
+            for subrequest, found in each
+            if not subrequest["admin"]
+            for at in found
+        ]
         wholes = Counter(at for _, at in ordinary if not self.devices[at]["shared"])
         if any(count > 1 or self.whole[at] or self.sharers[at] for at, count in wholes.items()):
             return False
         more: Counter[int] = Counter()
-        for want, at in ordinary:
+        for subrequest, at in ordinary:
             if self.devices[at]["shared"]:
-                more[at] += self.share(want, at) or 0
+                more[at] += self.share(subrequest, at) or 0
         if any(self.whole[at] or not self.fits(at, self.consumed[at] + amount) for at, amount in more.items()):
             return False
         if not self.counted({at for _, at in ordinary}):
@@ -262,7 +268,9 @@ class World:
         try:
             fits = attempt.run()
         except AllocationFault:
-            assert any(want["count"] == 0 for claim in asked for request in claim["requests"] for want in request)
+            assert any(
+                subrequest["count"] == 0 for claim in asked for request in claim["requests"] for subrequest in request
+            )
             return
         found = [[int(pick.device.id.device) for pick in picks] for picks in attempt.picks] if fits else None
         assert found == expected

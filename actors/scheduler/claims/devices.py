@@ -168,7 +168,9 @@ class DynamicResources:
             claim = extended_claim(pod, resources, self._backing)
         except TooManyRequests as error:
             raise ObjectUnreadable(str(error)) from None
-        asked = [[each.name, each.wants[0].class_name, each.wants[0].count] for each in claim.claim.requests]
+        asked = [
+            [each.name, each.subrequests[0].class_name, each.subrequests[0].count] for each in claim.claim.requests
+        ]
         signature = msgspec.json.encode([demand.signature.decode(), asked])
         return Demand(demand.allocated, (*demand.unallocated, claim.claim), signature, claim)
 

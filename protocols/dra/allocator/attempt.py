@@ -183,10 +183,10 @@ class Attempt:
         """More devices must differ from here on than there are values."""
         plan = self._plans[spot.claim]
         for bond in self._bonds[spot.claim]:
-            if not isinstance(bond, Distinct) or not bond.covers(way.want.name):
+            if not isinstance(bond, Distinct) or not bond.covers(way.subrequest.name):
                 continue
             later = plan.requests[spot.request + 1 :]
-            covered = [ways for ways in later if all(bond.covers(each.want.name) for each in ways)]
+            covered = [ways for ways in later if all(bond.covers(each.subrequest.name) for each in ways)]
             need = spot.need + sum(min((each.need for each in ways), default=0) for ways in covered)
             if bond not in self._values:
                 self._values[bond] = values_of(plan, bond)
@@ -255,15 +255,15 @@ class Attempt:
         pool, device = slots[spot.start]
         if self._busy(spot.claim, way, device) or not way.candidates.fits(spot.start):
             return
-        if not join(self._bonds[spot.claim], way.want.name, device):
+        if not join(self._bonds[spot.claim], way.subrequest.name, device):
             raise AllocationFault(self._broken(spot.claim, way, device))
-        part(self._bonds[spot.claim], way.want.name, device)
+        part(self._bonds[spot.claim], way.subrequest.name, device)
         if self._take(spot.claim, way, pool, device):
             yield Spot(spot.claim, spot.request, way, spot.need - 1, spot.start + 1)
             self._give(spot.claim, way, pool, device)
 
     def _broken(self, claim: int, way: Way, device: DeviceInfo) -> str:
-        where = f"claim {self._plans[claim].claim.key}, request {way.want.name}"
+        where = f"claim {self._plans[claim].claim.key}, request {way.subrequest.name}"
         return f"{where}: cannot add device {'/'.join(device.id)} because a claim constraint would not be satisfied"
 
     def _busy(self, claim: int, way: Way, device: DeviceInfo) -> bool:
@@ -272,8 +272,8 @@ class Attempt:
         Of shared devices, a claim may have several shares.
         """
         if device.shared:
-            return not way.want.admin and not self._has_room(way, device)
-        if not way.want.admin and device in self._taken:
+            return not way.subrequest.admin and not self._has_room(way, device)
+        if not way.subrequest.admin and device in self._taken:
             return True
         return any(pick.device is device for pick in self.picks[claim])
 
@@ -286,23 +286,23 @@ class Attempt:
         return within(device.spec.capacity, consumed, amounts_of(share))
 
     def _take(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> bool:
-        want = way.want
-        if not join(self._bonds[claim], want.name, device):
+        subrequest = way.subrequest
+        if not join(self._bonds[claim], subrequest.name, device):
             return False
         share = way.candidates.share(device)
-        if not want.admin:
+        if not subrequest.admin:
             if not self._consumes_anew(device) or self._counters.take(pool, device):
                 taken = self._taken.setdefault(device, Taken(pool))
                 taken.shares += [amounts_of(share)] if share is not None else []
             else:
-                part(self._bonds[claim], want.name, device)
+                part(self._bonds[claim], subrequest.name, device)
                 return False
-        self.picks[claim].append(Pick(want.name, device, want.admin, want.tolerations, share))
+        self.picks[claim].append(Pick(subrequest.name, device, subrequest.admin, subrequest.tolerations, share))
         return True
 
     def _give(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> None:
         self.picks[claim].pop()
-        if not way.want.admin:
+        if not way.subrequest.admin:
             taken = self._taken[device]
             if taken.shares:
                 taken.shares.pop()
@@ -310,7 +310,7 @@ class Attempt:
                 del self._taken[device]
                 if self._consumes_anew(device):
                     self._counters.give(pool, device)
-        part(self._bonds[claim], way.want.name, device)
+        part(self._bonds[claim], way.subrequest.name, device)
 
     def _consumes_anew(self, device: DeviceInfo) -> bool:
         """Return True if the device takes its shared counters with this pick: its first share takes them for all."""

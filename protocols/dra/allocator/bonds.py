@@ -11,15 +11,15 @@ from protocols.dra.types import Attribute
 class Bond(Protocol):
     attribute: str
 
-    def covers(self, want: str) -> bool: ...
+    def covers(self, subrequest: str) -> bool: ...
 
     def state(self) -> Hashable:
         """All that later answers depend on."""
 
-    def add(self, want: str, device: DeviceInfo) -> bool:
+    def add(self, subrequest: str, device: DeviceInfo) -> bool:
         """False when the device would break it; then nothing changed."""
 
-    def remove(self, want: str, device: DeviceInfo) -> None: ...
+    def remove(self, subrequest: str, device: DeviceInfo) -> None: ...
 
 
 class Match:
@@ -30,14 +30,14 @@ class Match:
         self._count = 0
         self._value: Attribute | None = None
 
-    def covers(self, want: str) -> bool:
-        return names_request(self._requests, want)
+    def covers(self, subrequest: str) -> bool:
+        return names_request(self._requests, subrequest)
 
     def state(self) -> Hashable:
         return self._value if self._count else None
 
-    def add(self, want: str, device: DeviceInfo) -> bool:
-        if not self.covers(want):
+    def add(self, subrequest: str, device: DeviceInfo) -> bool:
+        if not self.covers(subrequest):
             return True
         value = device.spec.attributes.get(self.attribute)
         if value is None or (self._count and value != self._value):
@@ -45,8 +45,8 @@ class Match:
         self._value, self._count = value, self._count + 1
         return True
 
-    def remove(self, want: str, device: DeviceInfo) -> None:
-        if self.covers(want):
+    def remove(self, subrequest: str, device: DeviceInfo) -> None:
+        if self.covers(subrequest):
             self._count -= 1
 
 
@@ -57,8 +57,8 @@ class Distinct:
         self.attribute, self._requests = attribute, requests
         self._values: set[Attribute] = set()
 
-    def covers(self, want: str) -> bool:
-        return names_request(self._requests, want)
+    def covers(self, subrequest: str) -> bool:
+        return names_request(self._requests, subrequest)
 
     def state(self) -> Hashable:
         return frozenset(self._values)
@@ -66,8 +66,8 @@ class Distinct:
     def unused(self, values: frozenset[Attribute]) -> int:
         return len(values - self._values)
 
-    def add(self, want: str, device: DeviceInfo) -> bool:
-        if not self.covers(want):
+    def add(self, subrequest: str, device: DeviceInfo) -> bool:
+        if not self.covers(subrequest):
             return True
         value = device.spec.attributes.get(self.attribute)
         if value is None or value in self._values:
@@ -75,8 +75,8 @@ class Distinct:
         self._values.add(value)
         return True
 
-    def remove(self, want: str, device: DeviceInfo) -> None:
-        if self.covers(want):
+    def remove(self, subrequest: str, device: DeviceInfo) -> None:
+        if self.covers(subrequest):
             value = device.spec.attributes.get(self.attribute)
             if value is not None:
                 self._values.discard(value)
@@ -92,16 +92,16 @@ def _bond(constraint: Constraint) -> Bond:
     return Distinct(constraint.distinct, constraint.requests)
 
 
-def join(bonds: list[Bond], want: str, device: DeviceInfo) -> bool:
+def join(bonds: list[Bond], subrequest: str, device: DeviceInfo) -> bool:
     """Adds to all or to none."""
     for at, bond in enumerate(bonds):
-        if not bond.add(want, device):
+        if not bond.add(subrequest, device):
             for added in bonds[:at]:
-                added.remove(want, device)
+                added.remove(subrequest, device)
             return False
     return True
 
 
-def part(bonds: list[Bond], want: str, device: DeviceInfo) -> None:
+def part(bonds: list[Bond], subrequest: str, device: DeviceInfo) -> None:
     for bond in bonds:
-        bond.remove(want, device)
+        bond.remove(subrequest, device)

@@ -13,8 +13,8 @@ from protocols.kube.meta import Object, key_of, uid_of
 ALL, EXACT_COUNT = "All", "ExactCount"
 
 
-class Want(msgspec.Struct, frozen=True):
-    """One way to satisfy a request: the request itself, or one of its alternatives."""
+class SubRequest(msgspec.Struct, frozen=True):
+    """A subrequest of `firstAvailable`, or a request without alternatives: the search treats both alike."""
 
     name: str
     """`r`, or `r/sub`."""
@@ -30,8 +30,8 @@ class Want(msgspec.Struct, frozen=True):
 
 class Request(msgspec.Struct, frozen=True):
     name: str
-    wants: tuple[Want, ...]
-    """In the order of preference; the first that leads to a solution is taken."""
+    subrequests: tuple[SubRequest, ...]
+    """In order of preference: the first that leads to a solution is allocated. One entry unless `prioritized`."""
     prioritized: bool = False
 
 
@@ -64,13 +64,13 @@ def claim_of(obj: Object) -> Claim:
 def _request(entry: Mapping[str, Any]) -> Request:
     name = str(entry.get("name") or "")
     if alternatives := entry.get("firstAvailable"):
-        wants = tuple(_want(f"{name}/{each.get('name') or ''}", each) for each in alternatives)
-        return Request(name, wants, prioritized=True)
-    return Request(name, (_want(name, entry.get("exactly") or {}),))
+        subrequests = tuple(_subrequest(f"{name}/{each.get('name') or ''}", each) for each in alternatives)
+        return Request(name, subrequests, prioritized=True)
+    return Request(name, (_subrequest(name, entry.get("exactly") or {}),))
 
 
-def _want(name: str, entry: Mapping[str, Any]) -> Want:
-    return Want(
+def _subrequest(name: str, entry: Mapping[str, Any]) -> SubRequest:
+    return SubRequest(
         name=name,
         class_name=str(entry.get("deviceClassName") or ""),
         selectors=selectors_of(entry),
@@ -90,6 +90,6 @@ def _constraint(entry: Mapping[str, Any]) -> Constraint:
     )
 
 
-def names_request(references: tuple[str, ...], want: str) -> bool:
-    """Return True when references cover a want: `r` covers all its alternatives, `r/sub` one, none means everything."""
-    return not references or want in references or want.partition("/")[0] in references
+def names_request(references: tuple[str, ...], subrequest: str) -> bool:
+    """Return True if references name a subrequest: `r` names all of its subrequests, `r/sub` one; none names all."""
+    return not references or subrequest in references or subrequest.partition("/")[0] in references

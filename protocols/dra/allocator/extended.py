@@ -8,7 +8,7 @@ needs beyond them is requested once, for the init container that lacks most.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from protocols.dra.allocator.claims import Claim, Request, Want
+from protocols.dra.allocator.claims import Claim, Request, SubRequest
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
 from protocols.dra.types import DeviceClass, DraError
 from protocols.kinds.table import RESOURCECLAIMS
@@ -63,7 +63,7 @@ class ExtendedClaim:
             "annotations": {EXTENDED_CLAIM: "true"},
             "ownerReferences": [owner_reference(pod)],
         }
-        requests = [{"name": each.name, "exactly": _exactly(each.wants[0])} for each in self.claim.requests]
+        requests = [{"name": each.name, "exactly": _exactly(each.subrequests[0])} for each in self.claim.requests]
         kind = {"apiVersion": RESOURCECLAIMS.api_version, "kind": RESOURCECLAIMS.kind}
         return {**kind, "metadata": metadata, "spec": {"devices": {"requests": requests}}}
 
@@ -72,8 +72,8 @@ class ExtendedClaim:
         return {"resourceClaimName": name, "requestMappings": [each.as_object() for each in self.mappings]}
 
 
-def _exactly(want: Want) -> Object:
-    return {"deviceClassName": want.class_name, "allocationMode": want.mode, "count": want.count}
+def _exactly(subrequest: SubRequest) -> Object:
+    return {"deviceClassName": subrequest.class_name, "allocationMode": subrequest.mode, "count": subrequest.count}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[li
         mappings += [
             RequestMapping(need.container, resource, name) for name in _borrowed(permanent, need, extra, lack[need])
         ]
-    return [Request(name, (Want(name, class_name, count=count),)) for name, count in counts.items()], mappings
+    return [Request(name, (SubRequest(name, class_name, count=count),)) for name, count in counts.items()], mappings
 
 
 def _lack(needs: list[_Need]) -> dict[_Need, int]:

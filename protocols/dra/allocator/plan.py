@@ -1,4 +1,4 @@
-"""The search's input for a pod's claims on one node: selectors, and each want's devices and count. Pure.
+"""Inputs of the search for a pod's claims on one node: the candidates and number of devices of each subrequest. Pure.
 
 Also checks claims before any node is considered, with upstream's error texts.
 """
@@ -11,7 +11,7 @@ import msgspec
 from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.cel.worker import selections
 from protocols.cel.worker.messages import Ended
-from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, Want
+from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, SubRequest
 from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
@@ -61,14 +61,16 @@ REMEMBERED = 64
 
 
 class Matcher:
-    """Evaluates the selectors of one want: those of its class, then its own."""
+    """Evaluates the selectors of a subrequest: those of its class, then its own."""
 
-    def __init__(self, want: Want, claim: str, classes: Mapping[str, DeviceClass], engine: Selectors) -> None:
-        kind = classes[want.class_name]
+    def __init__(
+        self, subrequest: SubRequest, claim: str, classes: Mapping[str, DeviceClass], engine: Selectors
+    ) -> None:
+        kind = classes[subrequest.class_name]
         self._engine = engine
         self._tests = [
             *((f"class {kind.name}", at, text) for at, text in enumerate(kind.selectors)),
-            *((f"claim {claim}", at, text) for at, text in enumerate(want.selectors)),
+            *((f"claim {claim}", at, text) for at, text in enumerate(subrequest.selectors)),
         ]
 
     def __call__(self, device: DeviceInfo) -> bool:
@@ -97,8 +99,8 @@ class Matcher:
 def check(claim: Claim, classes: Mapping[str, DeviceClass]) -> None:
     """Raises AllocationFault."""
     for request in claim.requests:
-        for want in request.wants:
-            _check_want(claim, want, classes)
+        for subrequest in request.subrequests:
+            _check_subrequest(claim, subrequest, classes)
     for at, constraint in enumerate(claim.constraints):
         if not constraint.match and not constraint.distinct:
             raise AllocationFault(
@@ -107,24 +109,27 @@ def check(claim: Claim, classes: Mapping[str, DeviceClass]) -> None:
 
 
 def _check_capacity(claim: Claim, allowed: bool) -> None:
-    wants = (want for request in claim.requests for want in request.wants)
-    if not allowed and (wrong := next((want for want in wants if want.capacity), None)) is not None:
+    subrequests = (subrequest for request in claim.requests for subrequest in request.subrequests)
+    if (
+        not allowed
+        and (wrong := next((subrequest for subrequest in subrequests if subrequest.capacity), None)) is not None
+    ):
         raise AllocationFault(
             f"claim {claim.key}, request {wrong.name}: has capacity requests, but the DRAConsumableCapacity feature is"
             " disabled"
         )
 
 
-def _check_want(claim: Claim, want: Want, classes: Mapping[str, DeviceClass]) -> None:
-    where = f"claim {claim.key}, request {want.name}"
-    if not want.class_name:
+def _check_subrequest(claim: Claim, subrequest: SubRequest, classes: Mapping[str, DeviceClass]) -> None:
+    where = f"claim {claim.key}, request {subrequest.name}"
+    if not subrequest.class_name:
         raise AllocationFault(f"{where}: missing device class name (unsupported request type?)")
-    if want.class_name not in classes:
-        raise AllocationFault(f"{where}: could not retrieve device class {want.class_name}: not found")
-    _check_selectors(f"class {want.class_name}", classes[want.class_name].selectors)
-    _check_selectors(where, want.selectors)
-    if want.mode not in (ALL, EXACT_COUNT):
-        raise AllocationFault(f"{where}: unsupported count mode {want.mode}")
+    if subrequest.class_name not in classes:
+        raise AllocationFault(f"{where}: could not retrieve device class {subrequest.class_name}: not found")
+    _check_selectors(f"class {subrequest.class_name}", classes[subrequest.class_name].selectors)
+    _check_selectors(where, subrequest.selectors)
+    if subrequest.mode not in (ALL, EXACT_COUNT):
+        raise AllocationFault(f"{where}: unsupported count mode {subrequest.mode}")
 
 
 def _check_selectors(where: str, selectors: Iterable[str]) -> None:
@@ -135,15 +140,23 @@ def _check_selectors(where: str, selectors: Iterable[str]) -> None:
 
 def expressions_of(claims: Iterable[Claim], classes: Mapping[str, DeviceClass]) -> list[str]:
     """Return the selectors of claims and their classes, without unknown ones."""
-    wants = [want for claim in claims for request in claim.requests for want in request.wants]
-    known = (text for want in wants if want.class_name in classes for text in classes[want.class_name].selectors)
-    return [text for text in (*known, *(text for want in wants for text in want.selectors)) if text]
+    subrequests = [subrequest for claim in claims for request in claim.requests for subrequest in request.subrequests]
+    known = (
+        text
+        for subrequest in subrequests
+        if subrequest.class_name in classes
+        for text in classes[subrequest.class_name].selectors
+    )
+    return [text for text in (*known, *(text for subrequest in subrequests for text in subrequest.selectors)) if text]
 
 
 def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
     """Return the message for a missing class, empty if none; all alternatives count, even those never reached."""
-    wants = (want for request in claim.requests for want in request.wants)
-    lost = next((want for want in wants if want.class_name and want.class_name not in classes), None)
+    subrequests = (subrequest for request in claim.requests for subrequest in request.subrequests)
+    lost = next(
+        (subrequest for subrequest in subrequests if subrequest.class_name and subrequest.class_name not in classes),
+        None,
+    )
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
 
 
@@ -151,15 +164,20 @@ Slot = tuple[Pool, DeviceInfo]
 
 
 class Candidates:
-    """Devices that one want may be given on one node, in order.
+    """Devices of one node that a subrequest may be allocated, in order.
 
     Conditions that do not change during a search are evaluated once per device, when the search reaches it.
     """
 
     def __init__(
-        self, want: Want, slots: tuple[Slot, ...], used: Usage, matches: Callable[[DeviceInfo], bool], taints: bool
+        self,
+        subrequest: SubRequest,
+        slots: tuple[Slot, ...],
+        used: Usage,
+        matches: Callable[[DeviceInfo], bool],
+        taints: bool,
     ) -> None:
-        self.want = want
+        self.subrequest = subrequest
         self.slots = slots
         self._used = used
         self._matches = matches
@@ -206,26 +224,26 @@ class Candidates:
         return need <= 0
 
     def share(self, device: DeviceInfo) -> Share | None:
-        """Return what the want consumes of a shared device; None for other devices. Raises AllocationFault."""
+        """Return the consumption of a subrequest on a shared device; None for other devices. Raises AllocationFault."""
         if not device.shared:
             return None
         if device not in self._shares:
-            self._shares[device] = consumption(self.want, device)
+            self._shares[device] = consumption(self.subrequest, device)
         return self._shares[device]
 
     def consumed(self, device: DeviceInfo) -> Amounts:
         """Return what others consume of a shared device; admin access ignores them."""
-        return {} if self.want.admin else self._used.consumed(device.id) or {}
+        return {} if self.subrequest.admin else self._used.consumed(device.id) or {}
 
     def _judge(self, device: DeviceInfo) -> bool:
-        if not self.want.admin and in_use(device, self._used):
+        if not self.subrequest.admin and in_use(device, self._used):
             return False
         if not self._matches(device):
             return False
-        if self._taints and untolerated(device.spec.taints, self.want.tolerations):
+        if self._taints and untolerated(device.spec.taints, self.subrequest.tolerations):
             return False
-        share = self.share(device) if device.shared else consumption(self.want, device)
-        return fits_share(self.want, device, self._used, share)
+        share = self.share(device) if device.shared else consumption(self.subrequest, device)
+        return fits_share(self.subrequest, device, self._used, share)
 
 
 def in_use(device: DeviceInfo, used: Usage) -> bool:
@@ -233,23 +251,23 @@ def in_use(device: DeviceInfo, used: Usage) -> bool:
     return device.id in used and (not device.shared or used.consumed(device.id) is None)
 
 
-def consumption(want: Want, device: DeviceInfo) -> Share | None:
-    """Return the capacity that the want needs of a device; empty if it needs none.
+def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
+    """Return the capacity that a subrequest needs of a device; empty if it needs none.
 
     None if the device cannot serve it even when it is free. Raises AllocationFault.
     """
-    limited = device.shared or want.capacity
-    return share_of(device.id.driver, device.spec, want.capacity) if limited else {}
+    limited = device.shared or subrequest.capacity
+    return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
 
 
-def fits_share(want: Want, device: DeviceInfo, used: Usage, share: Share | None) -> bool:
-    """Return True if the device has the capacity that the want needs, beside the shares of others."""
-    return share is not None and not shortages(want, device, used, share)
+def fits_share(subrequest: SubRequest, device: DeviceInfo, used: Usage, share: Share | None) -> bool:
+    """Return True if the device has the capacity that a subrequest needs, beside the shares of others."""
+    return share is not None and not shortages(subrequest, device, used, share)
 
 
-def shortages(want: Want, device: DeviceInfo, used: Usage, share: Share) -> list[str]:
+def shortages(subrequest: SubRequest, device: DeviceInfo, used: Usage, share: Share) -> list[str]:
     """Return the capacities of which others leave too little for this share of a device."""
-    if want.admin or not device.shared:
+    if subrequest.admin or not device.shared:
         return []
     return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
 
@@ -260,25 +278,27 @@ def slots_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Slot, ...
     return tuple((each.pool, device) for each in sound for device in each.devices if binding or not device.binding)
 
 
-def all_of(claim: str, want: Want, ground: "Ground", matches: Callable[[DeviceInfo], bool]) -> Iterator[Slot]:
+def all_of(
+    claim: str, subrequest: SubRequest, ground: "Ground", matches: Callable[[DeviceInfo], bool]
+) -> Iterator[Slot]:
     """Every device that is asked for, in use or not, but for those without enough capacity.
 
     Raises AllocationFault where that is not known now.
     """
-    assert want.mode == ALL
+    assert subrequest.mode == ALL
     for each in ground.pools:
         pool = each.pool
         if not pool.complete or pool.fault:
             state = "being updated" if not pool.complete else "invalid"
             raise AllocationFault(
-                f"claim {claim}, request {want.name}: asks for all devices, but resource pool"
+                f"claim {claim}, request {subrequest.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
         fitting = (
             device for device in each.devices if (ground.gates.binding or not device.binding) and matches(device)
         )
         for device in fitting:
-            if fits_share(want, device, ground.used, consumption(want, device)):
+            if fits_share(subrequest, device, ground.used, consumption(subrequest, device)):
                 yield pool, device
 
 
@@ -295,7 +315,7 @@ class Ground(msgspec.Struct, frozen=True):
 class Way(msgspec.Struct, frozen=True):
     """One way to satisfy a request on this node."""
 
-    want: Want
+    subrequest: SubRequest
     candidates: Candidates
     need: int
     everything: bool
@@ -314,7 +334,9 @@ def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
     check(claim, ground.classes)
     _check_capacity(claim, ground.gates.shares)
     slots = slots_of(ground.pools, ground.gates.binding)
-    requests = tuple(tuple(_way(claim, want, slots, ground) for want in each.wants) for each in claim.requests)
+    requests = tuple(
+        tuple(_way(claim, subrequest, slots, ground) for subrequest in each.subrequests) for each in claim.requests
+    )
     fewest = [0]
     for ways in reversed(requests):
         fewest.append(fewest[-1] + min((way.need for way in ways), default=0))
@@ -325,10 +347,10 @@ def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
     return ClaimPlan(claim, requests, tuple(reversed(fewest)))
 
 
-def _way(claim: Claim, want: Want, slots: tuple[Slot, ...], ground: Ground) -> Way:
-    matches = Matcher(want, claim.key, ground.classes, ground.engine)
-    everything = want.mode == ALL
+def _way(claim: Claim, subrequest: SubRequest, slots: tuple[Slot, ...], ground: Ground) -> Way:
+    matches = Matcher(subrequest, claim.key, ground.classes, ground.engine)
+    everything = subrequest.mode == ALL
     if everything:
-        slots = tuple(all_of(claim.key, want, ground, matches))
-    candidates = Candidates(want, slots, ground.used, matches, ground.gates.taints)
-    return Way(want, candidates, max(1, len(slots)) if everything else want.count, everything)
+        slots = tuple(all_of(claim.key, subrequest, ground, matches))
+    candidates = Candidates(subrequest, slots, ground.used, matches, ground.gates.taints)
+    return Way(subrequest, candidates, max(1, len(slots)) if everything else subrequest.count, everything)

@@ -101,7 +101,7 @@ class DeadEnds:
 
 def values_of(plan: ClaimPlan, bond: Bond) -> frozenset[Attribute]:
     """Return the values that a constraint can meet in the devices its requests may take."""
-    ways = [way for ways in plan.requests for way in ways if bond.covers(way.want.name)]
+    ways = [way for ways in plan.requests for way in ways if bond.covers(way.subrequest.name)]
     found = (device for way in ways for at, (_, device) in enumerate(way.candidates.slots) if _may_fit(way, at))
     return frozenset(value for device in found if (value := device.spec.attributes.get(bond.attribute)) is not None)
 

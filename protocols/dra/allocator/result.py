@@ -59,9 +59,9 @@ def _class_config(claim: Claim, picks: tuple[Pick, ...], classes: Mapping[str, D
     """Each class once, for all requests that it was chosen for."""
     users: dict[str, list[str]] = {}
     for request in claim.requests:
-        for want in request.wants:
-            if any(pick.request == want.name for pick in picks):
-                users.setdefault(want.class_name, []).append(want.name)
+        for subrequest in request.subrequests:
+            if any(pick.request == subrequest.name for pick in picks):
+                users.setdefault(subrequest.class_name, []).append(subrequest.name)
     for name, requests in users.items():
         for entry in classes[name].config:
             yield {**entry, "source": "FromClass", "requests": list(requests)}
@@ -72,7 +72,7 @@ def _claim_config(claim: Claim, picks: tuple[Pick, ...]) -> Iterable[Object]:
     chosen = {pick.request for pick in picks}
     for entry in claim.config:
         requests = tuple(entry.get("requests") or ())
-        if any(names_request(requests, want) for want in chosen):
+        if any(names_request(requests, subrequest) for subrequest in chosen):
             yield {**entry, "source": "FromClaim", "requests": list(requests)}
 
 
@@ -94,7 +94,7 @@ def first_available_score(requests: Iterable[Request], picks: Iterable[Pick]) ->
     """More for earlier alternatives: 8 for the first, 1 for the last of eight, over all prioritized requests."""
     chosen = {pick.request for pick in picks}
     places = (
-        next((at for at, want in enumerate(request.wants) if want.name in chosen), None)
+        next((at for at, subrequest in enumerate(request.subrequests) if subrequest.name in chosen), None)
         for request in requests
         if request.prioritized
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from protocols.dra.allocator import AllocationFault, DeviceInfo, SelectorFault
 from protocols.dra.allocator.attempt import Counters
-from protocols.dra.allocator.claims import Want
+from protocols.dra.allocator.claims import SubRequest
 from protocols.dra.allocator.plan import REMEMBERED, consumption, in_use, shortages
 from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
@@ -21,14 +21,14 @@ UPDATING = Rejection(POOL, "its pool is being updated: not all slices of the new
 
 
 class DeviceJudge:
-    """Judges devices for one way to satisfy a request."""
+    """Judges devices for a subrequest."""
 
-    def __init__(self, case: Case, want: Want, reaching: Reaching) -> None:
-        self._case, self._want, self._reaching = case, want, reaching
-        kind = case.classes[want.class_name]
+    def __init__(self, case: Case, subrequest: SubRequest, reaching: Reaching) -> None:
+        self._case, self._subrequest, self._reaching = case, subrequest, reaching
+        kind = case.classes[subrequest.class_name]
         self._selectors = [
             *((f"#{at} of class {kind.name}", text) for at, text in enumerate(kind.selectors)),
-            *((f"#{at} of the request", text) for at, text in enumerate(want.selectors)),
+            *((f"#{at} of the request", text) for at, text in enumerate(subrequest.selectors)),
         ]
         self._counters = Counters(case.used)
 
@@ -41,10 +41,10 @@ class DeviceJudge:
         yield self._pool(pool)
         yield BINDING if device.binding and not self._case.gates.binding else None
         yield self._taint(device)
-        if not self._want.admin:
+        if not self._subrequest.admin:
             yield Rejection(IN_USE, "in use") if in_use(device, self._case.used) else None
         yield self._capacity(device)
-        if not self._want.admin and device.id not in self._case.used:
+        if not self._subrequest.admin and device.id not in self._case.used:
             yield self._counter(pool, device)
         yield self._node(device)
 
@@ -67,18 +67,18 @@ class DeviceJudge:
         return None if pool.complete else UPDATING
 
     def _taint(self, device: DeviceInfo) -> Rejection | None:
-        taint = untolerated(device.spec.taints, self._want.tolerations) if self._case.gates.taints else None
+        taint = untolerated(device.spec.taints, self._subrequest.tolerations) if self._case.gates.taints else None
         return Rejection(TAINT, f"untolerated taint {taint_text(taint)}") if taint is not None else None
 
     def _capacity(self, device: DeviceInfo) -> Rejection | None:
         """Judge the amounts that the request consumes of the device, or that it must have."""
         try:
-            share = consumption(self._want, device)
+            share = consumption(self._subrequest, device)
         except AllocationFault as fault:
             return Rejection(CAPACITY, str(fault))
         if share is None:
             return TOO_SMALL
-        short = shortages(self._want, device, self._case.used, share)
+        short = shortages(self._subrequest, device, self._case.used, share)
         return Rejection(CAPACITY, f"other shares leave too little of {', '.join(sorted(short))}") if short else None
 
     def _counter(self, pool: Pool, device: DeviceInfo) -> Rejection | None:

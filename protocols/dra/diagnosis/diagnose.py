@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from protocols.dra.allocator import DeviceInfo
-from protocols.dra.allocator.claims import ALL, Claim, Want
+from protocols.dra.allocator.claims import ALL, Claim, SubRequest
 from protocols.dra.allocator.plan import missing_class
 from protocols.dra.diagnosis.devices import DeviceJudge
 from protocols.dra.diagnosis.nodes import node_rejection
@@ -23,7 +23,7 @@ from protocols.dra.diagnosis.types import (
     ClaimReport,
     Rejection,
     Report,
-    WantReport,
+    SubRequestReport,
 )
 from protocols.process.texts import cut
 
@@ -35,9 +35,9 @@ NOT_SEARCHED = Rejection(UNSEARCHED, "it has enough devices for each request by 
 
 
 class Counted(NamedTuple):
-    """Devices for one way to satisfy a request, by node."""
+    """Devices for a subrequest, by node."""
 
-    want: Want
+    subrequest: SubRequest
     usable: dict[str, int]
     rejected: dict[str, Counter[str]]
     """By reason, for the devices that the node alone reaches."""
@@ -68,14 +68,16 @@ class Diagnosis:
             yield from self._nodes()
 
     def _claim(self, claim: Claim) -> Iterator[None]:
-        wants: list[WantReport] = []
+        subrequests: list[SubRequestReport] = []
         fault = missing_class(claim, self._case.classes)
-        for want in () if fault else (want for request in claim.requests for want in request.wants):
-            yield from self._want(want, wants)
-        self._claims.append(ClaimReport(claim.key, fault, tuple(wants)))
+        for subrequest in (
+            () if fault else (subrequest for request in claim.requests for subrequest in request.subrequests)
+        ):
+            yield from self._subrequest(subrequest, subrequests)
+        self._claims.append(ClaimReport(claim.key, fault, tuple(subrequests)))
 
-    def _want(self, want: Want, into: list[WantReport]) -> Iterator[None]:
-        judge, tally = DeviceJudge(self._case, want, self._reaching), Tally()
+    def _subrequest(self, subrequest: SubRequest, into: list[SubRequestReport]) -> Iterator[None]:
+        judge, tally = DeviceJudge(self._case, subrequest, self._reaching), Tally()
         usable: list[DeviceInfo] = []
         rejected: dict[str, Counter[str]] = {}
         total = 0
@@ -90,10 +92,12 @@ class Diagnosis:
                     tally.add(rejection, self._example(rejection, device))
                     rejected.setdefault(device.reach.node, Counter())[rejection.text] += 1
         counts = self._reaching.counts(usable)
-        self._counts.append(Counted(want, counts, rejected))
-        count = 0 if want.mode == ALL else want.count
+        self._counts.append(Counted(subrequest, counts, rejected))
+        count = 0 if subrequest.mode == ALL else subrequest.count
         most = max(counts.values(), default=0)
-        into.append(WantReport(want.name, want.class_name, count, total, len(usable), most, tally.groups()))
+        into.append(
+            SubRequestReport(subrequest.name, subrequest.class_name, count, total, len(usable), most, tally.groups())
+        )
 
     def _example(self, rejection: Rejection, device: DeviceInfo) -> str:
         note = {IN_USE: self._case.holder(device.id), NODE: device.reach.node}.get(rejection.rule, "")
@@ -122,11 +126,11 @@ class Diagnosis:
 
 def _short(counted: Counted, node: str) -> Rejection | None:
     """Alternatives of a request are left to the search: another may do."""
-    want, has = counted.want, counted.usable.get(node, 0)
-    need = 1 if want.mode == ALL else want.count
-    if has >= need or "/" in want.name:
+    subrequest, has = counted.subrequest, counted.usable.get(node, 0)
+    need = 1 if subrequest.mode == ALL else subrequest.count
+    if has >= need or "/" in subrequest.name:
         return None
     rejected = sorted(counted.rejected.get(node, Counter()).items(), key=lambda each: (-each[1], each[0]))
     why = ", ".join(f"{count} {cut(text, MAX_REASON)}" for text, count in rejected[:MOST_REASONS])
-    text = f"request {want.name} needs {need}, the node has {has} usable"
+    text = f"request {subrequest.name} needs {need}, the node has {has} usable"
     return Rejection(COUNT, f"{text}: {why}" if why else text)

@@ -63,7 +63,7 @@ def _part_fits(part: Claim, claim: Claim, ground: Ground) -> Generator[None, Non
 def _too_few(request: Request) -> str:
     if request.prioritized:
         return f"no alternative of request {request.name} finds enough devices"
-    if request.wants[0].mode == ALL:
+    if request.subrequests[0].mode == ALL:
         return f"request {request.name} asks for all devices, not all that match are usable"
     return f"request {request.name} finds too few devices: those that are usable one by one exclude each other"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.dra.diagnosis.types import COUNT, UNSEARCHED, Report, WantReport
+from protocols.dra.diagnosis.types import COUNT, UNSEARCHED, Report, SubRequestReport
 from protocols.process.texts import cut
 
 MAX_TEXT = 480
@@ -22,21 +22,21 @@ def one_line(report: Report, longest: int = MAX_REASON) -> str:
 
 def _parts(report: Report, longest: int) -> Iterator[str]:
     short = False
-    for want in (want for claim in report.claims for want in claim.wants):
-        short = short or want.most < max(1, want.count)
-        yield _want(want, longest)
+    for subrequest in (subrequest for claim in report.claims for subrequest in claim.subrequests):
+        short = short or subrequest.most < max(1, subrequest.count)
+        yield _subrequest(subrequest, longest)
     for each in report.nodes:
         if each.rule != UNSEARCHED and not (short and each.rule == COUNT):
             yield f"{each.count} node(s): {cut(each.text, longest)}"
 
 
-def _want(want: WantReport, longest: int) -> str:
-    if not want.devices:
-        return f"request {want.request}: no driver has published a device"
-    reasons = [f"{each.count} {cut(each.text, longest)}" for each in want.rejected[:SHOWN]]
-    if rest := sum(each.count for each in want.rejected[SHOWN:]):
+def _subrequest(subrequest: SubRequestReport, longest: int) -> str:
+    if not subrequest.devices:
+        return f"request {subrequest.request}: no driver has published a device"
+    reasons = [f"{each.count} {cut(each.text, longest)}" for each in subrequest.rejected[:SHOWN]]
+    if rest := sum(each.count for each in subrequest.rejected[SHOWN:]):
         reasons.append(f"{rest} other reasons")
-    if want.usable:
-        asked = want.count or "all"
-        reasons.append(f"{want.usable} usable, at most {want.most} on one node where {asked} are needed")
-    return f"request {want.request}: of {want.devices} devices {', '.join(reasons)}"
+    if subrequest.usable:
+        asked = subrequest.count or "all"
+        reasons.append(f"{subrequest.usable} usable, at most {subrequest.most} on one node where {asked} are needed")
+    return f"request {subrequest.request}: of {subrequest.devices} devices {', '.join(reasons)}"

@@ -33,8 +33,8 @@ class Group(msgspec.Struct, frozen=True):
     examples: tuple[str, ...]
 
 
-class WantReport(msgspec.Struct, frozen=True):
-    """One way to satisfy a request."""
+class SubRequestReport(msgspec.Struct, frozen=True):
+    """Usable and rejected devices of a subrequest, or of a request without alternatives."""
 
     request: str
     """`r`, or `r/sub` of an alternative."""
@@ -54,7 +54,7 @@ class ClaimReport(msgspec.Struct, frozen=True):
     claim: str
     fault: str
     """Why no device was considered; empty otherwise."""
-    wants: tuple[WantReport, ...]
+    subrequests: tuple[SubRequestReport, ...]
 
 
 class Report(msgspec.Struct, frozen=True):
