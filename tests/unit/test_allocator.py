@@ -234,10 +234,10 @@ def test_match_attribute() -> None:
 
 
 def test_distinct_attribute_within_one_request_too() -> None:
-    bond = [{"distinctAttribute": f"{DRIVER}/card"}]
+    constraints = [{"distinctAttribute": f"{DRIVER}/card"}]
     cards = slice_("s", device("a", card=0), device("b", card=0), device("c", card=1), device("d", card=1))
-    assert World(cards).names(claim(exactly(count=2), constraints=bond)) == [["a", "c"]]
-    assert World(cards).names(claim(exactly(count=3), constraints=bond)) is None
+    assert World(cards).names(claim(exactly(count=2), constraints=constraints)) == [["a", "c"]]
+    assert World(cards).names(claim(exactly(count=3), constraints=constraints)) is None
 
 
 def counted(*devices: dict[str, Any], slots: int) -> tuple[Any, Any]:
@@ -349,9 +349,9 @@ def test_what_cannot_be_read_is_named(asked: Any, words: str) -> None:
 def test_equal_devices_are_tried_once() -> None:
     """Without telling them apart this would be 2^40 combinations."""
     equal = slice_("s", *(device(f"d{at:02}", numa=at % 2) for at in range(40)))
-    bond = [{"matchAttribute": f"{DRIVER}/numa"}]
-    assert World(equal).names(claim(exactly(count=21), constraints=bond)) is None
-    found = World(equal).names(claim(exactly(count=20), constraints=bond))
+    constraints = [{"matchAttribute": f"{DRIVER}/numa"}]
+    assert World(equal).names(claim(exactly(count=21), constraints=constraints)) is None
+    found = World(equal).names(claim(exactly(count=20), constraints=constraints))
     assert found is not None
     assert len(found[0]) == 20
 

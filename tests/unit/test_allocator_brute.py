@@ -42,7 +42,7 @@ requests = st.one_of(subrequests.map(lambda subrequest: [subrequest]), st.lists(
 claims = st.fixed_dictionaries(
     {
         "requests": st.lists(requests, min_size=1, max_size=2),
-        "bond": st.sampled_from(["", "match", "distinct"]),
+        "constraint": st.sampled_from(["", "match", "distinct"]),
         "of": st.sampled_from(["", "r0", "r1/s0"]),
     }
 )
@@ -78,8 +78,8 @@ def device_json(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
-    constraint = {f"{claim['bond']}Attribute": f"{DRIVER}/numa", "requests": [claim["of"]] if claim["of"] else []}
-    constraints = [constraint] if claim["bond"] else []
+    constraint = {f"{claim['constraint']}Attribute": f"{DRIVER}/numa", "requests": [claim["of"]] if claim["of"] else []}
+    constraints = [constraint] if claim["constraint"] else []
     return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
@@ -158,9 +158,9 @@ class Brute:
             if claim["of"] in ("", way, way.partition("/")[0])
             for name in each
         ]
-        if not claim["bond"] or not bound:
+        if not claim["constraint"] or not bound:
             return True
-        return None not in bound and len(set(bound)) == (1 if claim["bond"] == "match" else len(bound))
+        return None not in bound and len(set(bound)) == (1 if claim["constraint"] == "match" else len(bound))
 
 
 class Used:

@@ -61,7 +61,7 @@ requests = st.one_of(subrequests.map(lambda subrequest: [subrequest]), st.lists(
 claims = st.fixed_dictionaries(
     {
         "requests": st.lists(requests, min_size=1, max_size=3),
-        "bond": st.sampled_from(["", "", "match", "distinct"]),
+        "constraint": st.sampled_from(["", "", "match", "distinct"]),
     }
 )
 steps = st.one_of(
@@ -104,7 +104,7 @@ def slices_json(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
-    constraints = [{f"{claim['bond']}Attribute": f"{DRIVER}/kind"}] if claim["bond"] else []
+    constraints = [{f"{claim['constraint']}Attribute": f"{DRIVER}/kind"}] if claim["constraint"] else []
     return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
@@ -209,9 +209,9 @@ class Brute:
         if len(set(wholes)) < len(wholes):
             return False
         kinds = [self.devices[at]["kind"] for at in found]
-        if not claim["bond"] or not kinds:
+        if not claim["constraint"] or not kinds:
             return True
-        return len(set(kinds)) == (1 if claim["bond"] == "match" else len(kinds))
+        return len(set(kinds)) == (1 if claim["constraint"] == "match" else len(kinds))
 
 
 def amount_of(asked: int | None, policy: dict[str, Any], total: int) -> int | None:

@@ -6,12 +6,19 @@ search can be left and taken up again, and never recurses.
 """
 
 import functools
+import itertools
 from collections.abc import Hashable, Iterator
 
 import msgspec
 
-from protocols.dra.allocator.bonds import Bond, Distinct, bonds_of, join, part
 from protocols.dra.allocator.claims import Claim
+from protocols.dra.allocator.constraints import (
+    Constraint,
+    DistinctAttributeConstraint,
+    add_to_all,
+    constraints_of,
+    remove_from_all,
+)
 from protocols.dra.allocator.plan import ClaimPlan, Ground, Way, plan_of
 from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, Equals, hopeless, values_of
 from protocols.dra.allocator.shares import added, amounts_of, within
@@ -116,12 +123,12 @@ class Attempt:
         self._options = options
         ground = options.ground
         self._plans: list[ClaimPlan] = [plan_of(claim, ground) for claim in options.claims]
-        self._bonds: list[list[Bond]] = [bonds_of(claim) for claim in options.claims]
+        self._constraints: list[list[Constraint]] = [constraints_of(claim) for claim in options.claims]
         self._counters = Counters(ground.used)
-        self._equals = Equals(self._plans, [bond for bonds in self._bonds for bond in bonds], ground.used)
+        self._equals = Equals(self._plans, itertools.chain.from_iterable(self._constraints), ground.used)
         self._used = ground.used
         self._dead_ends = DeadEnds()
-        self._values: dict[Bond, frozenset[Attribute]] = {}
+        self._values: dict[Constraint, frozenset[Attribute]] = {}
         self._taken: dict[DeviceInfo, Taken] = {}
         self.picks: list[list[Pick]] = [[] for _ in options.claims]
         self._stack: list[tuple[Iterator[Spot | None], Hashable]] = [(self._choices(Spot(0, 0)), None)]
@@ -174,23 +181,23 @@ class Attempt:
         ahead = sorted(state for state, device in taken if way.candidates.position(device) >= spot.start)
         everywhere = sorted(state for state, _ in taken) if later else ()
         own = tuple(id(pick.device) for pick in self.picks[spot.claim] if pick.admin)
-        bonds = tuple(bond.state() for bond in self._bonds[spot.claim])
+        constraints = tuple(constraint.state() for constraint in self._constraints[spot.claim])
         left = self._counters.left(way, spot.start, later)
         where = (spot.claim, spot.request, id(way), spot.need, spot.start, len(self.picks[spot.claim]))
-        return where, tuple(ahead), tuple(everywhere), own, bonds, left
+        return where, tuple(ahead), tuple(everywhere), own, constraints, left
 
     def _values_run_out(self, spot: Spot, way: Way) -> bool:
         """More devices must differ from here on than there are values."""
         plan = self._plans[spot.claim]
-        for bond in self._bonds[spot.claim]:
-            if not isinstance(bond, Distinct) or not bond.covers(way.subrequest.name):
+        for constraint in self._constraints[spot.claim]:
+            if not isinstance(constraint, DistinctAttributeConstraint) or not constraint.covers(way.subrequest.name):
                 continue
             later = plan.requests[spot.request + 1 :]
-            covered = [ways for ways in later if all(bond.covers(each.subrequest.name) for each in ways)]
+            covered = [ways for ways in later if all(constraint.covers(each.subrequest.name) for each in ways)]
             need = spot.need + sum(min((each.need for each in ways), default=0) for ways in covered)
-            if bond not in self._values:
-                self._values[bond] = values_of(plan, bond)
-            if bond.unused(self._values[bond]) < need:
+            if constraint not in self._values:
+                self._values[constraint] = values_of(plan, constraint)
+            if constraint.unused(self._values[constraint]) < need:
                 return True
         return False
 
@@ -255,9 +262,9 @@ class Attempt:
         pool, device = slots[spot.start]
         if self._busy(spot.claim, way, device) or not way.candidates.fits(spot.start):
             return
-        if not join(self._bonds[spot.claim], way.subrequest.name, device):
+        if not add_to_all(self._constraints[spot.claim], way.subrequest.name, device):
             raise AllocationFault(self._broken(spot.claim, way, device))
-        part(self._bonds[spot.claim], way.subrequest.name, device)
+        remove_from_all(self._constraints[spot.claim], way.subrequest.name, device)
         if self._take(spot.claim, way, pool, device):
             yield Spot(spot.claim, spot.request, way, spot.need - 1, spot.start + 1)
             self._give(spot.claim, way, pool, device)
@@ -287,7 +294,7 @@ class Attempt:
 
     def _take(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> bool:
         subrequest = way.subrequest
-        if not join(self._bonds[claim], subrequest.name, device):
+        if not add_to_all(self._constraints[claim], subrequest.name, device):
             return False
         share = way.candidates.share(device)
         if not subrequest.admin:
@@ -295,7 +302,7 @@ class Attempt:
                 taken = self._taken.setdefault(device, Taken(pool))
                 taken.shares += [amounts_of(share)] if share is not None else []
             else:
-                part(self._bonds[claim], subrequest.name, device)
+                remove_from_all(self._constraints[claim], subrequest.name, device)
                 return False
         self.picks[claim].append(Pick(subrequest.name, device, subrequest.admin, subrequest.tolerations, share))
         return True
@@ -310,7 +317,7 @@ class Attempt:
                 del self._taken[device]
                 if self._consumes_anew(device):
                     self._counters.give(pool, device)
-        part(self._bonds[claim], way.subrequest.name, device)
+        remove_from_all(self._constraints[claim], way.subrequest.name, device)
 
     def _consumes_anew(self, device: DeviceInfo) -> bool:
         """Return True if the device takes its shared counters with this pick: its first share takes them for all."""

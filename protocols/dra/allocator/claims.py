@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     prioritized: bool = False
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class DeviceConstraint(msgspec.Struct, frozen=True):
     match: str
     distinct: str
     requests: tuple[str, ...]
@@ -46,7 +46,7 @@ class Claim(msgspec.Struct, frozen=True):
     key: str
     uid: str
     requests: tuple[Request, ...]
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[DeviceConstraint, ...]
     config: tuple[Mapping[str, Any], ...]
 
 
@@ -82,8 +82,8 @@ def _subrequest(name: str, entry: Mapping[str, Any]) -> SubRequest:
     )
 
 
-def _constraint(entry: Mapping[str, Any]) -> Constraint:
-    return Constraint(
+def _constraint(entry: Mapping[str, Any]) -> DeviceConstraint:
+    return DeviceConstraint(
         str(entry.get("matchAttribute") or ""),
         str(entry.get("distinctAttribute") or ""),
         tuple(entry.get("requests") or ()),

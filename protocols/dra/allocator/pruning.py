@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
 
-from protocols.dra.allocator.bonds import Bond
+from protocols.dra.allocator.constraints import Constraint
 from protocols.dra.allocator.plan import ClaimPlan, Way
 from protocols.dra.allocator.shares import added, amounts_of
 from protocols.dra.allocator.types import AllocationFault, Amounts, DeviceInfo, Pool, Usage
@@ -26,13 +26,13 @@ class Equals:
     another solution.
     """
 
-    def __init__(self, plans: Sequence[ClaimPlan], bonds: Iterable[Bond], used: Usage) -> None:
+    def __init__(self, plans: Sequence[ClaimPlan], constraints: Iterable[Constraint], used: Usage) -> None:
         self._used = used
         ways = [way for plan in plans for ways in plan.requests for way in ways]
         self._ways = [way.candidates for way in ways]
         self._choices = [way.candidates for way in ways if not way.everything]
         self._everything = [frozenset(device for _, device in way.candidates.slots) for way in ways if way.everything]
-        self._attributes = sorted({bond.attribute for bond in bonds})
+        self._attributes = sorted({constraint.attribute for constraint in constraints})
         self._numbers: dict[DeviceInfo, int] = {}
         self._known: dict[Hashable, int] = {}
 
@@ -99,11 +99,13 @@ class DeadEnds:
         self._known.add(state)
 
 
-def values_of(plan: ClaimPlan, bond: Bond) -> frozenset[Attribute]:
+def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
     """Return the values that a constraint can meet in the devices its requests may take."""
-    ways = [way for ways in plan.requests for way in ways if bond.covers(way.subrequest.name)]
+    ways = [way for ways in plan.requests for way in ways if constraint.covers(way.subrequest.name)]
     found = (device for way in ways for at, (_, device) in enumerate(way.candidates.slots) if _may_fit(way, at))
-    return frozenset(value for device in found if (value := device.spec.attributes.get(bond.attribute)) is not None)
+    return frozenset(
+        value for device in found if (value := device.spec.attributes.get(constraint.attribute)) is not None
+    )
 
 
 def _may_fit(way: Way, at: int) -> bool:

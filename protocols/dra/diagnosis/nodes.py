@@ -9,7 +9,7 @@ from collections.abc import Generator
 import msgspec
 
 from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Ground, Node, NodeFault, TimedOut
-from protocols.dra.allocator.claims import ALL, Claim, Constraint, Request
+from protocols.dra.allocator.claims import ALL, Claim, DeviceConstraint, Request
 from protocols.dra.diagnosis.types import CONSTRAINT, COUNT, ERROR, TOGETHER, Case, Rejection
 
 STEPS = 4000
@@ -76,6 +76,6 @@ def _fits(claims: tuple[Claim, ...], ground: Ground) -> Generator[None, None, bo
     return answer
 
 
-def _named(constraint: Constraint) -> str:
+def _named(constraint: DeviceConstraint) -> str:
     kind = f"matchAttribute {constraint.match}" if constraint.match else f"distinctAttribute {constraint.distinct}"
     return f"{kind} over {'requests ' + ', '.join(constraint.requests) if constraint.requests else 'all requests'}"

@@ -1,29 +1,32 @@
-"""Constraints of a claim while devices are chosen and given back. Pure."""
+"""Constraints of a claim, which the search asks before each device it adds. Pure."""
 
 from collections.abc import Hashable
 from typing import Protocol
 
-from protocols.dra.allocator.claims import Claim, Constraint, names_request
+from protocols.dra.allocator.claims import Claim, DeviceConstraint, names_request
 from protocols.dra.allocator.types import DeviceInfo
 from protocols.dra.types import Attribute
 
 
-class Bond(Protocol):
+class Constraint(Protocol):
+    """A constraint with the devices of a partial solution."""
+
     attribute: str
 
-    def covers(self, subrequest: str) -> bool: ...
+    def covers(self, subrequest: str) -> bool:
+        """Return True if devices of this subrequest are constrained."""
 
     def state(self) -> Hashable:
-        """All that later answers depend on."""
+        """Return everything that the results of later calls of `add` depend on."""
 
     def add(self, subrequest: str, device: DeviceInfo) -> bool:
-        """False when the device would break it; then nothing changed."""
+        """Add a device, or return False, unchanged, if the device would violate the constraint."""
 
     def remove(self, subrequest: str, device: DeviceInfo) -> None: ...
 
 
-class Match:
-    """The same value for all devices of the requests."""
+class MatchAttributeConstraint:
+    """All devices of the requests have the same value of the attribute."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         self.attribute, self._requests = attribute, requests
@@ -50,8 +53,8 @@ class Match:
             self._count -= 1
 
 
-class Distinct:
-    """Another value for each device of the requests, within one request too."""
+class DistinctAttributeConstraint:
+    """No two devices of the requests, nor of one request, have the same value of the attribute."""
 
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         self.attribute, self._requests = attribute, requests
@@ -64,6 +67,7 @@ class Distinct:
         return frozenset(self._values)
 
     def unused(self, values: frozenset[Attribute]) -> int:
+        """Return how many of the values no added device has."""
         return len(values - self._values)
 
     def add(self, subrequest: str, device: DeviceInfo) -> bool:
@@ -82,26 +86,26 @@ class Distinct:
                 self._values.discard(value)
 
 
-def bonds_of(claim: Claim) -> list[Bond]:
-    return [_bond(constraint) for constraint in claim.constraints]
+def constraints_of(claim: Claim) -> list[Constraint]:
+    return [_constraint(constraint) for constraint in claim.constraints]
 
 
-def _bond(constraint: Constraint) -> Bond:
+def _constraint(constraint: DeviceConstraint) -> Constraint:
     if constraint.match:
-        return Match(constraint.match, constraint.requests)
-    return Distinct(constraint.distinct, constraint.requests)
+        return MatchAttributeConstraint(constraint.match, constraint.requests)
+    return DistinctAttributeConstraint(constraint.distinct, constraint.requests)
 
 
-def join(bonds: list[Bond], subrequest: str, device: DeviceInfo) -> bool:
-    """Adds to all or to none."""
-    for at, bond in enumerate(bonds):
-        if not bond.add(subrequest, device):
-            for added in bonds[:at]:
+def add_to_all(constraints: list[Constraint], subrequest: str, device: DeviceInfo) -> bool:
+    """Add a device to all constraints, or return False if one is violated: then none has it."""
+    for at, constraint in enumerate(constraints):
+        if not constraint.add(subrequest, device):
+            for added in constraints[:at]:
                 added.remove(subrequest, device)
             return False
     return True
 
 
-def part(bonds: list[Bond], subrequest: str, device: DeviceInfo) -> None:
-    for bond in bonds:
-        bond.remove(subrequest, device)
+def remove_from_all(constraints: list[Constraint], subrequest: str, device: DeviceInfo) -> None:
+    for constraint in constraints:
+        constraint.remove(subrequest, device)
