@@ -8,10 +8,10 @@ import msgspec
 
 from protocols.dra.allocator import (
     AllocationFault,
+    AllocatorInputs,
     Attempt,
     AttemptOptions,
     Catalog,
-    Ground,
     Node,
     NodeFault,
     Pick,
@@ -147,9 +147,9 @@ def _placed(snapshot: DeviceSnapshot, obj: Object, node: Node) -> Placement:
     except SHAPE_ERRORS as error:
         raise Usage(f"the claim cannot be read: {error!r:.200}") from None
     inputs, held = snapshot.tracker.inputs, snapshot.held
-    ground = Ground(snapshot.catalog.view(node).pools, held, inputs.classes, CelSelectors(), inputs.gates)
+    node_inputs = AllocatorInputs(snapshot.catalog.view(node).pools, held, inputs.classes, CelSelectors(), inputs.gates)
     try:
-        attempt = Attempt(AttemptOptions((claim,), ground))
+        attempt = Attempt(AttemptOptions((claim,), node_inputs))
         fits = attempt.run()
     except (AllocationFault, NodeFault, TimedOut) as fault:
         return Placement(claim.key, node.name, None, str(fault))

@@ -6,10 +6,10 @@ import pytest
 
 from protocols.dra.allocator import (
     AllocationFault,
+    AllocatorInputs,
     Attempt,
     AttemptOptions,
     Catalog,
-    Ground,
     Node,
     NodeFault,
     TimedOut,
@@ -69,8 +69,8 @@ class World:
         self.words = Words()
 
     def attempt(self, *claims: Any, **more: Any) -> Attempt:
-        ground = Ground(self.catalog.view(self.node).pools, self.used, CLASSES, self.words)
-        return Attempt(AttemptOptions(claims, ground, **more))
+        inputs = AllocatorInputs(self.catalog.view(self.node).pools, self.used, CLASSES, self.words)
+        return Attempt(AttemptOptions(claims, inputs, **more))
 
     def names(self, *claims: Any) -> list[list[str]] | None:
         attempt = self.attempt(*claims)
@@ -317,8 +317,8 @@ def test_pools_with_binding_conditions_come_last_and_conditions_are_allocated() 
 def test_devices_with_binding_conditions_are_left_alone_while_the_gate_is_off(asked: dict[str, Any]) -> None:
     late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
     world = World(slice_("s", late, device("b")))
-    ground = Ground(world.catalog.view(N1).pools, world.used, CLASSES, world.words, Gates(binding=False))
-    attempt = Attempt(AttemptOptions((claim(asked),), ground))
+    inputs = AllocatorInputs(world.catalog.view(N1).pools, world.used, CLASSES, world.words, Gates(binding=False))
+    attempt = Attempt(AttemptOptions((claim(asked),), inputs))
     assert attempt.run()
     assert [pick.device.id.device for pick in attempt.picks[0]] == ["b"]
 

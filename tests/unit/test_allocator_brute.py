@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, claim_of
+from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, claim_of
 from protocols.dra.allocator.pruning import PATIENCE
 from protocols.dra.decode import slice_of
 from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim_object, request_objects
@@ -124,13 +124,13 @@ class Brute:
 
     def options(self, alternatives: list[dict[str, Any]], request: int) -> Iterator[Chosen]:
         for sub, subrequest in enumerate(alternatives):
-            way = f"r{request}/s{sub}" if len(alternatives) > 1 else f"r{request}"
+            request_name = f"r{request}/s{sub}" if len(alternatives) > 1 else f"r{request}"
             fitting = [name for name in self.names() if subrequest["kind"] in ("", self.device(name)["kind"])]
             if subrequest["count"]:
                 for names in itertools.combinations(fitting, subrequest["count"]):
-                    yield way, subrequest, names
+                    yield request_name, subrequest, names
             elif fitting:
-                yield way, subrequest, tuple(fitting)
+                yield request_name, subrequest, tuple(fitting)
 
     def sound(self, asked: list[dict[str, Any]], by_claim: list[list[Chosen]]) -> bool:
         ordinary = [
@@ -154,8 +154,8 @@ class Brute:
                 return False
         bound = [
             self.device(name)["numa"]
-            for way, _, each in chosen
-            if claim["of"] in ("", way, way.partition("/")[0])
+            for request_name, _, each in chosen
+            if claim["of"] in ("", request_name, request_name.partition("/")[0])
             for name in each
         ]
         if not claim["constraint"] or not bound:
@@ -189,8 +189,8 @@ def test_search_over_random_histories_equals_trying_everything(history: list[Any
         elif step == "ask":
             expected = brute.solve(one)
             asked = tuple(claim_of(claim_json(f"c{at}", claim)) for at, claim in enumerate(one))
-            ground = Ground(catalog.view(NODE).pools, Used(brute), CLASSES, Kinds())
-            attempt = Attempt(AttemptOptions(asked, ground, patience=patience))
+            inputs = AllocatorInputs(catalog.view(NODE).pools, Used(brute), CLASSES, Kinds())
+            attempt = Attempt(AttemptOptions(asked, inputs, patience=patience))
             try:
                 found = [[pick.device.id.device for pick in each] for each in attempt.picks] if attempt.run() else None
             except AllocationFault:

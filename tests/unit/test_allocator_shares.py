@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, Catalog, Ground, Node, allocation
+from protocols.dra.allocator import AllocationFault, AllocatorInputs, Catalog, Node, allocation
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.shares import Held, held_by_picks, held_by_results
 from protocols.dra.decode import slice_of
@@ -57,8 +57,8 @@ class World:
         self.used = held(shares or {}, whole)
 
     def attempt(self, *claims: Any) -> Attempt:
-        ground = Ground(self.catalog.view(NODE).pools, self.used, CLASSES, Kinds())
-        return Attempt(AttemptOptions(claims, ground))
+        inputs = AllocatorInputs(self.catalog.view(NODE).pools, self.used, CLASSES, Kinds())
+        return Attempt(AttemptOptions(claims, inputs))
 
     def results(self, *claims: Any) -> list[list[dict[str, Any]]] | None:
         attempt = self.attempt(*claims)

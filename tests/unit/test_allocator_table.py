@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Catalog, Ground, Node, NodeFault
+from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, NodeFault
 from protocols.dra.allocator.result import allocation
 from protocols.dra.allocator.shares import Held
 from protocols.dra.decode import class_of, slice_of
@@ -85,8 +85,8 @@ def attempt(slices: list[Object], claims: list[Any], used: tuple[str, ...] = (),
     for at, spec in enumerate(slices):
         catalog.put(slice_of({"metadata": {"name": f"slice-{at}"}, "spec": spec}))
     held = Held([{DeviceId("a.com", "p", name): None} for name in used])
-    ground = Ground(catalog.view(node).pools, held, CLASSES, Words())
-    return Attempt(AttemptOptions(tuple(claims), ground))
+    inputs = AllocatorInputs(catalog.view(node).pools, held, CLASSES, Words())
+    return Attempt(AttemptOptions(tuple(claims), inputs))
 
 
 def found(slices: list[Object], claims: list[Any], *used: str, node: Node = NODE) -> list[str] | None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from protocols.dra.allocator import (
     AllocationFault,
+    AllocatorInputs,
     Attempt,
     AttemptOptions,
     Catalog,
-    Ground,
     Node,
     allocation,
     claim_of,
@@ -263,8 +263,8 @@ class World:
         expected = self.brute.solve(asked)
         names = [f"c{next(self.numbers)}" for _ in asked]
         read = tuple(claim_of(claim_json(name, claim)) for name, claim in zip(names, asked, strict=True))
-        ground = Ground(self.catalog.view(NODE).pools, self.ledger, CLASSES, Kinds())
-        attempt = Attempt(AttemptOptions(read, ground, patience=patience))
+        inputs = AllocatorInputs(self.catalog.view(NODE).pools, self.ledger, CLASSES, Kinds())
+        attempt = Attempt(AttemptOptions(read, inputs, patience=patience))
         try:
             fits = attempt.run()
         except AllocationFault:

@@ -22,11 +22,11 @@ from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator import (
     AllocationEnded,
     AllocationFault,
+    AllocatorInputs,
     Attempt,
     AttemptOptions,
     Catalog,
     DeviceInfo,
-    Ground,
     Holdings,
     Node,
     NodeFault,
@@ -333,8 +333,8 @@ class DeviceFit:
         """Raises AllocationFault."""
         self.searches += 1
         used = used if used is not None else self._inputs.used(demand)
-        ground = Ground(view.pools, used, self._inputs.classes, self._inputs.engine, self._inputs.gates)
-        return Attempt(AttemptOptions(demand.unallocated, ground))
+        inputs = AllocatorInputs(view.pools, used, self._inputs.classes, self._inputs.engine, self._inputs.gates)
+        return Attempt(AttemptOptions(demand.unallocated, inputs))
 
 
 def _answer(view: View, freed: int, changed: int, fit: Fit, fault: Fault | None) -> Answer:

@@ -7,7 +7,7 @@
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.claims import Claim, claim_of
-from protocols.dra.allocator.plan import Ground
+from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.result import allocation, first_available_score
 from protocols.dra.allocator.shares import held_by_picks, held_by_results
 from protocols.dra.allocator.types import (
@@ -28,13 +28,13 @@ from protocols.dra.allocator.types import (
 __all__ = [
     "AllocationEnded",
     "AllocationFault",
+    "AllocatorInputs",
     "Amounts",
     "Attempt",
     "AttemptOptions",
     "Catalog",
     "Claim",
     "DeviceInfo",
-    "Ground",
     "Holdings",
     "Node",
     "NodeFault",

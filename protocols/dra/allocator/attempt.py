@@ -1,8 +1,8 @@
 """The search for devices on one node, for all unallocated claims of a pod at once. Pure.
 
-Depth first: claims, their requests, each request's ways in order of preference, devices in order; the first solution
-wins. Choice points are generators on a stack of our own: resuming one undoes its choice and makes the next, so that a
-search can be left and taken up again, and never recurses.
+Depth first: claims, their requests, the subrequests of each in order of preference, devices in order; the first
+solution wins. Choice points are generators on an explicit stack: resuming one undoes its choice and makes the next. So
+a search can be suspended and resumed, and never recurses.
 """
 
 import functools
@@ -19,8 +19,8 @@ from protocols.dra.allocator.constraints import (
     constraints_of,
     remove_from_all,
 )
-from protocols.dra.allocator.plan import ClaimPlan, Ground, Way, plan_of
-from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, Equals, hopeless, values_of
+from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, plan_of
+from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, EquivalentDevices, has_too_few_devices, values_of
 from protocols.dra.allocator.shares import added, amounts_of, within
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
@@ -43,7 +43,7 @@ class Counters:
         self._left: dict[PoolId, dict[CounterId, int]] = {}
 
     def take(self, pool: Pool, device: DeviceInfo) -> bool:
-        """Every counter the device needs stays at zero or more; else nothing is taken."""
+        """Take what the device consumes; return False, and take nothing, if a counter would fall below zero."""
         if not device.consumes:
             return True
         left = self._left_of(pool)
@@ -58,9 +58,9 @@ class Counters:
         for counter, amount in device.consumes.items():
             left[counter] += amount
 
-    def left(self, way: Way, start: int, all_of_them: bool) -> Hashable:
-        """Return the rest of the counters that devices of the way from `start` on consume, or of all."""
-        last = way.candidates.last_consumers
+    def left(self, request: RequestData, start: int, all_of_them: bool) -> Hashable:
+        """Return what is left of the counters that candidates from `start` on consume, or of all counters."""
+        last = request.candidates.last_consumers
         return tuple(
             (pool, counter, amount)
             for pool, left in self._left.items()
@@ -69,7 +69,7 @@ class Counters:
         )
 
     def _left_of(self, pool: Pool) -> dict[CounterId, int]:
-        """Devices in use count wherever they are: also those this node cannot see."""
+        """Counters are less what devices in use consume, even those that this node does not reach."""
         left = self._left.get(pool.id)
         if left is None:
             left = self._left[pool.id] = dict(pool.counters)
@@ -80,8 +80,8 @@ class Counters:
         return left
 
 
-class Taken:
-    """A device picked by claims of the pod: as a whole, or in shares. Admin access apart."""
+class AllocatingDevice:
+    """A device in the partial solution, as a whole or in shares. Devices of admin access are not counted."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -101,100 +101,113 @@ FLIGHT = 2_000
 
 class AttemptOptions(msgspec.Struct, frozen=True):
     claims: tuple[Claim, ...]
-    ground: Ground
+    inputs: AllocatorInputs
     steps: int = STEPS
     patience: int = PATIENCE
 
 
-class Spot(msgspec.Struct, frozen=True):
-    """Position of the search: a request of a claim, and within it the alternative and the progress."""
+class DeviceIndices(msgspec.Struct, frozen=True):
+    """Position of the search: the next device is chosen for this claim and request."""
 
     claim: int
     request: int
-    way: Way | None = None
+    alternative: RequestData | None = None
+    """The subrequest that the search follows; None before one is chosen."""
     need: int = 0
+    """Devices that the subrequest still lacks."""
     start: int = 0
+    """First candidate that may be chosen."""
 
 
 class Attempt:
-    """`advance()` until it answers; then `picks` holds the solution, one list a claim. Raises AllocationFault."""
+    """One search. Call `advance` until it returns a bool; after True, `picks` has the devices of each claim.
+
+    The constructor raises AllocationFault.
+    """
 
     def __init__(self, options: AttemptOptions) -> None:
         self._options = options
-        ground = options.ground
-        self._plans: list[ClaimPlan] = [plan_of(claim, ground) for claim in options.claims]
+        inputs = options.inputs
+        self._plans: list[ClaimPlan] = [plan_of(claim, inputs) for claim in options.claims]
         self._constraints: list[list[Constraint]] = [constraints_of(claim) for claim in options.claims]
-        self._counters = Counters(ground.used)
-        self._equals = Equals(self._plans, itertools.chain.from_iterable(self._constraints), ground.used)
-        self._used = ground.used
+        self._counters = Counters(inputs.used)
+        self._equivalents = EquivalentDevices(
+            self._plans, itertools.chain.from_iterable(self._constraints), inputs.used
+        )
+        self._used = inputs.used
         self._dead_ends = DeadEnds()
         self._values: dict[Constraint, frozenset[Attribute]] = {}
-        self._taken: dict[DeviceInfo, Taken] = {}
+        self._allocating: dict[DeviceInfo, AllocatingDevice] = {}
         self.picks: list[list[Pick]] = [[] for _ in options.claims]
-        self._stack: list[tuple[Iterator[Spot | None], Hashable]] = [(self._choices(Spot(0, 0)), None)]
+        self._stack: list[tuple[Iterator[DeviceIndices | None], Hashable]] = [
+            (self._choices(DeviceIndices(0, 0)), None)
+        ]
         """Choice points, each with the state it began in if that is kept."""
         self.steps = 0
 
     def run(self) -> bool:
-        """To the end, whatever it takes; raises TimedOut as well."""
+        """Search to the end. Raises what `advance` raises."""
         while (answer := self.advance()) is None:
             pass
         return answer
 
     def advance(self, steps: int = FLIGHT) -> bool | None:
-        """Up to so many steps; None when that was not enough. Raises AllocationFault, NodeFault, TimedOut."""
+        """Search at most so many steps; None if that was not enough. Raises AllocationFault, NodeFault, TimedOut."""
         for _ in range(steps):
             if not self._stack:
                 return self._nothing()
             self.steps += 1
-            if self.steps == self._options.patience + 1 and hopeless(self._plans):
+            if self.steps == self._options.patience + 1 and has_too_few_devices(self._plans):
                 return self._nothing()
-            spot = next(self._stack[-1][0], DEAD)
-            if spot is None:
+            indices = next(self._stack[-1][0], DEAD)
+            if indices is None:
                 return True
-            if spot is DEAD:
+            if indices is DEAD:
                 self._leave(self._stack.pop()[1])
             else:
-                self._enter(spot)
+                self._enter(indices)
         if self.steps >= self._options.steps:
             raise TimedOut("timed out trying to allocate devices")
         return None
 
-    def _enter(self, spot: Spot) -> None:
+    def _enter(self, indices: DeviceIndices) -> None:
         state: Hashable = None
-        if spot.way and spot.need and self.steps > self._options.patience:
-            state = self._state(spot, spot.way)
-            if state in self._dead_ends or self._values_run_out(spot, spot.way):
+        if indices.alternative and indices.need and self.steps > self._options.patience:
+            state = self._state(indices, indices.alternative)
+            if state in self._dead_ends or self._values_run_out(indices, indices.alternative):
                 return
-        self._stack.append((self._choices(spot), state))
+        self._stack.append((self._choices(indices), state))
 
     def _leave(self, state: Hashable) -> None:
         if state is not None:
             self._dead_ends.add(state)
 
-    def _state(self, spot: Spot, way: Way) -> Hashable:
-        """All that the search from here on depends on, equal devices being one."""
-        later = spot.request + 1 < len(self._plans[spot.claim].requests) or spot.claim + 1 < len(self._plans)
-        taken = [
-            ((self._equals.number(each.pool, device), each.state()), device) for device, each in self._taken.items()
+    def _state(self, indices: DeviceIndices, request: RequestData) -> Hashable:
+        """Return everything that the rest of the search depends on; equivalent devices count as one."""
+        later = indices.request + 1 < len(self._plans[indices.claim].requests) or indices.claim + 1 < len(self._plans)
+        allocating = [
+            ((self._equivalents.number(each.pool, device), each.state()), device)
+            for device, each in self._allocating.items()
         ]
-        ahead = sorted(state for state, device in taken if way.candidates.position(device) >= spot.start)
-        everywhere = sorted(state for state, _ in taken) if later else ()
-        own = tuple(id(pick.device) for pick in self.picks[spot.claim] if pick.admin)
-        constraints = tuple(constraint.state() for constraint in self._constraints[spot.claim])
-        left = self._counters.left(way, spot.start, later)
-        where = (spot.claim, spot.request, id(way), spot.need, spot.start, len(self.picks[spot.claim]))
+        ahead = sorted(state for state, device in allocating if request.candidates.position(device) >= indices.start)
+        everywhere = sorted(state for state, _ in allocating) if later else ()
+        own = tuple(id(pick.device) for pick in self.picks[indices.claim] if pick.admin)
+        constraints = tuple(constraint.state() for constraint in self._constraints[indices.claim])
+        left = self._counters.left(request, indices.start, later)
+        picked = len(self.picks[indices.claim])
+        where = (indices.claim, indices.request, id(request), indices.need, indices.start, picked)
         return where, tuple(ahead), tuple(everywhere), own, constraints, left
 
-    def _values_run_out(self, spot: Spot, way: Way) -> bool:
-        """More devices must differ from here on than there are values."""
-        plan = self._plans[spot.claim]
-        for constraint in self._constraints[spot.claim]:
-            if not isinstance(constraint, DistinctAttributeConstraint) or not constraint.covers(way.subrequest.name):
+    def _values_run_out(self, indices: DeviceIndices, request: RequestData) -> bool:
+        """Return True if a distinctAttribute constraint has fewer unused values than devices are still to be chosen."""
+        plan = self._plans[indices.claim]
+        distinct = (each for each in self._constraints[indices.claim] if isinstance(each, DistinctAttributeConstraint))
+        for constraint in distinct:
+            if not constraint.covers(request.subrequest.name):
                 continue
-            later = plan.requests[spot.request + 1 :]
-            covered = [ways for ways in later if all(constraint.covers(each.subrequest.name) for each in ways)]
-            need = spot.need + sum(min((each.need for each in ways), default=0) for ways in covered)
+            later = plan.requests[indices.request + 1 :]
+            covered = (each for each in later if all(constraint.covers(request.subrequest.name) for request in each))
+            need = indices.need + sum(min((request.num_devices for request in each), default=0) for each in covered)
             if constraint not in self._values:
                 self._values[constraint] = values_of(plan, constraint)
             if constraint.unused(self._values[constraint]) < need:
@@ -202,127 +215,129 @@ class Attempt:
         return False
 
     def _nothing(self) -> bool:
-        if any(each.pool.fault for each in self._options.ground.pools):
+        if any(each.pool.fault for each in self._options.inputs.pools):
             raise NodeFault("invalid resource pools were encountered")
         return False
 
-    # choice points: each choice is made before a spot is given, and undone when the next one is asked for
+    # choice points: each makes a choice before it yields a position, and undoes it when the next one is requested
 
-    def _choices(self, spot: Spot) -> Iterator[Spot | None]:
-        if spot.claim == len(self._plans):
+    def _choices(self, indices: DeviceIndices) -> Iterator[DeviceIndices | None]:
+        if indices.claim == len(self._plans):
             yield None
-        elif spot.request == len(self._plans[spot.claim].requests):
-            yield Spot(spot.claim + 1, 0)
-        elif spot.way is None:
-            yield from self._ways(spot)
-        elif spot.need == 0:
-            yield Spot(spot.claim, spot.request + 1)
-        elif spot.way.everything:
-            yield from self._everything(spot, spot.way)
+        elif indices.request == len(self._plans[indices.claim].requests):
+            yield DeviceIndices(indices.claim + 1, 0)
+        elif indices.alternative is None:
+            yield from self._alternatives(indices)
+        elif indices.need == 0:
+            yield DeviceIndices(indices.claim, indices.request + 1)
+        elif indices.alternative.all_devices:
+            yield from self._all_devices(indices, indices.alternative)
         else:
-            yield from self._devices(spot, spot.way)
+            yield from self._devices(indices, indices.alternative)
 
-    def _ways(self, spot: Spot) -> Iterator[Spot]:
-        """Ways that would take the claim past its limit are none."""
-        plan = self._plans[spot.claim]
-        rest = len(self.picks[spot.claim]) + plan.fewest[spot.request + 1]
-        for way in plan.requests[spot.request]:
-            if way.need + rest <= MAX_DEVICES:
-                yield Spot(spot.claim, spot.request, way, way.need)
+    def _alternatives(self, indices: DeviceIndices) -> Iterator[DeviceIndices]:
+        """Skip subrequests that would take the claim past its limit of devices."""
+        plan = self._plans[indices.claim]
+        rest = len(self.picks[indices.claim]) + plan.fewest[indices.request + 1]
+        for request in plan.requests[indices.request]:
+            if request.num_devices + rest <= MAX_DEVICES:
+                yield DeviceIndices(indices.claim, indices.request, request, request.num_devices)
 
-    def _devices(self, spot: Spot, way: Way) -> Iterator[Spot]:
+    def _devices(self, indices: DeviceIndices, request: RequestData) -> Iterator[DeviceIndices]:
         """Choose combinations, not permutations: the next device comes after this one.
 
         Of indistinguishable devices only the first is tried.
         """
         tried: set[Hashable] = set()
-        for at in range(spot.start, len(way.candidates.slots)):
-            if not way.candidates.enough(at, spot.need):
+        for at in range(indices.start, len(request.candidates.ordered)):
+            if not request.candidates.enough(at, indices.need):
                 return
-            pool, device = way.candidates.slots[at]
-            if self._busy(spot.claim, way, device) or not way.candidates.fits(at):
+            pool, device = request.candidates.ordered[at]
+            if self._busy(indices.claim, request, device) or not request.candidates.fits(at):
                 continue
-            if tried and self._equal(pool, device) in tried:
+            if tried and self._equivalence(pool, device) in tried:
                 continue
-            if self._take(spot.claim, way, pool, device):
-                yield Spot(spot.claim, spot.request, way, spot.need - 1, at + 1)
-                self._give(spot.claim, way, pool, device)
-            tried.add(self._equal(pool, device))
+            if self._take(indices.claim, request, pool, device):
+                yield DeviceIndices(indices.claim, indices.request, request, indices.need - 1, at + 1)
+                self._give(indices.claim, request, pool, device)
+            tried.add(self._equivalence(pool, device))
 
-    def _equal(self, pool: Pool, device: DeviceInfo) -> Hashable:
+    def _equivalence(self, pool: Pool, device: DeviceInfo) -> Hashable:
         """Return the same value for devices whose exchange changes nothing now: equal, and equally consumed."""
-        taken = self._taken.get(device)
-        return self._equals.number(pool, device), taken.state() if taken is not None else None
+        allocating = self._allocating.get(device)
+        return self._equivalents.number(pool, device), allocating.state() if allocating is not None else None
 
-    def _everything(self, spot: Spot, way: Way) -> Iterator[Spot]:
-        """One device after the other, each or none."""
-        slots = way.candidates.slots
-        if spot.start >= len(slots):
+    def _all_devices(self, indices: DeviceIndices, request: RequestData) -> Iterator[DeviceIndices]:
+        """Choose every candidate in order; a device that cannot be chosen ends this branch."""
+        ordered = request.candidates.ordered
+        if indices.start >= len(ordered):
             return
-        pool, device = slots[spot.start]
-        if self._busy(spot.claim, way, device) or not way.candidates.fits(spot.start):
+        pool, device = ordered[indices.start]
+        if self._busy(indices.claim, request, device) or not request.candidates.fits(indices.start):
             return
-        if not add_to_all(self._constraints[spot.claim], way.subrequest.name, device):
-            raise AllocationFault(self._broken(spot.claim, way, device))
-        remove_from_all(self._constraints[spot.claim], way.subrequest.name, device)
-        if self._take(spot.claim, way, pool, device):
-            yield Spot(spot.claim, spot.request, way, spot.need - 1, spot.start + 1)
-            self._give(spot.claim, way, pool, device)
+        if not add_to_all(self._constraints[indices.claim], request.subrequest.name, device):
+            raise AllocationFault(self._broken(indices.claim, request, device))
+        remove_from_all(self._constraints[indices.claim], request.subrequest.name, device)
+        if self._take(indices.claim, request, pool, device):
+            yield DeviceIndices(indices.claim, indices.request, request, indices.need - 1, indices.start + 1)
+            self._give(indices.claim, request, pool, device)
 
-    def _broken(self, claim: int, way: Way, device: DeviceInfo) -> str:
-        where = f"claim {self._plans[claim].claim.key}, request {way.subrequest.name}"
+    def _broken(self, claim: int, request: RequestData, device: DeviceInfo) -> str:
+        where = f"claim {self._plans[claim].claim.key}, request {request.subrequest.name}"
         return f"{where}: cannot add device {'/'.join(device.id)} because a claim constraint would not be satisfied"
 
-    def _busy(self, claim: int, way: Way, device: DeviceInfo) -> bool:
+    def _busy(self, claim: int, request: RequestData, device: DeviceInfo) -> bool:
         """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice.
 
         Of shared devices, a claim may have several shares.
         """
         if device.shared:
-            return not way.subrequest.admin and not self._has_room(way, device)
-        if not way.subrequest.admin and device in self._taken:
+            return not request.subrequest.admin and not self._has_room(request, device)
+        if not request.subrequest.admin and device in self._allocating:
             return True
         return any(pick.device is device for pick in self.picks[claim])
 
-    def _has_room(self, way: Way, device: DeviceInfo) -> bool:
-        taken = self._taken.get(device)
-        share = way.candidates.share(device) if taken is not None else None
-        if taken is None or share is None:  # without picks of this pod, `fits` answers
+    def _has_room(self, request: RequestData, device: DeviceInfo) -> bool:
+        allocating = self._allocating.get(device)
+        share = request.candidates.share(device) if allocating is not None else None
+        if allocating is None or share is None:  # without picks of this pod, `fits` answers
             return True
-        consumed = added(way.candidates.consumed(device), taken.consumed())
+        consumed = added(request.candidates.consumed(device), allocating.consumed())
         return within(device.spec.capacity, consumed, amounts_of(share))
 
-    def _take(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> bool:
-        subrequest = way.subrequest
+    def _take(self, claim: int, request: RequestData, pool: Pool, device: DeviceInfo) -> bool:
+        subrequest = request.subrequest
         if not add_to_all(self._constraints[claim], subrequest.name, device):
             return False
-        share = way.candidates.share(device)
+        share = request.candidates.share(device)
         if not subrequest.admin:
             if not self._consumes_anew(device) or self._counters.take(pool, device):
-                taken = self._taken.setdefault(device, Taken(pool))
-                taken.shares += [amounts_of(share)] if share is not None else []
+                allocating = self._allocating.setdefault(device, AllocatingDevice(pool))
+                allocating.shares += [amounts_of(share)] if share is not None else []
             else:
                 remove_from_all(self._constraints[claim], subrequest.name, device)
                 return False
         self.picks[claim].append(Pick(subrequest.name, device, subrequest.admin, subrequest.tolerations, share))
         return True
 
-    def _give(self, claim: int, way: Way, pool: Pool, device: DeviceInfo) -> None:
+    def _give(self, claim: int, request: RequestData, pool: Pool, device: DeviceInfo) -> None:
         self.picks[claim].pop()
-        if not way.subrequest.admin:
-            taken = self._taken[device]
-            if taken.shares:
-                taken.shares.pop()
-            if not taken.shares:
-                del self._taken[device]
+        if not request.subrequest.admin:
+            allocating = self._allocating[device]
+            if allocating.shares:
+                allocating.shares.pop()
+            if not allocating.shares:
+                del self._allocating[device]
                 if self._consumes_anew(device):
                     self._counters.give(pool, device)
-        remove_from_all(self._constraints[claim], way.subrequest.name, device)
+        remove_from_all(self._constraints[claim], request.subrequest.name, device)
 
     def _consumes_anew(self, device: DeviceInfo) -> bool:
-        """Return True if the device takes its shared counters with this pick: its first share takes them for all."""
-        return bool(device.consumes) and device not in self._taken and not (device.shared and device.id in self._used)
+        """Return True if this pick takes the device's counters: only the first share of a device does."""
+        return (
+            bool(device.consumes) and device not in self._allocating and not (device.shared and device.id in self._used)
+        )
 
 
-DEAD = Spot(-1, -1)
-"""A choice point that has no choice left."""
+DEAD = DeviceIndices(-1, -1)
+"""Sentinel: the choice point has no choice left."""

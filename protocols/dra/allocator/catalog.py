@@ -14,8 +14,8 @@ from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
 NOWHERE = Reach()
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
-    """One slice, and what it offers."""
+class SliceInfo(msgspec.Struct, frozen=True, eq=False):
+    """A slice with its devices."""
 
     slice: Slice
     devices: tuple[DeviceInfo, ...]
@@ -26,8 +26,8 @@ class Part(msgspec.Struct, frozen=True, eq=False):
         return self.slice.reach.node
 
 
-def part_of(slice_: Slice, known: Part | None = None) -> Part:
-    return Part(slice_, tuple(_devices(slice_, {device.id: device for device in known.devices} if known else {})))
+def slice_info_of(slice_: Slice, known: SliceInfo | None = None) -> SliceInfo:
+    return SliceInfo(slice_, tuple(_devices(slice_, {device.id: device for device in known.devices} if known else {})))
 
 
 def _devices(slice_: Slice, known: Mapping[DeviceId, DeviceInfo]) -> Iterator[DeviceInfo]:
@@ -44,24 +44,24 @@ def _consumption(device: Device) -> dict[CounterId, int]:
     return {(use.counter_set, name): amount.nanos for use in uses for name, amount in use.counters.items()}
 
 
-def pool_of(id: PoolId, parts: Iterable[Part]) -> Pool:
+def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
     """Only the newest generation counts; more or fewer slices than announced are an update under way."""
-    newest = _newest(parts)
-    sets = [each for part in newest for each in part.slice.counters]
+    newest = _newest(slice_infos)
+    sets = [each for slice_info in newest for each in slice_info.slice.counters]
     counters = {(each.name, name): amount.nanos for each in sets for name, amount in each.counters.items()}
-    devices = tuple(device for part in newest for device in part.devices)
+    devices = tuple(device for slice_info in newest for device in slice_info.devices)
     fault = _doubled("counter set", (each.name for each in sets)) or _doubled(
         "device", (each.id[2] for each in devices)
     )
-    complete = all(part.slice.count == len(newest) for part in newest)
+    complete = all(slice_info.slice.count == len(newest) for slice_info in newest)
     return Pool(id, devices, counters, complete, fault or _dangling(devices, counters))
 
 
-def _newest(parts: Iterable[Part]) -> list[Part]:
+def _newest(slice_infos: Iterable[SliceInfo]) -> list[SliceInfo]:
     """In the order of their names, so that the first fit can be repeated."""
-    known = sorted(parts, key=lambda part: part.slice.name)
-    newest = max((part.slice.generation for part in known), default=0)
-    return [part for part in known if part.slice.generation == newest]
+    known = sorted(slice_infos, key=lambda slice_info: slice_info.slice.name)
+    newest = max((slice_info.slice.generation for slice_info in known), default=0)
+    return [slice_info for slice_info in known if slice_info.slice.generation == newest]
 
 
 def _doubled(kind: str, names: Iterable[str]) -> str:
@@ -92,19 +92,19 @@ class Catalog:
     def __init__(self) -> None:
         self.revision = 0
         """Another number whenever a slice changed."""
-        self._parts: dict[str, Part] = {}
-        self._members: defaultdict[PoolId, dict[str, Part]] = defaultdict(dict)
+        self._slices: dict[str, SliceInfo] = {}
+        self._members: defaultdict[PoolId, dict[str, SliceInfo]] = defaultdict(dict)
         self._pools: dict[PoolId, Pool] = {}
         self._views: dict[str, View] = {}
         self._local: defaultdict[str, dict[PoolId, int]] = defaultdict(dict)
         """Node -> pools it has slices of its own in, and how many; `""` = pools any node may see."""
 
     def put(self, slice_: Slice) -> None:
-        known = self._parts.get(slice_.name)
+        known = self._slices.get(slice_.name)
         self.remove(slice_.name)
-        part = self._parts[slice_.name] = part_of(slice_, known)
-        self._members[slice_.pool_id][slice_.name] = part
-        self._place(part, 1)
+        slice_info = self._slices[slice_.name] = slice_info_of(slice_, known)
+        self._members[slice_.pool_id][slice_.name] = slice_info
+        self._place(slice_info, 1)
 
     def change(self, old: Slice | None, new: Slice | None) -> None:
         """Apply a change reported by the tracker."""
@@ -114,24 +114,24 @@ class Catalog:
             self.remove(old.name)
 
     def remove(self, name: str) -> None:
-        part = self._parts.pop(name, None)
-        if part is None:
+        slice_info = self._slices.pop(name, None)
+        if slice_info is None:
             return
-        self._place(part, -1)
-        members = self._members[part.slice.pool_id]
+        self._place(slice_info, -1)
+        members = self._members[slice_info.slice.pool_id]
         del members[name]
         if not members:
-            del self._members[part.slice.pool_id]
+            del self._members[slice_info.slice.pool_id]
 
-    def _place(self, part: Part, change: int) -> None:
-        pool, places = part.slice.pool_id, self._local[part.node]
+    def _place(self, slice_info: SliceInfo, change: int) -> None:
+        pool, places = slice_info.slice.pool_id, self._local[slice_info.node]
         self.revision += 1
         self._pools.pop(pool, None)
         places[pool] = places.get(pool, 0) + change
         if not places[pool]:
             del places[pool]
         if not places:
-            del self._local[part.node]
+            del self._local[slice_info.node]
 
     def pool(self, id: PoolId) -> Pool | None:
         members = self._members.get(id)
@@ -162,9 +162,11 @@ class Catalog:
         """Return the number of devices in the newest generation of each pool, in the order of driver and name."""
         found = {}
         for id in sorted(self._members):
-            parts = self._members[id].values()
-            newest = max(part.slice.generation for part in parts)
-            found[id] = sum(len(part.devices) for part in parts if part.slice.generation == newest)
+            slice_infos = self._members[id].values()
+            newest = max(slice_info.slice.generation for slice_info in slice_infos)
+            found[id] = sum(
+                len(slice_info.devices) for slice_info in slice_infos if slice_info.slice.generation == newest
+            )
         return found
 
     def devices(self) -> Iterator[DeviceInfo]:

@@ -160,7 +160,7 @@ def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
 
 
-Slot = tuple[Pool, DeviceInfo]
+Candidate = tuple[Pool, DeviceInfo]
 
 
 class Candidates:
@@ -172,17 +172,17 @@ class Candidates:
     def __init__(
         self,
         subrequest: SubRequest,
-        slots: tuple[Slot, ...],
+        ordered: tuple[Candidate, ...],
         used: Usage,
         matches: Callable[[DeviceInfo], bool],
         taints: bool,
     ) -> None:
         self.subrequest = subrequest
-        self.slots = slots
+        self.ordered = ordered
         self._used = used
         self._matches = matches
         self._taints = taints
-        self._fit: list[bool | None] = [None] * len(slots)
+        self._fit: list[bool | None] = [None] * len(ordered)
         self._lost = 0
         self._shares: dict[DeviceInfo, Share | None] = {}
 
@@ -190,7 +190,7 @@ class Candidates:
         """Raises AllocationFault."""
         known = self._fit[at]
         if known is None:
-            known = self._fit[at] = self._judge(self.slots[at][1])
+            known = self._fit[at] = self._judge(self.ordered[at][1])
             self._lost += not known
         return known
 
@@ -206,18 +206,18 @@ class Candidates:
     @cached_property
     def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
         """The last place of a device that consumes a counter."""
-        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.slots) for counter in device.consumes}
+        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.ordered) for counter in device.consumes}
 
     @cached_property
     def _positions(self) -> Mapping[DeviceInfo, int]:
-        return {device: at for at, (_, device) in enumerate(self.slots)}
+        return {device: at for at, (_, device) in enumerate(self.ordered)}
 
     def enough(self, start: int, need: int) -> bool:
         """Return False once fewer than `need` devices can fit from `start` on."""
-        left = len(self.slots) - start
+        left = len(self.ordered) - start
         if left - self._lost >= need:
             return True
-        for at in range(start, len(self.slots)):  # ends soon: a sum over all would be quadratic in large pools
+        for at in range(start, len(self.ordered)):  # ends soon: a sum over all would be quadratic in large pools
             if need <= 0:
                 break
             need -= self._fit[at] is not False
@@ -272,21 +272,21 @@ def shortages(subrequest: SubRequest, device: DeviceInfo, used: Usage, share: Sh
     return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
 
 
-def slots_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Slot, ...]:
-    """Devices that may be picked one by one: of pools that are whole and valid."""
+def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Candidate, ...]:
+    """Return the devices of pools that are complete and valid."""
     sound = (each for each in pools if each.pool.complete and not each.pool.fault)
     return tuple((each.pool, device) for each in sound for device in each.devices if binding or not device.binding)
 
 
-def all_of(
-    claim: str, subrequest: SubRequest, ground: "Ground", matches: Callable[[DeviceInfo], bool]
-) -> Iterator[Slot]:
-    """Every device that is asked for, in use or not, but for those without enough capacity.
+def all_candidates_of(
+    claim: str, subrequest: SubRequest, inputs: "AllocatorInputs", matches: Callable[[DeviceInfo], bool]
+) -> Iterator[Candidate]:
+    """Yield every device that allocationMode All requests, in use or not, except those with too little capacity.
 
-    Raises AllocationFault where that is not known now.
+    Raises AllocationFault while a pool is incomplete or invalid.
     """
     assert subrequest.mode == ALL
-    for each in ground.pools:
+    for each in inputs.pools:
         pool = each.pool
         if not pool.complete or pool.fault:
             state = "being updated" if not pool.complete else "invalid"
@@ -295,15 +295,15 @@ def all_of(
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
         fitting = (
-            device for device in each.devices if (ground.gates.binding or not device.binding) and matches(device)
+            device for device in each.devices if (inputs.gates.binding or not device.binding) and matches(device)
         )
         for device in fitting:
-            if fits_share(subrequest, device, ground.used, consumption(subrequest, device)):
+            if fits_share(subrequest, device, inputs.used, consumption(subrequest, device)):
                 yield pool, device
 
 
-class Ground(msgspec.Struct, frozen=True):
-    """Inputs of a search on one node."""
+class AllocatorInputs(msgspec.Struct, frozen=True):
+    """Inputs of a search on one node: upstream passes them to NewAllocator."""
 
     pools: tuple[NodePool, ...]
     used: Usage
@@ -312,34 +312,35 @@ class Ground(msgspec.Struct, frozen=True):
     gates: Gates = Gates()
 
 
-class Way(msgspec.Struct, frozen=True):
-    """One way to satisfy a request on this node."""
+class RequestData(msgspec.Struct, frozen=True):
+    """A subrequest, or a request without any, and its candidates on one node."""
 
     subrequest: SubRequest
     candidates: Candidates
-    need: int
-    everything: bool
-    """All candidates must be had; there is no choice."""
+    num_devices: int
+    all_devices: bool
+    """allocationMode All: every candidate must be allocated."""
 
 
 class ClaimPlan(msgspec.Struct, frozen=True):
     claim: Claim
-    requests: tuple[tuple[Way, ...], ...]
+    requests: tuple[tuple[RequestData, ...], ...]
     fewest: tuple[int, ...]
-    """Devices that the requests from each position on take at least."""
+    """The fewest devices that each request and all later ones need together."""
 
 
-def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
+def plan_of(claim: Claim, inputs: AllocatorInputs) -> ClaimPlan:
     """Raises AllocationFault."""
-    check(claim, ground.classes)
-    _check_capacity(claim, ground.gates.shares)
-    slots = slots_of(ground.pools, ground.gates.binding)
+    check(claim, inputs.classes)
+    _check_capacity(claim, inputs.gates.shares)
+    ordered = candidates_of(inputs.pools, inputs.gates.binding)
     requests = tuple(
-        tuple(_way(claim, subrequest, slots, ground) for subrequest in each.subrequests) for each in claim.requests
+        tuple(_request_data(claim, subrequest, ordered, inputs) for subrequest in each.subrequests)
+        for each in claim.requests
     )
     fewest = [0]
-    for ways in reversed(requests):
-        fewest.append(fewest[-1] + min((way.need for way in ways), default=0))
+    for alternatives in reversed(requests):
+        fewest.append(fewest[-1] + min((request.num_devices for request in alternatives), default=0))
     if fewest[-1] > MAX_DEVICES:
         raise AllocationFault(
             f"claim {claim.key}: number of requested devices {fewest[-1]} exceeds the claim limit of {MAX_DEVICES}"
@@ -347,10 +348,12 @@ def plan_of(claim: Claim, ground: Ground) -> ClaimPlan:
     return ClaimPlan(claim, requests, tuple(reversed(fewest)))
 
 
-def _way(claim: Claim, subrequest: SubRequest, slots: tuple[Slot, ...], ground: Ground) -> Way:
-    matches = Matcher(subrequest, claim.key, ground.classes, ground.engine)
-    everything = subrequest.mode == ALL
-    if everything:
-        slots = tuple(all_of(claim.key, subrequest, ground, matches))
-    candidates = Candidates(subrequest, slots, ground.used, matches, ground.gates.taints)
-    return Way(subrequest, candidates, max(1, len(slots)) if everything else subrequest.count, everything)
+def _request_data(
+    claim: Claim, subrequest: SubRequest, ordered: tuple[Candidate, ...], inputs: AllocatorInputs
+) -> RequestData:
+    matches = Matcher(subrequest, claim.key, inputs.classes, inputs.engine)
+    all_devices = subrequest.mode == ALL
+    if all_devices:
+        ordered = tuple(all_candidates_of(claim.key, subrequest, inputs, matches))
+    candidates = Candidates(subrequest, ordered, inputs.used, matches, inputs.gates.taints)
+    return RequestData(subrequest, candidates, max(1, len(ordered)) if all_devices else subrequest.count, all_devices)

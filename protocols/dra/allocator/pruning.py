@@ -8,30 +8,32 @@ import itertools
 from collections.abc import Hashable, Iterable, Sequence
 
 from protocols.dra.allocator.constraints import Constraint
-from protocols.dra.allocator.plan import ClaimPlan, Way
+from protocols.dra.allocator.plan import ClaimPlan, RequestData
 from protocols.dra.allocator.shares import added, amounts_of
 from protocols.dra.allocator.types import AllocationFault, Amounts, DeviceInfo, Pool, Usage
 from protocols.dra.types import Attribute
 
 PATIENCE = 500
-"""Steps before dead ends are kept: most searches end sooner and pay nothing."""
+"""Steps before dead ends are recorded: most searches end sooner and do not pay for it."""
 MAX_DEAD_ENDS = 20_000
 
 
-class Equals:
-    """Numbers the devices of a node; two have one number if they are equal for these claims.
+class EquivalentDevices:
+    """Numbers the devices of a node; devices that are equal for these claims have the same number.
 
-    That is: each request takes both or neither, constraints read the same values, they consume the same counters of
-    the same pool, and shares of them consume the same and have the same room. Exchanging them in a solution gives
-    another solution.
+    Equal devices fit the same requests, have the same values of all constrained attributes, consume the same counters
+    of the same pool, and their shares consume the same and have the same room. Exchanging two of them turns a solution
+    into a solution.
     """
 
     def __init__(self, plans: Sequence[ClaimPlan], constraints: Iterable[Constraint], used: Usage) -> None:
         self._used = used
-        ways = [way for plan in plans for ways in plan.requests for way in ways]
-        self._ways = [way.candidates for way in ways]
-        self._choices = [way.candidates for way in ways if not way.everything]
-        self._everything = [frozenset(device for _, device in way.candidates.slots) for way in ways if way.everything]
+        requests = [request for plan in plans for alternatives in plan.requests for request in alternatives]
+        self._candidates = [request.candidates for request in requests]
+        self._chosen_from = [request.candidates for request in requests if not request.all_devices]
+        self._all_devices = [
+            frozenset(device for _, device in request.candidates.ordered) for request in requests if request.all_devices
+        ]
         self._attributes = sorted({constraint.attribute for constraint in constraints})
         self._numbers: dict[DeviceInfo, int] = {}
         self._known: dict[Hashable, int] = {}
@@ -44,11 +46,11 @@ class Equals:
 
     def _trait(self, pool: Pool, device: DeviceInfo) -> Hashable:
         try:
-            fits = tuple(each.takes(device) for each in self._choices)
+            fits = tuple(each.takes(device) for each in self._chosen_from)
             room = self._room(device) if device.shared else None
-        except AllocationFault:  # of a selector that the search may never come to: unlike any other
+        except AllocationFault:  # a selector fails that the search may never evaluate: this device equals no other
             return device
-        whole = tuple(device in each for each in self._everything)
+        whole = tuple(device in each for each in self._all_devices)
         values = tuple(device.spec.attributes.get(name) for name in self._attributes)
         counters = (pool.id, tuple(sorted(device.consumes.items()))) if device.consumes else ()
         return fits, whole, values, counters, room
@@ -56,7 +58,7 @@ class Equals:
     def _room(self, device: DeviceInfo) -> Hashable:
         """Return what each request would consume of a shared device, and the free capacity as far as it matters."""
         consumed = self._used.consumed(device.id) or {}
-        shares = [amounts_of(share) if (share := each.share(device)) is not None else None for each in self._ways]
+        shares = [amounts_of(share) if (share := each.share(device)) is not None else None for each in self._candidates]
         nothing: Amounts = {}
         most = functools.reduce(added, filter(None, shares), nothing)
         free = {name: each.value.nanos - consumed.get(name, 0) for name, each in device.spec.capacity.items()}
@@ -67,25 +69,25 @@ class Equals:
         )
 
 
-def hopeless(plans: Iterable[ClaimPlan]) -> bool:
+def has_too_few_devices(plans: Iterable[ClaimPlan]) -> bool:
     """Return True if some request has too few devices, whatever the others take.
 
     Requests for all devices are left to the search, and everything if a selector fails that the search may never
     evaluate.
     """
     try:
-        return any(not any(map(_suffices, ways)) for plan in plans for ways in plan.requests)
+        return any(not any(map(_suffices, alternatives)) for plan in plans for alternatives in plan.requests)
     except AllocationFault:
         return False
 
 
-def _suffices(way: Way) -> bool:
-    fitting = (at for at in range(len(way.candidates.slots)) if way.candidates.fits(at))
-    return way.everything or len(list(itertools.islice(fitting, way.need))) >= way.need
+def _suffices(request: RequestData) -> bool:
+    fitting = (at for at in range(len(request.candidates.ordered)) if request.candidates.fits(at))
+    return request.all_devices or len(list(itertools.islice(fitting, request.num_devices))) >= request.num_devices
 
 
 class DeadEnds:
-    """States from which the search found nothing: a position, and all that the rest of the search depends on."""
+    """Search states without a solution: a position, and everything that the rest of the search depends on."""
 
     def __init__(self) -> None:
         self._known: set[Hashable] = set()
@@ -101,15 +103,17 @@ class DeadEnds:
 
 def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
     """Return the values that a constraint can meet in the devices its requests may take."""
-    ways = [way for ways in plan.requests for way in ways if constraint.covers(way.subrequest.name)]
-    found = (device for way in ways for at, (_, device) in enumerate(way.candidates.slots) if _may_fit(way, at))
-    return frozenset(
-        value for device in found if (value := device.spec.attributes.get(constraint.attribute)) is not None
+    requests = (request for alternatives in plan.requests for request in alternatives)
+    covered = (each for each in requests if constraint.covers(each.subrequest.name))
+    devices = (
+        device for each in covered for at, (_, device) in enumerate(each.candidates.ordered) if _may_fit(each, at)
     )
+    values = (device.spec.attributes.get(constraint.attribute) for device in devices)
+    return frozenset(value for value in values if value is not None)
 
 
-def _may_fit(way: Way, at: int) -> bool:
+def _may_fit(request: RequestData, at: int) -> bool:
     try:
-        return way.candidates.fits(at)
+        return request.candidates.fits(at)
     except AllocationFault:
         return True

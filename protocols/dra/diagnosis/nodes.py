@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import msgspec
 
-from protocols.dra.allocator import AllocationFault, Attempt, AttemptOptions, Ground, Node, NodeFault, TimedOut
+from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Node, NodeFault, TimedOut
 from protocols.dra.allocator.claims import ALL, Claim, DeviceConstraint, Request
 from protocols.dra.diagnosis.types import CONSTRAINT, COUNT, ERROR, TOGETHER, Case, Rejection
 
@@ -22,42 +22,42 @@ UNDECIDED = Rejection(ERROR, f"the search for devices was not done after {STEPS}
 
 def node_rejection(case: Case, node: Node) -> Search:
     """Return None in the end if the node satisfies all claims."""
-    ground = Ground(case.catalog.view(node).pools, case.used, case.classes, case.engine, case.gates)
+    inputs = AllocatorInputs(case.catalog.view(node).pools, case.used, case.classes, case.engine, case.gates)
     try:
-        return (yield from _rejection(case.claims, ground))
+        return (yield from _rejection(case.claims, inputs))
     except TimedOut:
         return UNDECIDED
     except (AllocationFault, NodeFault) as fault:
         return Rejection(ERROR, str(fault))
 
 
-def _rejection(claims: tuple[Claim, ...], ground: Ground) -> Search:
-    if (yield from _fits(claims, ground)):
+def _rejection(claims: tuple[Claim, ...], inputs: AllocatorInputs) -> Search:
+    if (yield from _fits(claims, inputs)):
         return None
     for claim in claims:
-        if len(claims) == 1 or not (yield from _fits((claim,), ground)):
-            return (yield from _of_claim(claim, ground))
+        if len(claims) == 1 or not (yield from _fits((claim,), inputs)):
+            return (yield from _of_claim(claim, inputs))
     return Rejection(TOGETHER, "each claim alone finds devices, all claims of the pod together do not")
 
 
-def _of_claim(claim: Claim, ground: Ground) -> Search:
+def _of_claim(claim: Claim, inputs: AllocatorInputs) -> Search:
     """Return the reason of a claim that finds no devices even alone."""
     free = msgspec.structs.replace(claim, constraints=())
     for request in claim.requests:
-        if not (yield from _part_fits(msgspec.structs.replace(free, requests=(request,)), claim, ground)):
+        if not (yield from _part_fits(msgspec.structs.replace(free, requests=(request,)), claim, inputs)):
             return Rejection(COUNT, _too_few(request))
-    if len(claim.requests) > 1 and not (yield from _part_fits(free, claim, ground)):
+    if len(claim.requests) > 1 and not (yield from _part_fits(free, claim, inputs)):
         names = ", ".join(each.name for each in claim.requests)
         return Rejection(TOGETHER, f"requests {names} need the same devices or counters")
     for constraint in claim.constraints:
-        if not (yield from _part_fits(msgspec.structs.replace(claim, constraints=(constraint,)), claim, ground)):
+        if not (yield from _part_fits(msgspec.structs.replace(claim, constraints=(constraint,)), claim, inputs)):
             return Rejection(CONSTRAINT, f"no devices satisfy {_named(constraint)}")
     return Rejection(CONSTRAINT, "each constraint alone can be satisfied, all together cannot")
 
 
-def _part_fits(part: Claim, claim: Claim, ground: Ground) -> Generator[None, None, bool]:
+def _part_fits(part: Claim, claim: Claim, inputs: AllocatorInputs) -> Generator[None, None, bool]:
     """Search for a part of a claim; the claim itself is known to find nothing."""
-    return part != claim and (yield from _fits((part,), ground))
+    return part != claim and (yield from _fits((part,), inputs))
 
 
 def _too_few(request: Request) -> str:
@@ -68,8 +68,8 @@ def _too_few(request: Request) -> str:
     return f"request {request.name} finds too few devices: those that are usable one by one exclude each other"
 
 
-def _fits(claims: tuple[Claim, ...], ground: Ground) -> Generator[None, None, bool]:
-    attempt = Attempt(AttemptOptions(claims, ground, steps=STEPS))
+def _fits(claims: tuple[Claim, ...], inputs: AllocatorInputs) -> Generator[None, None, bool]:
+    attempt = Attempt(AttemptOptions(claims, inputs, steps=STEPS))
     while (answer := attempt.advance(TURN_STEPS)) is None:
         yield
     yield
