@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from protocols.dra.allocator import Amounts
-from protocols.dra.allocator.shares import Held, held_by_results
+from protocols.dra.allocator.shares import HeldDevices, held_by_results
 from protocols.dra.decode import qualified
 from protocols.dra.pods import consumers, device_of, is_pod, results_of
 from protocols.dra.types import Capacity, DeviceId, Slice
@@ -40,7 +40,7 @@ class SharedDevice(msgspec.Struct, frozen=True):
 def shared_devices(slices: Iterable[Slice], objects: Iterable[Object]) -> list[SharedDevice]:
     """Return the devices that allow multiple allocations, by name, with the shares that ResourceClaims have of them."""
     claims = [obj for obj in objects if obj.get("kind") == "ResourceClaim"]
-    held = Held(held_by_results(results_of(claim)) for claim in claims)
+    held = HeldDevices(held_by_results(results_of(claim)) for claim in claims)
     shares: dict[DeviceId, list[Share]] = {}
     for claim in sorted(claims, key=key_of):
         for device_id, share in _shares(claim):

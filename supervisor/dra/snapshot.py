@@ -22,7 +22,7 @@ from protocols.dra.allocator import (
     held_by_results,
 )
 from protocols.dra.allocator.plan import CelSelectors
-from protocols.dra.allocator.shares import Held, added
+from protocols.dra.allocator.shares import HeldDevices, added
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
 from protocols.dra.gates import Gates
 from protocols.dra.pods import results_of
@@ -42,7 +42,7 @@ KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass"
 @dataclass
 class DeviceSnapshot:
     tracker: Tracker
-    held: Held
+    held: HeldDevices
     """Devices that ResourceClaims hold; admin access holds none."""
     unreadable: list[str] = field(default_factory=list)
     """A line for each object that cannot be decoded; another server may have admitted it."""
@@ -84,7 +84,7 @@ class DeviceSnapshot:
 
 def snapshot_of(objects: Collection[Object], gates: Gates) -> DeviceSnapshot:
     claims = (obj for obj in objects if obj.get("kind") == "ResourceClaim")
-    snapshot = DeviceSnapshot(Tracker(gates), Held(held_by_results(results_of(claim)) for claim in claims))
+    snapshot = DeviceSnapshot(Tracker(gates), HeldDevices(held_by_results(results_of(claim)) for claim in claims))
     put = _putters(snapshot.tracker)
     for obj in objects:
         try:
@@ -159,7 +159,7 @@ def _placed(snapshot: DeviceSnapshot, obj: Object, node: Node) -> Placement:
     return Placement(claim.key, node.name, allocation(claim, picks, inputs.classes, node.name), uses=_uses(picks, held))
 
 
-def _uses(picks: list[Pick], held: Held) -> dict[str, tuple[CapacityUse, ...]]:
+def _uses(picks: list[Pick], held: HeldDevices) -> dict[str, tuple[CapacityUse, ...]]:
     taken = held_by_picks(picks)
     return {
         str(pick.device.id): tuple(

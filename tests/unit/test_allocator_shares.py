@@ -7,7 +7,7 @@ import pytest
 
 from protocols.dra.allocator import AllocationFault, AllocatorInputs, Catalog, Node, allocation
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
-from protocols.dra.allocator.shares import Held, held_by_picks, held_by_results
+from protocols.dra.allocator.shares import HeldDevices, held_by_picks, held_by_results
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
 from protocols.kube.quantity import NANO
@@ -19,9 +19,11 @@ RANGE = {"default": "2", "validRange": {"min": "2", "max": "4", "step": "2"}}
 VALUES = {"default": "1", "validValues": ["1", "2", "5"]}
 
 
-def held(shares: dict[str, dict[str, int]], whole: tuple[str, ...]) -> Held:
+def held(shares: dict[str, dict[str, int]], whole: tuple[str, ...]) -> HeldDevices:
     amounts = {name: {f"{DRIVER}/{key}": n * NANO for key, n in each.items()} for name, each in shares.items()}
-    return Held([{DeviceId(DRIVER, "n1", name): each for name, each in {**amounts, **dict.fromkeys(whole)}.items()}])
+    return HeldDevices(
+        [{DeviceId(DRIVER, "n1", name): each for name, each in {**amounts, **dict.fromkeys(whole)}.items()}]
+    )
 
 
 def device(name: str, *, shared: bool = True, policy: Any = None, consumes: int = 0, **capacity: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocols.dra.allocator import Attempt, AttemptOptions, Catalog, Node
-from protocols.dra.allocator.shares import Held
+from protocols.dra.allocator.shares import HeldDevices
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis import nodes
 from protocols.dra.diagnosis.diagnose import Diagnosis
@@ -48,8 +48,8 @@ MODEL_A = class_of({"metadata": {"name": "a"}, "spec": {"selectors": [{"cel": {"
 NODES = tuple(Node(name, {"zone": name}) for name in ("n1", "n2"))
 
 
-def held(devices: Iterable[DeviceId]) -> Held:
-    return Held([dict.fromkeys(devices)])
+def held(devices: Iterable[DeviceId]) -> HeldDevices:
+    return HeldDevices([dict.fromkeys(devices)])
 
 
 def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, **more: Any) -> Report:
@@ -172,7 +172,7 @@ def memory(amount: str) -> dict[str, Any]:
 
 def test_shares_leave_too_little_or_device_is_too_small() -> None:
     slices = [slice_("n1", shared("half", "10Gi"), shared("small", "4Gi"), device("none"))]
-    taken = Held([{DeviceId(DRIVER, "n1", "half"): {f"{DRIVER}/memory": 5 * 2**30 * 10**9}}])
+    taken = HeldDevices([{DeviceId(DRIVER, "n1", "half"): {f"{DRIVER}/memory": 5 * 2**30 * 10**9}}])
     catalog = Catalog()
     for each in slices:
         catalog.put(each)

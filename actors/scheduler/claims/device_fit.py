@@ -20,6 +20,7 @@ from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator import (
+    AllocatedState,
     AllocationEnded,
     AllocationFault,
     AllocatorInputs,
@@ -32,7 +33,6 @@ from protocols.dra.allocator import (
     NodeFault,
     Selectors,
     TimedOut,
-    Usage,
     first_available_score,
     held_by_picks,
 )
@@ -113,7 +113,7 @@ class SearchInputs:
     engine: Selectors
     gates: Gates
 
-    def used(self, demand: Demand) -> Usage:
+    def used(self, demand: Demand) -> AllocatedState:
         """Return the devices that the demand cannot have: in use, or kept for nominated pods."""
         return with_kept(self.ledger, demand.kept)
 
@@ -194,7 +194,7 @@ class DeviceFit:
                 await self._search_at_once(demand, node, nodes, time.monotonic() + NODE_AT_ONCE_S)
         return None
 
-    async def fit_with(self, demand: Demand, node: NodeView, used: Usage, end: float) -> Fit | None:
+    async def fit_with(self, demand: Demand, node: NodeView, used: AllocatedState, end: float) -> Fit | None:
         """Return the result of one node with other devices in use; None if it cannot be known by `end`."""
         if (decided := self._decided(demand, node)) is not None:
             return decided
@@ -306,7 +306,7 @@ class DeviceFit:
         return self._keep(demand, node, Answer(*state, _fit(demand, attempt, found)))
 
     async def _search_turns(
-        self, demand: Demand, node: NodeView, view: View, end: float, turns: Turns, used: Usage | None = None
+        self, demand: Demand, node: NodeView, view: View, end: float, turns: Turns, used: AllocatedState | None = None
     ) -> tuple[Fit, Fault | None]:
         try:
             attempt, found = await self._advanced(demand, view, end, turns, used)
@@ -315,7 +315,7 @@ class DeviceFit:
         return _fit(demand, attempt, found), None
 
     async def _advanced(
-        self, demand: Demand, view: View, end: float, turns: Turns, used: Usage | None
+        self, demand: Demand, view: View, end: float, turns: Turns, used: AllocatedState | None
     ) -> tuple[Attempt, bool]:  # fmt: skip
         for _ in range(SELECTIONS):
             try:
@@ -329,7 +329,7 @@ class DeviceFit:
                 await self._find(demand, view)
         raise AllocationFault(SLICES_CHANGE)
 
-    def _attempt(self, demand: Demand, view: View, used: Usage | None = None) -> Attempt:
+    def _attempt(self, demand: Demand, view: View, used: AllocatedState | None = None) -> Attempt:
         """Raises AllocationFault."""
         self.searches += 1
         used = used if used is not None else self._inputs.used(demand)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from protocols.dra.allocator import Amounts, Holdings, Usage
+from protocols.dra.allocator import AllocatedState, Amounts, Holdings
 from protocols.dra.allocator.shares import added
 from protocols.dra.types import DeviceId, PoolId
 
@@ -250,7 +250,7 @@ class DeviceLedger:
 class WithKept:
     """Devices in use, and what is kept for nominated pods."""
 
-    def __init__(self, used: Usage, kept: Holdings) -> None:
+    def __init__(self, used: AllocatedState, kept: Holdings) -> None:
         self._used, self._kept = used, kept
 
     def __contains__(self, device: object) -> bool:
@@ -261,7 +261,7 @@ class WithKept:
         return None if used is None or kept is None else added(used, kept)
 
 
-def with_kept(used: Usage, kept: Holdings) -> Usage:
+def with_kept(used: AllocatedState, kept: Holdings) -> AllocatedState:
     """Return the devices in use, with what is kept for nominated pods counted as used."""
     return WithKept(used, kept) if kept else used
 

@@ -1,7 +1,8 @@
-"""Structured allocation: which devices a node can give to a pod's claims. Pure.
+"""Structured allocation: choose devices of a node for the claims of a pod. Pure.
 
-`Catalog` holds the slices as patched and says what a node sees; `Attempt` searches one node for all claims of a pod;
-`allocation()` is what is written to a claim's status.
+`Catalog` holds the patched slices and returns the pools that a node reaches; `Attempt` searches one node for all claims
+of a pod; `allocation()` returns the AllocationResult for a claim's status. Names are those of upstream's allocator
+(k8s.io/dynamic-resource-allocation/structured) where it has one.
 """
 
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
@@ -11,6 +12,7 @@ from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.result import allocation, first_available_score
 from protocols.dra.allocator.shares import held_by_picks, held_by_results
 from protocols.dra.allocator.types import (
+    AllocatedState,
     AllocationEnded,
     AllocationFault,
     Amounts,
@@ -22,10 +24,10 @@ from protocols.dra.allocator.types import (
     SelectorFault,
     Selectors,
     TimedOut,
-    Usage,
 )
 
 __all__ = [
+    "AllocatedState",
     "AllocationEnded",
     "AllocationFault",
     "AllocatorInputs",
@@ -42,7 +44,6 @@ __all__ = [
     "SelectorFault",
     "Selectors",
     "TimedOut",
-    "Usage",
     "allocation",
     "claim_of",
     "first_available_score",

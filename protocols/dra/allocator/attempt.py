@@ -24,6 +24,7 @@ from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, EquivalentDevice
 from protocols.dra.allocator.shares import added, amounts_of, within
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
+    AllocatedState,
     AllocationFault,
     Amounts,
     CounterId,
@@ -32,13 +33,12 @@ from protocols.dra.allocator.types import (
     Pick,
     Pool,
     TimedOut,
-    Usage,
 )
 from protocols.dra.types import Attribute, PoolId
 
 
 class Counters:
-    def __init__(self, used: Usage) -> None:
+    def __init__(self, used: AllocatedState) -> None:
         self._used = used
         self._left: dict[PoolId, dict[CounterId, int]] = {}
 

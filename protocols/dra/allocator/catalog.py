@@ -1,6 +1,6 @@
 """All patched slices by pool, and the devices that each node reaches.
 
-Pure; pools and views are computed on demand and cached until their slices change.
+Pure. Pools and views are computed on demand and cached until a slice changes.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ class SliceInfo(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def node(self) -> str:
-        """The only node that may reach it; empty = each node must be checked."""
+        """The only node that can reach the slice; empty if several may."""
         return self.slice.reach.node
 
 
@@ -45,7 +45,7 @@ def _consumption(device: Device) -> dict[CounterId, int]:
 
 
 def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
-    """Only the newest generation counts; more or fewer slices than announced are an update under way."""
+    """Build a pool from its newest generation. It is incomplete if the number of slices is not the announced one."""
     newest = _newest(slice_infos)
     sets = [each for slice_info in newest for each in slice_info.slice.counters]
     counters = {(each.name, name): amount.nanos for each in sets for name, amount in each.counters.items()}
@@ -58,7 +58,7 @@ def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
 
 
 def _newest(slice_infos: Iterable[SliceInfo]) -> list[SliceInfo]:
-    """In the order of their names, so that the first fit can be repeated."""
+    """Return the slices of the newest generation, ordered by name so that the search is deterministic."""
     known = sorted(slice_infos, key=lambda slice_info: slice_info.slice.name)
     newest = max((slice_info.slice.generation for slice_info in known), default=0)
     return [slice_info for slice_info in known if slice_info.slice.generation == newest]
@@ -81,7 +81,7 @@ def _dangling(devices: tuple[DeviceInfo, ...], counters: Mapping[CounterId, int]
 
 
 class View(msgspec.Struct, frozen=True, eq=False):
-    """A node's pools, in the order of driver and name, those with binding conditions last: the first fit wins."""
+    """Pools that a node reaches, by driver and name; pools with binding conditions come last."""
 
     pools: tuple[NodePool, ...]
     labels: Mapping[str, str]
@@ -91,13 +91,13 @@ class View(msgspec.Struct, frozen=True, eq=False):
 class Catalog:
     def __init__(self) -> None:
         self.revision = 0
-        """Another number whenever a slice changed."""
+        """Grows with each change of a slice."""
         self._slices: dict[str, SliceInfo] = {}
         self._members: defaultdict[PoolId, dict[str, SliceInfo]] = defaultdict(dict)
         self._pools: dict[PoolId, Pool] = {}
         self._views: dict[str, View] = {}
         self._local: defaultdict[str, dict[PoolId, int]] = defaultdict(dict)
-        """Node -> pools it has slices of its own in, and how many; `""` = pools any node may see."""
+        """Number of slices by node and pool; `""` is the node of slices that several nodes may reach."""
 
     def put(self, slice_: Slice) -> None:
         known = self._slices.get(slice_.name)
@@ -143,7 +143,7 @@ class Catalog:
         return pool
 
     def device(self, id: DeviceId) -> DeviceInfo | None:
-        """The device as the newest generation of its pool has it."""
+        """Return a device of the newest generation of its pool."""
         pool = self.pool(PoolId(id.driver, id.pool))
         return pool.by_id.get(id) if pool else None
 
@@ -153,7 +153,7 @@ class Catalog:
         return {name: each.value.nanos for name, each in device.spec.capacity.items()} if device else None
 
     def pools(self) -> Iterator[Pool]:
-        """The newest generations, in the order of driver and name; those removed meanwhile are left out."""
+        """Yield the newest generation of each pool, by driver and name. Pools removed during iteration are skipped."""
         for id in sorted(self._members):
             if (pool := self.pool(id)) is not None:
                 yield pool
@@ -170,7 +170,7 @@ class Catalog:
         return found
 
     def devices(self) -> Iterator[DeviceInfo]:
-        """All devices of the newest generations."""
+        """Yield the devices of all pools."""
         for pool in self.pools():
             yield from pool.devices
 
@@ -185,7 +185,7 @@ class Catalog:
         return fresh
 
     def forget(self, node: str) -> None:
-        """The node is gone."""
+        """Drop the view of a deleted node."""
         self._views.pop(node, None)
 
     def _seen(self, pool: Pool, node: Node) -> NodePool:

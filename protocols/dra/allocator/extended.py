@@ -117,7 +117,7 @@ def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[li
 
 
 def _lack(needs: list[_Need]) -> dict[_Need, int]:
-    """Return what each init container needs beyond the devices of containers that start after it."""
+    """Return how many devices each init container needs beyond those of containers that start after it."""
     found, later = {}, 0
     for need in reversed(needs):
         if need.permanent:
@@ -128,7 +128,7 @@ def _lack(needs: list[_Need]) -> dict[_Need, int]:
 
 
 def _later(needs: list[_Need], need: _Need) -> list[_Need]:
-    """Return the containers that start once this one has ended."""
+    """Return the containers that start after this init container has ended."""
     return [each for each in needs if each.permanent and each.index > need.index]
 
 

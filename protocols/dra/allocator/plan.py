@@ -15,6 +15,7 @@ from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, SubRequest
 from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
+    AllocatedState,
     AllocationEnded,
     AllocationFault,
     Amounts,
@@ -25,7 +26,6 @@ from protocols.dra.allocator.types import (
     SelectorEnded,
     SelectorFault,
     Selectors,
-    Usage,
 )
 from protocols.dra.gates import Gates
 from protocols.dra.types import Device, DeviceClass, PoolId
@@ -173,7 +173,7 @@ class Candidates:
         self,
         subrequest: SubRequest,
         ordered: tuple[Candidate, ...],
-        used: Usage,
+        used: AllocatedState,
         matches: Callable[[DeviceInfo], bool],
         taints: bool,
     ) -> None:
@@ -246,7 +246,7 @@ class Candidates:
         return fits_share(self.subrequest, device, self._used, share)
 
 
-def in_use(device: DeviceInfo, used: Usage) -> bool:
+def in_use(device: DeviceInfo, used: AllocatedState) -> bool:
     """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
     return device.id in used and (not device.shared or used.consumed(device.id) is None)
 
@@ -260,12 +260,12 @@ def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
     return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
 
 
-def fits_share(subrequest: SubRequest, device: DeviceInfo, used: Usage, share: Share | None) -> bool:
+def fits_share(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share | None) -> bool:
     """Return True if the device has the capacity that a subrequest needs, beside the shares of others."""
     return share is not None and not shortages(subrequest, device, used, share)
 
 
-def shortages(subrequest: SubRequest, device: DeviceInfo, used: Usage, share: Share) -> list[str]:
+def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share) -> list[str]:
     """Return the capacities of which others leave too little for this share of a device."""
     if subrequest.admin or not device.shared:
         return []
@@ -306,7 +306,7 @@ class AllocatorInputs(msgspec.Struct, frozen=True):
     """Inputs of a search on one node: upstream passes them to NewAllocator."""
 
     pools: tuple[NodePool, ...]
-    used: Usage
+    used: AllocatedState
     classes: Mapping[str, DeviceClass]
     engine: Selectors
     gates: Gates = Gates()

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from protocols.dra.allocator.constraints import Constraint
 from protocols.dra.allocator.plan import ClaimPlan, RequestData
 from protocols.dra.allocator.shares import added, amounts_of
-from protocols.dra.allocator.types import AllocationFault, Amounts, DeviceInfo, Pool, Usage
+from protocols.dra.allocator.types import AllocatedState, AllocationFault, Amounts, DeviceInfo, Pool
 from protocols.dra.types import Attribute
 
 PATIENCE = 500
@@ -26,7 +26,7 @@ class EquivalentDevices:
     into a solution.
     """
 
-    def __init__(self, plans: Sequence[ClaimPlan], constraints: Iterable[Constraint], used: Usage) -> None:
+    def __init__(self, plans: Sequence[ClaimPlan], constraints: Iterable[Constraint], used: AllocatedState) -> None:
         self._used = used
         requests = [request for plan in plans for alternatives in plan.requests for request in alternatives]
         self._candidates = [request.candidates for request in requests]

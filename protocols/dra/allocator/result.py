@@ -29,7 +29,7 @@ def allocation(
 
 
 def _result(pick: Pick) -> Object:
-    """Tolerations are copied: eviction goes by them, whatever becomes of the claim."""
+    """Return one result. Tolerations are copied, since eviction reads them from the allocation."""
     driver, pool, device = pick.device.id
     return {
         "request": pick.request,
@@ -49,14 +49,14 @@ def _binding(extras: Extras) -> Object:
 
 
 def _share(pick: Pick) -> Object:
-    """Each share has an id of its own. Admin access has one too, and consumes nothing."""
+    """Return a fresh shareID and the consumption. A share with admin access consumes nothing."""
     share = {} if pick.admin else pick.share or {}
     consumed = {spelled(pick.device.spec, name): str(amount) for name, amount in share.items()}
     return {"shareID": str(uuid.uuid4()), **({"consumedCapacity": consumed} if consumed else {})}
 
 
 def _class_config(claim: Claim, picks: tuple[Pick, ...], classes: Mapping[str, DeviceClass]) -> Iterable[Object]:
-    """Each class once, for all requests that it was chosen for."""
+    """Yield the config of each class once, with all chosen requests of that class."""
     users: dict[str, list[str]] = {}
     for request in claim.requests:
         for subrequest in request.subrequests:
@@ -68,7 +68,7 @@ def _class_config(claim: Claim, picks: tuple[Pick, ...], classes: Mapping[str, D
 
 
 def _claim_config(claim: Claim, picks: tuple[Pick, ...]) -> Iterable[Object]:
-    """Once each, if it is for everything or for something that was chosen."""
+    """Yield each config that names no request, or a chosen one."""
     chosen = {pick.request for pick in picks}
     for entry in claim.config:
         requests = tuple(entry.get("requests") or ())
@@ -77,7 +77,7 @@ def _claim_config(claim: Claim, picks: tuple[Pick, ...]) -> Iterable[Object]:
 
 
 def node_selector(picks: Iterable[Pick], node: str) -> Object | None:
-    """Where pods of the claim can run: on this node if a device is of it alone, else where all devices are reached."""
+    """Return the nodes that reach all devices: this node alone if one of the devices is local to it."""
     demands: dict[str, list[Any]] = {}
     for pick in picks:
         reach = pick.device.reach
@@ -91,7 +91,7 @@ def node_selector(picks: Iterable[Pick], node: str) -> Object | None:
 
 
 def first_available_score(requests: Iterable[Request], picks: Iterable[Pick]) -> int:
-    """More for earlier alternatives: 8 for the first, 1 for the last of eight, over all prioritized requests."""
+    """Return the score of the chosen subrequests: 8 for a first alternative down to 1 for an eighth, summed up."""
     chosen = {pick.request for pick in picks}
     places = (
         next((at for at, subrequest in enumerate(request.subrequests) if subrequest.name in chosen), None)

@@ -1,7 +1,7 @@
 """Shares of devices that allow multiple allocations, and the capacity each consumes. Pure.
 
-Amounts are nano-units by qualified capacity name. A share consumes every capacity of its device: what the claim
-requests, rounded up as the driver's requestPolicy says, and of the others the policy's default or all there is.
+Amounts are nano-units by qualified capacity name. A share consumes every capacity of its device: the requested amount,
+rounded up by the driver's requestPolicy; without a request the policy's default; without a policy all of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from protocols.kube.meta import Object
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
 
 Requests = tuple[tuple[str, Quantity], ...]
-"""capacity.requests of a request, by the name the claim has."""
+"""capacity.requests of a request, by the name in the claim, qualified or not."""
 Share = Mapping[str, Quantity]
 """Consumption of one share by qualified name."""
 NO_REQUESTS: Requests = ()
@@ -107,7 +107,7 @@ def amounts_of(share: Share) -> Amounts:
 
 
 def added(one: Amounts, other: Amounts) -> Amounts:
-    """Return the sum of two amounts."""
+    """Return the sum of two amounts by capacity."""
     if not one:
         return other
     return {
@@ -116,14 +116,14 @@ def added(one: Amounts, other: Amounts) -> Amounts:
 
 
 def lacking(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> Iterator[str]:
-    """Yield the capacities of which there is less than what is consumed and what is added."""
+    """Yield the names of capacities that do not cover both what is consumed and `more`."""
     for name, amount in more.items():
         if name not in capacity or consumed.get(name, 0) + amount > capacity[name].value.nanos:
             yield name
 
 
 def within(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> bool:
-    """Return True if what is consumed, and more, is no more than there is."""
+    """Return True if the capacity covers both what is consumed and `more`."""
     return next(lacking(capacity, consumed, more), None) is None
 
 
@@ -133,7 +133,7 @@ def spelled(device: Device, name: str) -> str:
 
 
 def held_by_picks(picks: Iterable[Pick]) -> Holdings:
-    """Return what picks of a claim take: whole devices, and amounts of shared ones. Admin access takes nothing."""
+    """Return the devices and shares that picks of a claim hold. Admin access holds nothing."""
     found: dict[DeviceId, Amounts | None] = {}
     for pick in picks:
         if not pick.admin:
@@ -142,7 +142,7 @@ def held_by_picks(picks: Iterable[Pick]) -> Holdings:
 
 
 def held_by_results(results: Iterable[Object]) -> Holdings:
-    """Return what the results of an allocation hold; a share whose consumption cannot be read holds its device."""
+    """Return the devices and shares of an allocation. A share with unreadable consumption holds its whole device."""
     found: dict[DeviceId, Amounts | None] = {}
     for each in results:
         if not each.get("adminAccess"):
@@ -164,7 +164,7 @@ def _consumed(driver: str, consumed: Mapping[str, str]) -> Amounts | None:
 
 
 def together(holdings: Iterable[Holdings]) -> Holdings:
-    """Return what several claims hold together."""
+    """Return the devices and shares of several claims together."""
     found: dict[DeviceId, Amounts | None] = {}
     for each in holdings:
         for id, amounts in each.items():
@@ -172,7 +172,7 @@ def together(holdings: Iterable[Holdings]) -> Holdings:
     return found
 
 
-class Held:
+class HeldDevices:
     """Devices and shares that claims hold at one moment."""
 
     def __init__(self, holdings: Iterable[Holdings] = ()) -> None:

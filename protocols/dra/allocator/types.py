@@ -21,11 +21,11 @@ Toleration = Mapping[str, Any]
 Amounts = Mapping[str, int]
 """Nano-units by qualified capacity name."""
 Holdings = Mapping[DeviceId, Amounts | None]
-"""Devices that a claim holds: as a whole (None), or shares that consume so much."""
+"""Devices that a claim holds, each with the capacity its shares consume; None for a whole device."""
 
 
 class Node(NamedTuple):
-    """The part of a node that decides which devices it reaches."""
+    """Name and labels of a node, which decide which devices it reaches."""
 
     name: str
     labels: Mapping[str, str]
@@ -51,7 +51,7 @@ class DeviceInfo:
     consumes: Mapping[CounterId, int]
     """Nano-units taken of the pool's shared counters."""
     matched: dict[str, bool] = field(default_factory=dict)
-    """Results of expressions; the code that fills it bounds it."""
+    """Results of selectors by expression. Matcher bounds it."""
 
     @property
     def shared(self) -> bool:
@@ -60,21 +60,21 @@ class DeviceInfo:
 
     @property
     def binding(self) -> bool:
-        """Return True if it is prepared after its allocation, by binding conditions."""
+        """Return True if the device has binding conditions (KEP-5007)."""
         return bool(self.spec.extras.binding_conditions or self.spec.extras.binding_failures)
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The newest generation of a pool, over all its slices."""
+    """The newest generation of a pool: the devices and counters of all its slices."""
 
     id: PoolId
     devices: tuple[DeviceInfo, ...]
     counters: Mapping[CounterId, int]
-    """Nano-units that all devices of the pool share."""
+    """Nano-units of the shared counters, before any device consumes them."""
     complete: bool
     fault: str = ""
-    """Why nothing of it may be used; empty when it is valid."""
+    """Why no device of the pool may be allocated; empty for a valid pool."""
 
     @cached_property
     def by_id(self) -> Mapping[DeviceId, DeviceInfo]:
@@ -83,7 +83,7 @@ class Pool:
 
     @cached_property
     def binding(self) -> bool:
-        """Return True if a device has binding conditions: other pools are tried first."""
+        """Return True if a device has binding conditions. Such pools are tried last."""
         return any(device.binding for device in self.devices)
 
     @cached_property
@@ -109,8 +109,8 @@ class Pick(NamedTuple):
     """Capacity that a share of the device consumes; None = the device as a whole."""
 
 
-class Usage(Protocol):
-    """Devices that are allocated, or about to be; admin access is no use."""
+class AllocatedState(Protocol):
+    """Devices that are allocated or reserved. Admin access allocates nothing."""
 
     def __contains__(self, device: object) -> bool:
         """Return True for a device that is allocated as a whole or in shares."""
@@ -129,17 +129,17 @@ class Selectors(Protocol):
 class AllocationFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised when a pod's claims cannot be allocated on any node.
 
-    A missing class, a selector that fails, a pool that is being updated while all its devices are asked for. The
-    attempt ends; it is tried again later.
+    Examples: a missing class, a selector that fails, a pool that is being updated while a request asks for all devices.
+    The attempt ends and is repeated later.
     """
 
 
 class AllocationEnded(AllocationFault):
-    """Raised when a selector ended its evaluation, or is in quarantine for that: true for a while only."""
+    """Raised while a selector is in quarantine because its evaluation was ended. A later attempt may succeed."""
 
 
 class NodeFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
-    """Raised when this node cannot serve the claims because what is published for it is invalid; others may."""
+    """Raised when a pool of this node is invalid and the claims find no devices without it. Other nodes may fit."""
 
 
 class SelectorFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
@@ -147,8 +147,8 @@ class SelectorFault(NodeplaneError, http=422, grpc="FAILED_PRECONDITION"):
 
 
 class SelectorEnded(SelectorFault):
-    """Raised by a selector engine for an expression that overran, grew or crashed, until it is tried again."""
+    """Raised by a selector engine for an expression that ran too long, grew too large or crashed its process."""
 
 
 class TimedOut(NodeplaneError, http=504, grpc="DEADLINE_EXCEEDED"):
-    """Raised when a search ran out of steps or time before it knew whether there is a solution."""
+    """Raised when a search runs out of steps or time."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocols.dra.allocator import Catalog, Claim, Node, Selectors, Usage
+from protocols.dra.allocator import AllocatedState, Catalog, Claim, Node, Selectors
 from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceClass, DeviceId
 
@@ -79,7 +79,7 @@ class Case(msgspec.Struct, frozen=True):
     """Nodes that fit the pod otherwise."""
     classes: Mapping[str, DeviceClass]
     engine: Selectors
-    used: Usage
+    used: AllocatedState
     excluded: Mapping[str, str] = {}
     """Why the other nodes do not, by name."""
     holder: Callable[[DeviceId], str] = free_of_holders
