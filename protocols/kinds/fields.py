@@ -24,12 +24,13 @@ Source of the facts: the OpenAPI document, the .proto files and the Go types of 
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 FACTS = Path(__file__).with_name("facts")
+WIDTH = 118
 DOMAINS = {"rbac": "rbac.authorization.k8s.io", "flowcontrol": "flowcontrol.apiserver.k8s.io"}
 """Groups by their first word that are not that word below k8s.io, nor the word alone."""
 
@@ -119,6 +120,16 @@ def read_types(package: str, text: str) -> Iterator[Type]:
         header, *fields = line.split()
         name = header.rstrip("*+:")
         yield Type(package, name, tuple(map(_field, fields)), is_kind="+" in header, is_atomic="*" in header)
+
+
+def wrapped(head: str, parts: Iterable[str]) -> str:
+    """Return a line that goes on indented ones."""
+    lines = [head]
+    for part in parts:
+        if len(lines[-1]) + 1 + len(part) > WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {part}"
+    return "\n".join(lines)
 
 
 def _field(text: str) -> Field:

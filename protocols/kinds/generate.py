@@ -2,8 +2,8 @@
 
 TREE is a checkout of github.com/kubernetes/kubernetes. Prints the difference, and with `--write` writes it, too. A type
 that a new field needs comes along; a new kind is a line `Kind+:` to begin with. What Go does not declare stays as it
-is: our own types and fields, and the few types whose JSON Go writes by hand. `--check` alone ends with 1 if the files
-are not in the form that this writes.
+is: our own types and fields, and the few types whose JSON Go writes by hand. The typed views, views.pyi, follow from
+the facts; `--write` alone writes them. `--check` alone ends with 1 if a file is not as this writes it.
 """
 
 import difflib
@@ -11,15 +11,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from protocols.kinds.fields import FACTS, Field, Type, base_of, own_text, packages, read_types, types_of
+from protocols.kinds.fields import FACTS, Field, Type, base_of, own_text, packages, read_types, types_of, wrapped
 from protocols.kinds.from_go import Release
 from protocols.kinds.go_source import SourceMissing
+from protocols.kinds.typed_views import views_text
 
 BY_HAND = (
     "CustomResourceSubresources", "JSONSchemaProps", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool",
     "JSONSchemaPropsOrStringArray",
 )  # fmt: skip
-WIDTH = 118
+VIEWS = FACTS.with_name("views.pyi")
+Change = tuple[Path, str, str]
+"""A file with its text and the text that it should have."""
 
 
 def fresh_text(package: str, release: Release | None) -> str:
@@ -62,12 +65,7 @@ def _with_own(old: Type, new: Type) -> Type:
 
 def line_of(each: Type) -> str:
     head = f"{each.name}{'*' if each.is_atomic else ''}{'+' if each.is_kind else ''}:"
-    lines = [head]
-    for part in map(_field_text, each.fields):
-        if len(lines[-1]) + 1 + len(part) > WIDTH:
-            lines.append("   ")
-        lines[-1] += f" {part}"
-    return "\n".join(lines)
+    return wrapped(head, map(_field_text, each.fields))
 
 
 def _field_text(field: Field) -> str:
@@ -83,12 +81,20 @@ def _marks(field: Field) -> Iterator[str]:
     yield "?" if field.keeps_zero else ""
 
 
-def _changes(release: Release | None) -> Iterator[tuple[Path, str, str]]:
+def _changes(release: Release | None) -> Iterator[Change]:
     for package in packages():
         path = FACTS / f"{package}.txt"
         old, new = path.read_text("utf-8"), fresh_text(package, release)
         if old != new:
             yield path, old, new
+
+
+def _changes_of_views() -> Iterator[Change]:
+    """Yield the change of views.pyi that the facts on disk need."""
+    types_of.cache_clear()
+    old, new = VIEWS.read_text("utf-8"), views_text()
+    if old != new:
+        yield VIEWS, old, new
 
 
 def main(arguments: list[str]) -> int:
@@ -101,12 +107,18 @@ def main(arguments: list[str]) -> int:
     except SourceMissing as error:
         print(error, file=sys.stderr)
         return 2
+    _report(changes, write="--write" in arguments)
+    views = [] if trees and "--write" not in arguments else list(_changes_of_views())
+    _report(views, write="--write" in arguments)
+    return 1 if (changes or views) and "--check" in arguments else 0
+
+
+def _report(changes: list[Change], *, write: bool) -> None:
     for path, old, new in changes:
         lines = difflib.unified_diff(old.splitlines(), new.splitlines(), path.name, path.name, n=0, lineterm="")
         print("\n".join(lines))
-        if "--write" in arguments:
+        if write:
             path.write_text(new, "utf-8")
-    return 1 if changes and "--check" in arguments else 0
 
 
 if __name__ == "__main__":
