@@ -98,15 +98,16 @@ class Oracle:
                 yield Broken("converged", f"container {id[:12]} runs and the runtime does not know it")
 
     def _converged_events(self) -> Iterator[Broken]:
-        """The runtime's events flow, and all that pleg knows is what the runtime has."""
+        """The runtime's events flow, and all that pleg knows is what the runtime has, soon after it has changed."""
         if self._node.actor("cri")._stream.connection.phase is not Phase.STREAMING:
             yield Broken("converged", "the event stream of the runtime is not open")
         runtime = self._node.actor("runtime")._server.pods
         there = {sandbox.config.metadata.uid for sandbox in runtime.sandboxes.values()}
+        recent = {uid for uid, at in self._node.witness.moved.items() if at > self._world.elapsed - TOLD_S}
         for uid, entry in self._node.actor("pleg")._merger.cache.entries.items():
             known = {each.id for each in entry.status.containers}
             real = {id for id, each in runtime.containers.items() if each.sandbox.config.metadata.uid == uid}
-            if uid not in there or known != real:
+            if uid not in recent and (uid not in there or known != real):
                 yield Broken("converged", f"pleg knows {len(known)} containers of pod {uid}, the runtime {len(real)}")
 
     def _converged_directories(self) -> Iterator[Broken]:

@@ -1,7 +1,8 @@
 """What really runs, seen at the runtime: who holds which device at each moment, whatever the actors believe."""
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -56,6 +57,8 @@ class Witness:
         self.running: dict[str, Run] = {}
         self.changed: dict[str, float] = {}
         """Elapsed seconds when a container last started or ended, by its id."""
+        self.moved: dict[str, float] = {}
+        """Elapsed seconds when a sandbox or container of a pod was last made or removed, by the pod's uid."""
         self.broken: list[Broken] = []
         self.starts = 0
         self.started: set[str] = set()
@@ -84,6 +87,7 @@ class Witness:
         patch(Lifecycle, "started", on_started)
         patch(Lifecycle, "_end", on_end)
         patch(Pods, "add_sandbox", on_sandbox)
+        self._watch_moves()
         prepare = Claims.prepare
 
         async def on_prepare(self: Claims, namespace: str, name: str, uid: str) -> list[Prepared]:
@@ -100,6 +104,22 @@ class Witness:
                 witness._registered(resource)
 
         patch(PluginConnections, "register", on_register)
+
+    def _watch_moves(self) -> None:
+        for kind in ("sandbox", "container"):
+            for name in (f"add_{kind}", f"remove_{kind}"):
+                patch(Pods, name, self._noted(getattr(Pods, name)))
+
+    def _noted(self, move: Callable[[Pods, Any], None]) -> Callable[[Pods, Any], None]:
+        """Return a method of Pods that notes for which pod it is called."""
+
+        def noted(pods: Pods, of: Sandbox | Container) -> None:
+            if self.sees("runtime"):
+                sandbox = of if isinstance(of, Sandbox) else of.sandbox
+                self.moved[sandbox.config.metadata.uid] = self._world.elapsed
+            move(pods, of)
+
+        return noted
 
     def sees(self, name: str) -> bool:
         """Return True while that process of this node runs: the hooks are in those of all nodes."""
