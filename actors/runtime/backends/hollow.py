@@ -79,7 +79,7 @@ class HollowBackend:
         if script is None or not script.duration_ns:
             return
         at = container.life.started_at + script.duration_ns
-        left = (at - time.time_ns()) / NS
+        left = min(at - time.time_ns(), script.duration_ns) / NS  # after a step of the clock back, `at` is further away
         if left <= 0:
             self._end(container, at, script.exit_code, script.oom_killed)
         else:
