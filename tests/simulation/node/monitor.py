@@ -63,6 +63,7 @@ class Monitor:
         self._running_holds(ledger)
         for uid in self._ledger.keys() - ledger.keys():
             self._released(uid, self._ledger[uid])
+        self._note_changes(ledger)
         self._ledger = ledger
         for name in (self._devices, *self._node.resources):
             process = self._world.processes.get(name)
@@ -70,6 +71,12 @@ class Monitor:
             if self._since.get(name, (-1, 0.0))[0] != pid:
                 self._since[name] = pid, self._world.now
         self._gone_plugins()
+
+    def _note_changes(self, ledger: dict[str, PodAllocation]) -> None:
+        for uid in self._ledger.keys() | ledger.keys():
+            before, now = self._ledger.get(uid), ledger.get(uid)
+            if before != now and (pod := now or before):
+                self._witness.written[f"{pod.namespace}/{pod.name}"] = self._world.elapsed
 
     def _running_holds(self, ledger: dict[str, PodAllocation]) -> None:
         for id, run in self._witness.running.items():

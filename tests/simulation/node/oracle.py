@@ -168,18 +168,23 @@ class Oracle:
     def _converged_agents(self) -> Iterator[Broken]:
         wanted = {f"{each.namespace}/{each.name}": shown(each) for each in self._ledger.values()}
         for agent in self._node.agents:
-            if text := _difference(agent.watched, wanted):
+            if text := _difference(agent.watched, wanted, self._written_since(self._world.elapsed - TOLD_S)):
                 yield Broken("the front door's view is the ledger's", f"watch of {agent.name}: {text}")
             if agent.listed is None or agent.listed_at < self._world.elapsed - LATEST_LIST_S:
                 yield Broken("converged", f"no List of {agent.name} succeeds")
                 continue
             holding = {key: held for key, held in agent.listed.items() if held}
-            if text := _difference(holding, {key: held for key, held in wanted.items() if held}):
+            later = self._written_since(agent.listed_at - TOLD_S)
+            if text := _difference(holding, {key: held for key, held in wanted.items() if held}, later):
                 yield Broken("the front door's view is the ledger's", f"List of {agent.name}: {text}")
 
+    def _written_since(self, at: float) -> set[str]:
+        """Return the pods whose allocation has changed since: their news may still be on its way."""
+        return {key for key, written in self._node.witness.written.items() if written > at}
 
-def _difference(seen: View, wanted: View) -> str:
-    keys = sorted(key for key in seen.keys() | wanted.keys() if seen.get(key) != wanted.get(key))
+
+def _difference(seen: View, wanted: View, without: set[str]) -> str:
+    keys = sorted(key for key in (seen.keys() | wanted.keys()) - without if seen.get(key) != wanted.get(key))
     return "; ".join(f"{key}: {seen.get(key)} instead of {wanted.get(key)}" for key in keys[:3])
 
 

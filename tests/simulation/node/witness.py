@@ -59,6 +59,8 @@ class Witness:
         """Elapsed seconds when a container last started or ended, by its id."""
         self.moved: dict[str, float] = {}
         """Elapsed seconds when a sandbox or container of a pod was last made or removed, by the pod's uid."""
+        self.written: dict[str, float] = {}
+        """Elapsed seconds when what the checkpoint has of a pod was last seen to differ, by namespace/name."""
         self.broken: list[Broken] = []
         self.starts = 0
         self.started: set[str] = set()
