@@ -17,6 +17,7 @@ from protocols.bus import Bus
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import LedgerEvent, PodAllocation
 from protocols.podresources import convert
+from protocols.process.families import CounterFamily, GaugeFamily
 from protocols.process.rates import backoff_delay
 from protocols.wire import podresources_v1_pb2 as v1
 
@@ -67,14 +68,18 @@ class ListSchedule:
         return self._event_at + AFTER_EVENT_S[self._lists_after_event]
 
 
+CURRENT = GaugeFamily("nodeplane_adopt_kubelet_current", "1 while the adopted kubelet answers, else 0.")
+LISTS = CounterFamily("nodeplane_adopt_lists_total", "Lists of the adopted kubelet, by their result.", ("result",))
+EVENTS = CounterFamily("nodeplane_adopt_container_events_total", "Container events of the adopted kubelet's runtime.")
+RETAINED = GaugeFamily("nodeplane_adopt_pods_kept", "Pods that run but that kubelet does not list, or not yet.")
+
+
 class AdoptMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.current = Gauge("nodeplane_adopt_kubelet_current", "1: kubelet answers", registry=registry)
-        self.lists = Counter("nodeplane_adopt_lists_total", "Lists of kubelet", ["result"], registry=registry)
-        self.events = Counter("nodeplane_adopt_container_events_total", "Events of the runtime", registry=registry)
-        self.retained = Gauge(
-            "nodeplane_adopt_pods_kept", "Pods that run but that kubelet does not list (yet)", registry=registry
-        )
+        self.current = Gauge(*CURRENT, registry=registry)
+        self.lists = Counter(*LISTS, registry=registry)
+        self.events = Counter(*EVENTS, registry=registry)
+        self.retained = Gauge(*RETAINED, registry=registry)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,18 @@ from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.cel.worker.loading import load
 from protocols.cel.worker.messages import EVALUATE, Answers, Work
+from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 TRIM_S = 10.0
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+KILLS = CounterFamily(
+    "nodeplane_cel_worker_kills_total",
+    "Evaluators that were replaced; reason is cpu, memory, crash, time, stopped or killed.",
+    ("reason",),
+)
+SECONDS = HistogramFamily("nodeplane_cel_worker_seconds", "Seconds to answer one request, with its waiting.")
+QUARANTINED = GaugeFamily("nodeplane_cel_quarantined", "Expressions that were blamed for the end of an evaluator.")
 
 
 class Cel:
@@ -26,20 +35,10 @@ class Cel:
         self._context = context
         self._begun = False
         registry = context.registry
-        self._kills = Counter(
-            "nodeplane_cel_worker_kills_total",
-            "Evaluators that were replaced, by reason: cpu, memory, crash, time, stopped, killed.",
-            ["reason"],
-            registry=registry,
-        )
-        self._seconds = Histogram(
-            "nodeplane_cel_worker_seconds", "Time to answer one request, with its waiting.", buckets=BUCKETS,
-            registry=registry,
-        )  # fmt: skip
+        self._kills = Counter(*KILLS, registry=registry)
+        self._seconds = Histogram(*SECONDS, buckets=BUCKETS, registry=registry)
         self._evaluators = Evaluators(context.log, self._died)
-        quarantined = Gauge(
-            "nodeplane_cel_quarantined", "Expressions that were blamed for the end of an evaluator.", registry=registry
-        )
+        quarantined = Gauge(*QUARANTINED, registry=registry)
         quarantined.set_function(lambda: len(self._evaluators.quarantine))
 
     async def start(self) -> None:

@@ -14,7 +14,7 @@ from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.common.informers import ChangeHandler, FanOut, trim_to_metadata
 from actors.controllers.common.kinds import Kinds, trim_definition
-from actors.controllers.common.pod_eviction import EvictionMetrics
+from actors.controllers.common.pod_eviction import DEVICE_TAINTS, NODE_TAINTS, EvictionMetrics
 from actors.controllers.garbage.collector import Collector, CollectorHandler
 from actors.controllers.garbage.custom_resources import CustomResourceFollower
 from actors.controllers.lifecycle.namespaces import (
@@ -80,9 +80,7 @@ class DeviceControllers:
         ]
         claims, evictions = self._recorders
         self.claims = ResourceClaimController(client, claims, context.log, ClaimMetrics(context.registry))
-        metrics = EvictionMetrics(
-            context.registry, "device_taint_eviction_controller", "a device of theirs was tainted"
-        )
+        metrics = EvictionMetrics(context.registry, DEVICE_TAINTS)
         self.evictor = EvictionController(client, evictions, metrics, context.log)
         rules = ChangeHandler(self.evictor.rule_changed, self.evictor.rule_gone)
         self._feed = SliceTracker(client, gates, self.evictor, context.log, rules=rules)
@@ -142,7 +140,7 @@ class NodeControllers:
             for name in ("node-controller", "taint-eviction-controller")
         ]
         nodes, evictions = self._recorders
-        metrics = EvictionMetrics(context.registry, "taint_eviction_controller", "their node was tainted")
+        metrics = EvictionMetrics(context.registry, NODE_TAINTS)
         self.evictor = TaintEvictionController(client, evictions, metrics, context.log)
         options = NodeControllerOptions(
             client=client,

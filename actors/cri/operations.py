@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from protocols.actor.metrics import PlainCounter
 from protocols.errors import NodeplaneError
+from protocols.process.families import CounterFamily, HistogramFamily
 
 
 class OperationUnknown(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
@@ -85,6 +86,18 @@ EVENTS_METRIC = "get_container_events"
 
 
 BUCKETS = tuple(0.005 * 2.5**i for i in range(14))
+KIND = ("operation_type",)
+OPERATIONS_TOTAL = CounterFamily("kubelet_runtime_operations_total", "Calls of the runtime, by operation.", KIND)
+ERRORS = CounterFamily("kubelet_runtime_operations_errors_total", "Calls of the runtime that failed.", KIND)
+DURATIONS = HistogramFamily(
+    "kubelet_runtime_operations_duration_seconds", "Seconds that calls of the runtime took.", KIND
+)
+CONNECTION_ERRORS = CounterFamily(
+    "kubelet_evented_pleg_connection_error_count", "Failures to open or to read the runtime's event stream."
+)
+CONNECTIONS = CounterFamily(
+    "kubelet_evented_pleg_connection_success_count", "Event streams of the runtime that were opened."
+)
 
 
 @dataclass(frozen=True)
@@ -98,25 +111,11 @@ class CriMetrics:
 
 def cri_metrics(registry: CollectorRegistry, gate: bool) -> CriMetrics:
     """Register kubelet_runtime_operations_* and the two counters of the event stream's connection."""
-    kind = ["operation_type"]
+    events = registry if gate else None
     return CriMetrics(
-        operations=Counter("kubelet_runtime_operations", "Runtime operations.", kind, registry=registry),
-        errors=Counter("kubelet_runtime_operations_errors", "Failed runtime operations.", kind, registry=registry),
-        durations=Histogram(
-            "kubelet_runtime_operations_duration_seconds",
-            "Duration of runtime operations.",
-            kind,
-            buckets=BUCKETS,
-            registry=registry,
-        ),
-        connection_errors=PlainCounter(
-            "kubelet_evented_pleg_connection_error_count",
-            "Failures to open or to read the event stream.",
-            registry=registry if gate else None,
-        ),
-        connection_success=PlainCounter(
-            "kubelet_evented_pleg_connection_success_count",
-            "Event streams opened.",
-            registry=registry if gate else None,
-        ),
+        operations=Counter(*OPERATIONS_TOTAL, registry=registry),
+        errors=Counter(*ERRORS, registry=registry),
+        durations=Histogram(*DURATIONS, buckets=BUCKETS, registry=registry),
+        connection_errors=PlainCounter(*CONNECTION_ERRORS, events),
+        connection_success=PlainCounter(*CONNECTIONS, events),
     )

@@ -10,18 +10,20 @@ import time
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from actors.health.event_limiter import AllocatedDevice, Health, HealthEvent, HealthEventLimiter
 from actors.health.input_streams import InputStreams
 from actors.health.status_table import StatusChanges, StatusTable, held_devices
 from protocols.actor import Context, run_actor
+from protocols.actor.metrics import labelled, single
 from protocols.bus import BusError, Op, StateSource, Stream
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.messages import health
 from protocols.messages.health import PodResourceStatus, health_text
 from protocols.messages.trace import DEVICE_HEALTH
+from protocols.process.families import CounterFamily, GaugeFamily
 from protocols.trace import clock, from_wall, record
 
 USER = "health"
@@ -175,14 +177,23 @@ class HealthActor:
             self._recorder.event(reference, event.type, event.reason, event.message, path)
 
 
+PUBLISHED = CounterFamily("nodeplane_health_published_total", "Published changes of a pod's device health.")
+EVENTS = CounterFamily("nodeplane_health_events_total", "Events about device health, by their reason.", ("reason",))
+PUT_OFF = CounterFamily(
+    "nodeplane_health_put_off_total", "Health changes of pods whose status was waiting for its rate limit."
+)
+PODS = GaugeFamily("nodeplane_health_pods", "Pods with published device health.")
+DEVICES = GaugeFamily(
+    "nodeplane_health_devices",
+    "Devices that pods hold, by resource and health; those of all claims have the resource claim.",
+    ("resource", "health"),
+)
+
+
 class Metrics:
     def __init__(self, registry: CollectorRegistry, table: StatusTable) -> None:
-        self.published = Counter(
-            "nodeplane_health_published_total", "Published changes of a pod's device health.", registry=registry
-        )
-        self.events = Counter(
-            "nodeplane_health_events_total", "Events about device health.", ["reason"], registry=registry
-        )
+        self.published = Counter(*PUBLISHED, registry=registry)
+        self.events = Counter(*EVENTS, registry=registry)
         registry.register(_TableCollector(table))
 
 
@@ -193,17 +204,9 @@ class _TableCollector:
         self._table = table
 
     def collect(self) -> Iterator[Metric]:
-        suppressed = CounterMetricFamily(
-            "nodeplane_health_put_off_total", "Health changes of pods whose status was waiting for its rate limit."
-        )
-        suppressed.add_metric([], self._table.suppressed)
-        yield suppressed
-        pods = GaugeMetricFamily("nodeplane_health_pods", "Pods with published device health.")
-        pods.add_metric([], len(self._table.published))
-        yield pods
-        devices = GaugeMetricFamily(
-            "nodeplane_health_devices", "Devices that pods hold, by resource and health.", labels=["resource", "health"]
-        )
+        yield single(PUT_OFF, self._table.suppressed)
+        yield single(PODS, len(self._table.published))
+        devices = labelled(DEVICES)
         for (resource, state), count in held_devices(self._table.published.values()).items():
             devices.add_metric([resource, state], count)
         yield devices

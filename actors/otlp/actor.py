@@ -17,6 +17,7 @@ from actors.otlp.pending import Pending
 from protocols.actor import Context, run_actor
 from protocols.bus import Bus, BusOptions
 from protocols.messages.trace import Span
+from protocols.process.families import CounterFamily
 from protocols.trace import Collector, run_dirs
 
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ FLUSH_S = 3.0
 MOST_ROUNDS = 8
 """Batches read from a process in one pass; it must not lag behind one that records faster than it reads."""
 
+EXPORTED = CounterFamily("nodeplane_otlp_spans_exported_total", "Spans that the receiver accepted.")
+LOST = CounterFamily(
+    "nodeplane_otlp_spans_lost_total",
+    "Spans not exported; reason is rejected by the receiver, waited with too many others, or missed since a process "
+    "had dropped them.",
+    ("reason",),
+)
+
 
 class Otlp:
     def __init__(self, context: Context) -> None:
@@ -38,9 +47,8 @@ class Otlp:
         self._exporter: Exporter | None = None
         self._failing = False
         registry = context.registry
-        self._sent = Counter("nodeplane_otlp_spans_exported", "Spans that the receiver accepted.", registry=registry)
-        text = "Spans not exported: the receiver failed, too many waited, or a process dropped them before."
-        self._lost = Counter("nodeplane_otlp_spans_lost", text, ["reason"], registry=registry)
+        self._sent = Counter(*EXPORTED, registry=registry)
+        self._lost = Counter(*LOST, registry=registry)
 
     async def start(self) -> None:
         self._context.spawn(self._run(), "export")

@@ -16,6 +16,7 @@ from actors.recorder.polls import Node
 from actors.recorder.streams import follow_node, follow_objects, now_ms
 from protocols.actor import Context, run_actor
 from protocols.bus import Bus, BusOptions
+from protocols.process.families import CounterFamily
 from protocols.process.layout import Layout
 from protocols.recording.frames import Header
 from protocols.recording.writer import RecordingWriter
@@ -25,6 +26,12 @@ from protocols.version import installed_version
 PASS_S = 1.0
 LAST_S = 4.0
 """Time for the last pass."""
+
+WRITTEN = CounterFamily("nodeplane_recording_bytes_total", "Bytes written to the recording.")
+LOST = CounterFamily(
+    "nodeplane_recording_lost_total",
+    "Changes and entries left out of the recording: too large, too many, or the disk had no room.",
+)
 
 
 class Recorder:
@@ -36,9 +43,8 @@ class Recorder:
         self._writer: RecordingWriter | None = None
         self._failing = ""
         registry = context.registry
-        self._bytes = Counter("nodeplane_recording_bytes", "Bytes written to the recording.", registry=registry)
-        text = "Changes and entries left out: too large, too many, or the disk had no room."
-        self._lost = Counter("nodeplane_recording_lost", text, registry=registry)
+        self._bytes = Counter(*WRITTEN, registry=registry)
+        self._lost = Counter(*LOST, registry=registry)
 
     async def start(self) -> None:
         settings = self._context.settings

@@ -14,15 +14,17 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.runtime.model.containers import State
 from actors.runtime.rpc.image_service import ImageBusService
 from actors.runtime.server import RuntimeOptions, RuntimeServer
 from protocols.actor import Context, run_actor
+from protocols.actor.metrics import labelled, single
 from protocols.bus import Call
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
+from protocols.process.families import CounterFamily, GaugeFamily
 from protocols.process.layout import SYSTEM_CDI, Layout
 from protocols.process.settings import Settings
 
@@ -85,33 +87,35 @@ def _is_here(url: str) -> bool:
     return True
 
 
+CONTAINERS = GaugeFamily(
+    "nodeplane_runtime_containers",
+    "Containers of the embedded runtime; kind is process, or hollow for one that runs nothing.",
+    ("state", "kind"),
+)
+SANDBOXES = GaugeFamily("nodeplane_runtime_sandboxes", "Pod sandboxes of the embedded runtime.")
+EVENTS = CounterFamily(
+    "nodeplane_runtime_container_events_total", "Container events emitted, with or without a subscriber."
+)
+SLOW_SUBSCRIBERS = CounterFamily(
+    "nodeplane_runtime_slow_subscribers_total", "Event streams ended because their client read too slowly."
+)
+
+
 class RuntimeCollector(Collector):
     def __init__(self, server: RuntimeServer) -> None:
         self._server = server
 
     def collect(self) -> Iterable[Metric]:
-        containers = GaugeMetricFamily(
-            "nodeplane_runtime_containers", "Containers of the embedded runtime.", labels=["state", "kind"]
-        )
+        containers = labelled(CONTAINERS)
         entries = self._server.pods.containers.values()
         counts = Counter((entry.life.state, entry.hollow is not None) for entry in entries)
         for state in State:
             for hollow in (False, True):
                 containers.add_metric([state.name.lower(), "hollow" if hollow else "process"], counts[state, hollow])
         yield containers
-        yield GaugeMetricFamily(
-            "nodeplane_runtime_sandboxes", "Sandboxes of the embedded runtime.", len(self._server.pods.sandboxes)
-        )
-        yield CounterMetricFamily(
-            "nodeplane_runtime_container_events",
-            "Container events emitted, with or without a subscriber.",
-            self._server.events.emitted,
-        )
-        yield CounterMetricFamily(
-            "nodeplane_runtime_slow_subscribers",
-            "Event streams ended because their client read too slowly.",
-            self._server.events.overflows,
-        )
+        yield single(SANDBOXES, len(self._server.pods.sandboxes))
+        yield single(EVENTS, self._server.events.emitted)
+        yield single(SLOW_SUBSCRIBERS, self._server.events.overflows)
 
     def describe(self) -> Iterable[Metric]:
         return []

@@ -1,4 +1,6 @@
-"""Write rules.yaml, also as a PrometheusRule, board.json and docs/reference/alerts.md from the figures and alerts.
+"""Write what is made of figures, alerts and declared metrics: rules, board and two pages of the reference.
+
+That is rules.yaml, also as a PrometheusRule, board.json, docs/reference/alerts.md, and the tables of metrics.md there.
 
 python -m deploy.monitoring.generate          # write
 python -m deploy.monitoring.generate --check  # fail if a file is not what would be written
@@ -11,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from deploy.monitoring import reference
 from deploy.monitoring.alerts import ALERTS, Alert
 from deploy.monitoring.figures import FIGURES, Figure, panel_query, rule_query
 
@@ -147,6 +150,7 @@ def made() -> dict[Path, str]:
         HERE / "board.json": board(),
         OPERATOR: prometheus_rule(),
         PAGE: page(PAGE.read_text()),
+        reference.PAGE: reference.page(reference.PAGE.read_text()),
     }
 
 
@@ -155,7 +159,7 @@ def main() -> int:
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
         for path in stale:
-            print(f"{path} is not what its figures make; run make docs", file=sys.stderr)
+            print(f"{path} is out of date; run make docs", file=sys.stderr)
         return int(bool(stale))
     for path in stale:
         path.write_text(files[path])

@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from protocols.bus import Bus
+from protocols.process.families import TASK_FAILURES, CounterFamily, GaugeFamily
 from protocols.process.tasks import FAILURES
 from protocols.trace import Recorder
 
@@ -14,6 +15,43 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves
 
 DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Default of Go's client, which upstream's histograms have; the Python library's own has three more."""
+
+
+LabelledFamily = CounterMetricFamily | GaugeMetricFamily
+
+DROPPED = CounterFamily(
+    "nodeplane_bus_dropped_total",
+    "Messages that this process dropped; reason is garbage, unsent, late or refused.",
+    ("reason",),
+)
+PUBLISHED = CounterFamily(
+    "nodeplane_bus_published_total", "Events that this process published on a stream; absent while 0.", ("stream",)
+)
+SYNCED = GaugeFamily(
+    "nodeplane_bus_synced", "1 while a followed stream is up to date with its owner, else 0.", ("owner", "stream")
+)
+SYNCS = CounterFamily("nodeplane_bus_syncs_total", "Syncs with an owner that this process began.", ("owner",))
+SILENCE = GaugeFamily(
+    "nodeplane_bus_silence_seconds",
+    "Seconds since an owner last reported its position, of the stream that waits longest; a synced replica is no "
+    "older than this.",
+    ("owner",),
+)
+SPANS = CounterFamily("nodeplane_trace_spans_total", "Spans that this process recorded.")
+SPANS_DROPPED = CounterFamily("nodeplane_trace_spans_dropped_total", "Recorded spans that made room for newer ones.")
+
+
+def single(family: CounterFamily | GaugeFamily, value: float) -> Metric:
+    """Return a family without labels with its one value."""
+    made = labelled(family)
+    made.add_metric([], value)
+    return made
+
+
+def labelled(family: CounterFamily | GaugeFamily) -> LabelledFamily:
+    """Return a family without samples; add them by `add_metric`."""
+    make = CounterMetricFamily if isinstance(family, CounterFamily) else GaugeMetricFamily
+    return make(family.name, family.help, labels=family.labels)
 
 
 class _PlainType(str):
@@ -88,12 +126,12 @@ class BusCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield self._dropped()
-        published = CounterMetricFamily("nodeplane_bus_published", "Events published.", labels=["stream"])
+        published = labelled(PUBLISHED)
         for stream in self._bus.owned():
             if stream.seq:
                 published.add_metric([stream.name], stream.seq)
         yield published
-        synced = GaugeMetricFamily("nodeplane_bus_synced", "1: up to date with the owner.", labels=["owner", "stream"])
+        synced = labelled(SYNCED)
         for following in self._bus.followed():
             synced.add_metric([following.owner, following.stream], float(following.synced))
         yield synced
@@ -101,9 +139,8 @@ class BusCollector(Collector):
 
     def _by_owner(self) -> Iterable[Metric]:
         """Return sums of streams: their owner reports the positions of all together."""
-        syncs = CounterMetricFamily("nodeplane_bus_syncs", "Syncs begun.", labels=["owner"])
-        text = "Seconds since the owner last reported its position; a synced replica is no older than this."
-        silence = GaugeMetricFamily("nodeplane_bus_silence_seconds", text, labels=["owner"])
+        syncs = labelled(SYNCS)
+        silence = labelled(SILENCE)
         followed = self._bus.followed()
         for owner in sorted({following.owner for following in followed}):
             mine = [following for following in followed if following.owner == owner]
@@ -116,7 +153,7 @@ class BusCollector(Collector):
         return []
 
     def _dropped(self) -> Metric:
-        dropped = CounterMetricFamily("nodeplane_bus_dropped", "Messages dropped, by reason.", labels=["reason"])
+        dropped = labelled(DROPPED)
         for reason in ("garbage", "unsent", "late", "refused"):
             dropped.add_metric([reason], getattr(self._bus.counters, reason))
         return dropped
@@ -129,9 +166,8 @@ class SpanCollector(Collector):
         self._recorder = recorder
 
     def collect(self) -> Iterable[Metric]:
-        yield CounterMetricFamily("nodeplane_trace_spans", "Spans recorded.", self._recorder.recorded)
-        text = "Spans that made room for newer ones."
-        yield CounterMetricFamily("nodeplane_trace_spans_dropped", text, self._recorder.dropped)
+        yield single(SPANS, self._recorder.recorded)
+        yield single(SPANS_DROPPED, self._recorder.dropped)
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -141,8 +177,7 @@ class TaskCollector(Collector):
     """Number of tasks of this process that ended with an exception which nobody awaited."""
 
     def collect(self) -> Iterable[Metric]:
-        text = "Tasks that failed, by kind."
-        failures = CounterMetricFamily("nodeplane_task_failures", text, labels=["task"])
+        failures = labelled(TASK_FAILURES)
         for kind, count in sorted(FAILURES.items()):
             failures.add_metric([kind], count)
         yield failures

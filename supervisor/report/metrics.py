@@ -10,11 +10,24 @@ import msgspec
 
 from protocols.bus import Bus, BusError
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
+from protocols.process.families import TASK_FAILURES, CounterFamily, Declared, GaugeFamily
 from protocols.process.tasks import FAILURES
 from supervisor.tree.states import SERVING
 from supervisor.tree.tree import Tree
 
 ANSWER_S = 1.0
+
+LABELS = ("actor",)
+UP = GaugeFamily("nodeplane_actor_up", "1 while the actor is ready, else 0.", LABELS)
+RESTARTS = CounterFamily(
+    "nodeplane_actor_restarts_total", "Restarts of the actor since the supervisor started.", LABELS
+)
+UPTIME = GaugeFamily("nodeplane_supervisor_uptime_seconds", "Seconds since the supervisor started.")
+SCRAPE_UP = GaugeFamily("nodeplane_scrape_up", "1 if the process returned its metrics, else 0.", LABELS)
+CERTIFICATES = GaugeFamily(
+    "nodeplane_certificates_expiration_timestamp_seconds",
+    "Unix time at which the first certificate of the plane, or of a joined node, expires.",
+)
 
 
 def own_text(tree: Tree, started_at: float, certificates_end: float | None = None) -> str:
@@ -22,20 +35,20 @@ def own_text(tree: Tree, started_at: float, certificates_end: float | None = Non
 
     `certificates_end`: Unix time at which the first certificate expires, None if the supervisor has none.
     """
-    up = [_sample("nodeplane_actor_up", name, int(c.state in SERVING)) for name, c in tree.children.items()]
-    restarts = [_sample("nodeplane_actor_restarts_total", name, c.restarts) for name, c in tree.children.items()]
-    uptime = f"nodeplane_supervisor_uptime_seconds {time.monotonic() - started_at:.3f}"
+    up = [_sample(UP.name, name, int(c.state in SERVING)) for name, c in tree.children.items()]
+    restarts = [_sample(RESTARTS.name, name, c.restarts) for name, c in tree.children.items()]
+    uptime = f"{UPTIME.name} {time.monotonic() - started_at:.3f}"
     return "\n".join(
         (
-            *_head("nodeplane_actor_up", "gauge", "1 when the actor is ready."),
+            *_head(UP),
             *up,
-            *_head("nodeplane_actor_restarts_total", "counter", "Restarts of the actor in this supervisor's life."),
+            *_head(RESTARTS),
             *restarts,
-            *_head("nodeplane_supervisor_uptime_seconds", "gauge", "Seconds since the supervisor started."),
+            *_head(UPTIME),
             uptime,
             *_certificates(certificates_end),
-            *_head("nodeplane_task_failures_total", "counter", "Tasks that failed, by kind."),
-            *(f'nodeplane_task_failures_total{{task="{kind}"}} {count}' for kind, count in FAILURES.items()),
+            *_head(TASK_FAILURES),
+            *(f'{TASK_FAILURES.name}{{task="{kind}"}} {count}' for kind, count in FAILURES.items()),
             "",
         )
     )
@@ -46,8 +59,8 @@ async def whole_page(bus: Bus, own_name: str, own: str, run_dir: Path) -> str:
     others = [name for name in _names(run_dir) if name != own_name]
     texts = await asyncio.gather(*(_ask(bus, name) for name in others))
     pages = {own_name: own} | {name: text for name, text in zip(others, texts, strict=True) if text}
-    scraped = [_sample("nodeplane_scrape_up", name, int(bool(text))) for name, text in zip(others, texts, strict=True)]
-    about = "\n".join((*_head("nodeplane_scrape_up", "gauge", "1 when the process gave its metrics."), *scraped, ""))
+    scraped = [_sample(SCRAPE_UP.name, name, int(bool(text))) for name, text in zip(others, texts, strict=True)]
+    about = "\n".join((*_head(SCRAPE_UP), *scraped, ""))
     return merge(pages | {"": about})
 
 
@@ -65,12 +78,11 @@ async def _ask(bus: Bus, name: str) -> str:
 def _certificates(end: float | None) -> tuple[str, ...]:
     if end is None:
         return ()
-    name = "nodeplane_certificates_expiration_timestamp_seconds"
-    return (*_head(name, "gauge", "Unix time at which the first certificate expires."), f"{name} {end:.0f}")
+    return (*_head(CERTIFICATES), f"{CERTIFICATES.name} {end:.0f}")
 
 
-def _head(name: str, kind: str, text: str) -> tuple[str, str]:
-    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
+def _head(family: Declared) -> tuple[str, str]:
+    return f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"
 
 
 def _sample(name: str, actor: str, value: int) -> str:

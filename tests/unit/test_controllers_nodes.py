@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.common.pod_eviction import EvictionMetrics
+from actors.controllers.common.pod_eviction import NODE_TAINTS, EvictionMetrics
 from actors.controllers.lifecycle.pod_gc import trim_pod
 from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
 from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
@@ -218,7 +218,7 @@ class World:
         self.api, self.events = MemoryApi(), Events()
         api: Any = self.api
         log = logging.getLogger("test")
-        metrics = EvictionMetrics(CollectorRegistry(), "taint_eviction_controller", "their node was tainted")
+        metrics = EvictionMetrics(CollectorRegistry(), NODE_TAINTS)
         self.evictor = TaintEvictionController(api, self.events, metrics, log)
         self.nodes = NodeController(
             NodeControllerOptions(api, self.events, log, GRACE_S, self.evictor.pods_on, self.evictor.node_changed)

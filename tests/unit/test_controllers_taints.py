@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.common.pod_eviction import EvictionMetrics
+from actors.controllers.common.pod_eviction import DEVICE_TAINTS, EvictionMetrics
 from actors.controllers.taints.eviction import EvictionController
 from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
@@ -32,7 +32,7 @@ class World:
         self.tracker = Tracker()
         fake: Any = self.api
         recorder: Any = self.events
-        metrics = EvictionMetrics(CollectorRegistry(), "device_taint_eviction_controller", "a device was tainted")
+        metrics = EvictionMetrics(CollectorRegistry(), DEVICE_TAINTS)
         evictor = self.evictor = EvictionController(fake, recorder, metrics, logging.getLogger("test"))
         self.followers = [
             Follower(self.api, RESOURCECLAIMS, ChangeHandler(evictor.claim_changed, evictor.claim_gone)),

@@ -3,45 +3,51 @@
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from protocols.kinds.served.row import Served
+from protocols.process.families import CounterFamily, HistogramFamily
 
 WAITS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3)
 KIND = ("group", "resource")
 NO_INDEX = ""
 
 
+WAIT = HistogramFamily(
+    "apiserver_watch_cache_read_wait_seconds", "Seconds that reads waited for a revision of the replica.", KIND
+)
+CONSISTENT = CounterFamily(
+    "apiserver_watch_cache_consistent_read_total",
+    "Lists of the newest state; fallback tells that the store answered.",
+    (*KIND, "success", "fallback"),
+)
+CACHED = CounterFamily("apiserver_cache_list_total", "Lists answered from the replica.", (*KIND, "index"))
+CACHED_FETCHED = CounterFamily(
+    "apiserver_cache_list_fetched_objects_total", "Objects of the replica read for lists.", (*KIND, "index")
+)
+CACHED_RETURNED = CounterFamily(
+    "apiserver_cache_list_returned_objects_total", "Objects returned by lists from the replica.", KIND
+)
+STORED = CounterFamily("apiserver_storage_list_total", "Lists answered from the store.", KIND)
+STORED_FETCHED = CounterFamily(
+    "apiserver_storage_list_fetched_objects_total", "Objects read from the store for lists.", KIND
+)
+STORED_EVALUATED = CounterFamily(
+    "apiserver_storage_list_evaluated_objects_total", "Objects of the store evaluated against selectors.", KIND
+)
+STORED_RETURNED = CounterFamily(
+    "apiserver_storage_list_returned_objects_total", "Objects returned by lists from the store.", KIND
+)
+
+
 class ReadMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        cache, store = "apiserver_cache_list", "apiserver_storage_list"
-        self._waits = Histogram(
-            "apiserver_watch_cache_read_wait_seconds",
-            "Waits of reads for a revision.",
-            KIND,
-            buckets=WAITS,
-            registry=registry,
-        )
-        self._consistent = Counter(
-            "apiserver_watch_cache_consistent_read",
-            "Lists of the newest state.",
-            (*KIND, "success", "fallback"),
-            registry=registry,
-        )
-        self._cached = Counter(cache, "Lists from the replica.", (*KIND, "index"), registry=registry)
-        fetched = f"{cache}_fetched_objects"
-        self._cached_fetched = Counter(
-            fetched, "Objects of the replica evaluated for lists.", (*KIND, "index"), registry=registry
-        )
-        self._cached_returned = Counter(
-            f"{cache}_returned_objects", "Objects in lists from the replica.", KIND, registry=registry
-        )
-        self._stored = Counter(store, "Lists from the store.", KIND, registry=registry)
-        self._stored_fetched = Counter(
-            f"{store}_fetched_objects", "Objects read from the store for lists.", KIND, registry=registry
-        )
-        evaluated = f"{store}_evaluated_objects"
-        self._stored_evaluated = Counter(
-            evaluated, "Objects from the store matched against selectors.", KIND, registry=registry
-        )
-        self._stored_returned = Counter(f"{store}_returned_objects", "Objects in them.", KIND, registry=registry)
+        self._waits = Histogram(*WAIT, buckets=WAITS, registry=registry)
+        self._consistent = Counter(*CONSISTENT, registry=registry)
+        self._cached = Counter(*CACHED, registry=registry)
+        self._cached_fetched = Counter(*CACHED_FETCHED, registry=registry)
+        self._cached_returned = Counter(*CACHED_RETURNED, registry=registry)
+        self._stored = Counter(*STORED, registry=registry)
+        self._stored_fetched = Counter(*STORED_FETCHED, registry=registry)
+        self._stored_evaluated = Counter(*STORED_EVALUATED, registry=registry)
+        self._stored_returned = Counter(*STORED_RETURNED, registry=registry)
 
     def waited(self, resource: Served, seconds: float) -> None:
         self._waits.labels(resource.group, resource.plural).observe(seconds)

@@ -9,24 +9,28 @@ from prometheus_client import CollectorRegistry, Histogram
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
 from protocols.etcd import EtcdError
 from protocols.kinds.served.row import Served
+from protocols.process.families import CounterFamily, HistogramFamily
 
 SECONDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 """Buckets of latencies, as upstream's."""
 LABELS = ("operation", "group", "resource")
 LEASE_SIZES = (10, 50, 100, 500, 1000, 2500, 5000)
 
+REQUEST_SECONDS = HistogramFamily("etcd_request_duration_seconds", "Seconds that the store took to answer.", LABELS)
+REQUESTS = CounterFamily("etcd_requests_total", "Requests to the store, by operation.", LABELS)
+REQUEST_ERRORS = CounterFamily("etcd_request_errors_total", "Requests to the store that failed.", LABELS)
+LEASE_OBJECTS = HistogramFamily("etcd_lease_object_counts", "Objects that shared a lease when it was full.")
+
 
 class StoreMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.newest: dict[int, int] = {}
         """Highest revision in a response to this process, by number of the store."""
-        seconds = "etcd_request_duration_seconds"
-        self._seconds = WeightedHistogram(seconds, "Time of the store's answers.", LABELS, SECONDS, registry)
-        self._total = Tally("etcd_requests", "Requests to the store.", LABELS, registry)
-        self._errors = Tally("etcd_request_errors", "Requests to the store that failed.", LABELS, registry)
-        leased = "etcd_lease_object_counts"
+        self._seconds = WeightedHistogram(*REQUEST_SECONDS, SECONDS, registry)
+        self._total = Tally(*REQUESTS, registry)
+        self._errors = Tally(*REQUEST_ERRORS, registry)
         self._known: dict[tuple[str, str, str], _Counters] = {}
-        self._leased = Histogram(leased, "Objects that shared a lease.", buckets=LEASE_SIZES, registry=registry)
+        self._leased = Histogram(*LEASE_OBJECTS, buckets=LEASE_SIZES, registry=registry)
 
     def measured(self, operation: str, resource: Served) -> "_Measurement":
         """Return a context manager that measures one request."""

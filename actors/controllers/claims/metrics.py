@@ -3,23 +3,34 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from protocols.actor.metrics import labelled
 from protocols.dra.pods import CLAIM_NAME, EXTENDED_CLAIM, allocation_of
 from protocols.kube.meta import Object, annotations_of
+from protocols.process.families import CounterFamily, GaugeFamily
 
 Claims = Callable[[], Mapping[str, Object]]
+
+CREATES = CounterFamily(
+    "resourceclaim_controller_creates_total",
+    "Attempts to create claims from templates; status is success or failure.",
+    ("status",),
+)
+CLAIMS = GaugeFamily(
+    "resourceclaim_controller_resource_claims",
+    "Existing claims, by what made them and by allocation.",
+    ("allocated", "source"),
+)
+DEPTH = GaugeFamily(
+    "workqueue_depth", "Pods and claims that wait for a worker of the claim controller, resource_claim.", ("name",)
+)
 
 
 class ClaimMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._creates = Counter(
-            "resourceclaim_controller_creates_total",
-            "Attempts to create claims from templates, by outcome",
-            ["status"],
-            registry=registry,
-        )
+        self._creates = Counter(*CREATES, registry=registry)
         self.claims: Mapping[str, Object] = {}
         self.waiting: Callable[[], int] = lambda: 0
         registry.register(self)
@@ -28,9 +39,7 @@ class ClaimMetrics(Collector):
         self._creates.labels(status).inc()
 
     def collect(self) -> Iterable[Metric]:
-        claims = GaugeMetricFamily(
-            "resourceclaim_controller_resource_claims", "Existing claims.", labels=["allocated", "source"]
-        )
+        claims = labelled(CLAIMS)
         counts: dict[tuple[str, str], int] = {}
         for claim in self.claims.values():
             labels = "true" if allocation_of(claim) is not None else "false", _source(claim)
@@ -38,7 +47,7 @@ class ClaimMetrics(Collector):
         for labels, count in counts.items():
             claims.add_metric(list(labels), count)
         yield claims
-        depth = GaugeMetricFamily("workqueue_depth", "Pods and claims that wait for a worker.", labels=["name"])
+        depth = labelled(DEPTH)
         depth.add_metric(["resource_claim"], self.waiting())
         yield depth
 

@@ -4,6 +4,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -14,6 +15,7 @@ from protocols.kube.meta import Object, key_of, name_of, namespace_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.process.families import CounterFamily, HistogramFamily
 from protocols.trace import span
 
 log = logging.getLogger(__name__)
@@ -21,17 +23,35 @@ REMEMBERED = 500
 BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-class EvictionMetrics:
-    """Metrics of one controller; `name` is their prefix, `cause` completes "because"."""
+class EvictionFamilies(NamedTuple):
+    """Metrics of one controller."""
 
-    def __init__(self, registry: CollectorRegistry, name: str, cause: str) -> None:
-        self._deletions = Counter(f"{name}_pod_deletions_total", f"Pods deleted because {cause}", registry=registry)
-        self._latency = Histogram(
-            f"{name}_pod_deletion_duration_seconds",
-            "From the moment that a taint's toleration ends to the pod's deletion",
-            buckets=BUCKETS,
-            registry=registry,
-        )
+    deletions: CounterFamily
+    latency: HistogramFamily
+
+
+DEVICE_TAINTS = EvictionFamilies(
+    CounterFamily(
+        "device_taint_eviction_controller_pod_deletions_total", "Pods deleted because a device of theirs was tainted."
+    ),
+    HistogramFamily(
+        "device_taint_eviction_controller_pod_deletion_duration_seconds",
+        "Seconds from the end of a device taint's toleration to the pod's deletion.",
+    ),
+)
+NODE_TAINTS = EvictionFamilies(
+    CounterFamily("taint_eviction_controller_pod_deletions_total", "Pods deleted because their node was tainted."),
+    HistogramFamily(
+        "taint_eviction_controller_pod_deletion_duration_seconds",
+        "Seconds from the end of a node taint's toleration to the pod's deletion.",
+    ),
+)
+
+
+class EvictionMetrics:
+    def __init__(self, registry: CollectorRegistry, families: EvictionFamilies) -> None:
+        self._deletions = Counter(*families.deletions, registry=registry)
+        self._latency = Histogram(*families.latency, buckets=BUCKETS, registry=registry)
 
     def deleted(self, seconds: float) -> None:
         self._deletions.inc()

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.controllers.common.informers import LateHandler, without_managed_fields
@@ -11,11 +11,13 @@ from actors.controllers.workloads.common.controller import Tools, WorkloadContro
 from actors.controllers.workloads.common.pods import trim_pod
 from actors.controllers.workloads.routing import NEEDS, Router
 from protocols.actor import Context
+from protocols.actor.metrics import labelled
 from protocols.kinds.table import PODS, Resource
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.process.families import CounterFamily, GaugeFamily
 
 SYNC_S = 3600.0
 COMPONENTS = {
@@ -26,6 +28,14 @@ COMPONENTS = {
     "Job": "job-controller",
 }
 """Sources of events, equal to upstream's."""
+
+PASSES = CounterFamily("workload_reconciles_total", "Passes of a controller over workloads, by their kind.", ("kind",))
+OBJECTS = GaugeFamily(
+    "workload_objects",
+    "Workloads that a controller follows, by their kind; absent for a kind whose controller has not started.",
+    ("kind",),
+)
+DEPTH = GaugeFamily("workload_queue_depth", "Workloads that wait for a worker, by their kind.", ("kind",))
 
 
 class RunningControllers:
@@ -74,9 +84,9 @@ class WorkloadMetrics(Collector):
         self._controllers = controllers
 
     def collect(self) -> Iterable[Metric]:
-        passes = CounterMetricFamily("workload_reconciles", "Passes over workloads.", labels=["kind"])
-        objects = GaugeMetricFamily("workload_objects", "Workloads that a controller follows.", labels=["kind"])
-        depth = GaugeMetricFamily("workload_queue_depth", "Workloads that wait for a worker.", labels=["kind"])
+        passes = labelled(PASSES)
+        objects = labelled(OBJECTS)
+        depth = labelled(DEPTH)
         for kind, controller in self._controllers.items():
             passes.add_metric([kind], controller.passes)
             objects.add_metric([kind], len(controller.items))

@@ -10,37 +10,59 @@ from actors.devices.cpu.pool import CpuPool
 from actors.devices.model.errors import AdmissionRejected, NoMemory, PlacementFailed
 from actors.devices.topology.policy import SINGLE
 from protocols.actor.metrics import PlainCounter
+from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 DURATION_MS = tuple(0.05 * 2**step for step in range(15))
 
 
+ADMISSIONS = CounterFamily(
+    "kubelet_topology_manager_admission_requests_total", "Admissions of pods that needed a topology decision."
+)
+ADMISSION_ERRORS = CounterFamily(
+    "kubelet_topology_manager_admission_errors_total", "Admissions of pods that were rejected."
+)
+ADMISSION_MS = HistogramFamily(
+    "kubelet_topology_manager_admission_duration_ms",
+    "Milliseconds that an admission took, calls of plugins included.",
+)
+CPU_REQUESTS = CounterFamily("kubelet_cpu_manager_pinning_requests_total", "Containers that requested exclusive CPUs.")
+CPU_ERRORS = CounterFamily(
+    "kubelet_cpu_manager_pinning_errors_total", "Containers whose request for exclusive CPUs failed."
+)
+MEMORY_REQUESTS = CounterFamily(
+    "kubelet_memory_manager_pinning_requests_total", "Containers that requested memory of NUMA nodes."
+)
+MEMORY_ERRORS = CounterFamily(
+    "kubelet_memory_manager_pinning_errors_total", "Containers whose request for memory of NUMA nodes failed."
+)
+SHARED = GaugeFamily("kubelet_cpu_manager_shared_pool_size_millicores", "Thousandths of CPUs that containers share.")
+EXCLUSIVE = GaugeFamily("kubelet_cpu_manager_exclusive_cpu_allocation_count", "CPUs that are allocated exclusively.")
+LABELS = ("scope", "boundary")
+ALIGNED = CounterFamily(
+    "kubelet_container_aligned_compute_resources_count",
+    "Containers or pods, by scope, placed on one NUMA node; counted under policy single-numa-node.",
+    LABELS,
+)
+UNALIGNED = CounterFamily(
+    "kubelet_container_aligned_compute_resources_failure_count",
+    "Containers or pods whose alignment was required and impossible.",
+    LABELS,
+)
+
+
 class MachineMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, help: str) -> Counter:
-            return Counter(f"kubelet_{name}", help, registry=registry)
-
-        self.requests = counter("topology_manager_admission_requests_total", "Admissions with a topology decision")
-        self.errors = counter("topology_manager_admission_errors_total", "Admissions that were refused")
-        self.duration = Histogram(
-            "kubelet_topology_manager_admission_duration_ms",
-            "Duration of an admission in milliseconds",
-            buckets=DURATION_MS,
-            registry=registry,
-        )
-        self._pinned = counter("cpu_manager_pinning_requests_total", "Containers that asked for exclusive CPUs")
-        self._unpinned = counter("cpu_manager_pinning_errors_total", "Containers that asked for them in vain")
-        self._bound = counter("memory_manager_pinning_requests_total", "Containers that asked for memory of NUMA nodes")
-        self._unbound = counter("memory_manager_pinning_errors_total", "Containers that asked for it in vain")
-        self._shared = Gauge(
-            "kubelet_cpu_manager_shared_pool_size_millicores", "CPUs of the shared pool", registry=registry
-        )
-        self._exclusive = Gauge(
-            "kubelet_cpu_manager_exclusive_cpu_allocation_count", "CPUs given exclusively", registry=registry
-        )
-        labels = ("scope", "boundary")
-        name, help = "kubelet_container_aligned_compute_resources", "Containers"
-        self._aligned = PlainCounter(f"{name}_count", f"{help} placed on one NUMA node", labels, registry)
-        self._failures = PlainCounter(f"{name}_failure_count", f"{help} that were to be and were not", labels, registry)
+        self.requests = Counter(*ADMISSIONS, registry=registry)
+        self.errors = Counter(*ADMISSION_ERRORS, registry=registry)
+        self.duration = Histogram(*ADMISSION_MS, buckets=DURATION_MS, registry=registry)
+        self._pinned = Counter(*CPU_REQUESTS, registry=registry)
+        self._unpinned = Counter(*CPU_ERRORS, registry=registry)
+        self._bound = Counter(*MEMORY_REQUESTS, registry=registry)
+        self._unbound = Counter(*MEMORY_ERRORS, registry=registry)
+        self._shared = Gauge(*SHARED, registry=registry)
+        self._exclusive = Gauge(*EXCLUSIVE, registry=registry)
+        self._aligned = PlainCounter(*ALIGNED, registry)
+        self._failures = PlainCounter(*UNALIGNED, registry)
 
     def cpus(self, pool: CpuPool | None) -> None:
         if pool is not None:

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import RegistrationFailed
 from actors.devices.watcher.registrar import Handler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
+from protocols.actor.metrics import labelled
+from protocols.process.families import GaugeFamily
 from protocols.process.inotify import Changes
 from protocols.process.sockets import prepare_directory
 from protocols.process.tasks import Tasks
@@ -110,6 +112,13 @@ class PluginWatcher:
         return True
 
 
+PLUGINS = GaugeFamily(
+    "plugin_manager_total_plugins",
+    "Sockets below plugins_registry, desired and registered.",
+    ("socket_path", "state"),
+)
+
+
 class Totals(Collector):
     """Collects plugin_manager_total_plugins."""
 
@@ -117,9 +126,7 @@ class Totals(Collector):
         self._state = state
 
     def collect(self) -> Iterable[Metric]:
-        metric = GaugeMetricFamily(
-            "plugin_manager_total_plugins", "Number of plugins in Plugin Manager", labels=["socket_path", "state"]
-        )
+        metric = labelled(PLUGINS)
         for path, (actual, desired) in self._state.counts().items():
             for state, holds in (("actual_state_of_world", actual), ("desired_state_of_world", desired)):
                 if holds:

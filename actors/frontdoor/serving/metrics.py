@@ -6,41 +6,54 @@ Those of kubelet keep kubelet's names, most of which lack the suffix `_total`.
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from protocols.actor.metrics import PlainCounter
+from protocols.process.families import CounterFamily, GaugeFamily
 
 PREFIX = "kubelet_pod_resources_endpoint"
 KINDS = ("list", "get_allocatable", "get", "list_and_watch", "list_and_watch_allocatable_resources")
-LABEL = "server_api_version"
+LABELS = ("server_api_version",)
+ALL = CounterFamily(f"{PREFIX}_requests_total", "Requests of any method of the pod resources API.", LABELS)
+REQUESTS = {
+    kind: CounterFamily(f"{PREFIX}_requests_{kind}", f"Requests of method {kind} of the pod resources API.", LABELS)
+    for kind in KINDS
+}
+ERRORS = {
+    kind: CounterFamily(
+        f"{PREFIX}_errors_{kind}", f"Failed requests of method {kind} of the pod resources API.", LABELS
+    )
+    for kind in KINDS
+}
+WATCHERS = GaugeFamily("nodeplane_pod_resources_watchers", "Open watches of the pod resources API.", ("kind",))
+LAG = GaugeFamily("nodeplane_pod_resources_watch_lag", "Events queued for the slowest client of a watch.", ("kind",))
+DROPPED = CounterFamily(
+    "nodeplane_pod_resources_watchers_dropped_total",
+    "Watches of the pod resources API that ended because their client was too slow.",
+    ("kind",),
+)
+PODS_DROPPED = CounterFamily(
+    "kubelet_pod_watch_events_dropped_total",
+    "Watches of the pods API that ended because their client was too slow.",
+)
+LIMITED = CounterFamily(
+    "nodeplane_pod_resources_rate_limited_total", "Calls and watches rejected since they were over the rate limit."
+)
+REJECTED = CounterFamily(
+    "nodeplane_pod_resources_connections_refused_total", "Connections that were rejected, by reason.", ("reason",)
+)
+CONNECTIONS = GaugeFamily("nodeplane_pod_resources_connections", "Open connections to the pod resources API.")
 
 
 class FrontDoorMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._all = Counter(f"{PREFIX}_requests_total", "Requests of any kind", [LABEL], registry=registry)
-        self._requests = {kind: self._kubelet_counter("requests", kind, registry) for kind in KINDS}
-        self._errors = {kind: self._kubelet_counter("errors", kind, registry) for kind in KINDS}
-        self.watchers = Gauge("nodeplane_pod_resources_watchers", "Open watches", ["kind"], registry=registry)
-        self.lag = Gauge(
-            "nodeplane_pod_resources_watch_lag", "Events queued for the slowest client", ["kind"], registry=registry
-        )
-        self.dropped = Counter(
-            "nodeplane_pod_resources_watchers_dropped_total", "Watches ended because their client was too slow",
-            ["kind"], registry=registry,
-        )  # fmt: skip
-        self.pods_dropped = Counter(
-            "kubelet_pod_watch_events_dropped_total", "Watches of the pods API ended because their client was too slow",
-            registry=registry,
-        )  # fmt: skip
-        self.limited = Counter(
-            "nodeplane_pod_resources_rate_limited_total",
-            "Calls and watches over the rate limit",
-            registry=registry,
-        )
-        self.rejected = Counter(
-            "nodeplane_pod_resources_connections_refused_total", "Rejected connections", ["reason"], registry=registry
-        )
-        self.connections = Gauge("nodeplane_pod_resources_connections", "Open connections", registry=registry)
-
-    def _kubelet_counter(self, what: str, kind: str, registry: CollectorRegistry) -> PlainCounter:
-        return PlainCounter(f"{PREFIX}_{what}_{kind}", f"{what.capitalize()} of {kind}", [LABEL], registry=registry)
+        self._all = Counter(*ALL, registry=registry)
+        self._requests = {kind: PlainCounter(*family, registry) for kind, family in REQUESTS.items()}
+        self._errors = {kind: PlainCounter(*family, registry) for kind, family in ERRORS.items()}
+        self.watchers = Gauge(*WATCHERS, registry=registry)
+        self.lag = Gauge(*LAG, registry=registry)
+        self.dropped = Counter(*DROPPED, registry=registry)
+        self.pods_dropped = Counter(*PODS_DROPPED, registry=registry)
+        self.limited = Counter(*LIMITED, registry=registry)
+        self.rejected = Counter(*REJECTED, registry=registry)
+        self.connections = Gauge(*CONNECTIONS, registry=registry)
 
     def request(self, kind: str, version: str = "v1") -> None:
         # v1alpha1 counts in the total only, as in kubelet.

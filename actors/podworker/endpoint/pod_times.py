@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from protocols.actor.metrics import labelled
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
+from protocols.process.families import GaugeFamily
 
 LABELS = ("namespace", "pod", "uid")
+STARTED = GaugeFamily("kube_pod_start_time", "Unix time of a pod's `status.startTime`.", LABELS)
+COMPLETED = GaugeFamily(
+    "kube_pod_completion_time", "Unix time at which the last ended container of a pod ended.", LABELS
+)
 
 
 class PodTimes(Collector):
@@ -20,10 +25,8 @@ class PodTimes(Collector):
         self._pods = pods
 
     def collect(self) -> Iterator[Metric]:
-        started = GaugeMetricFamily("kube_pod_start_time", "Start time of a pod, Unix seconds.", labels=LABELS)
-        completed = GaugeMetricFamily(
-            "kube_pod_completion_time", "End of a pod's last ended container, Unix seconds.", labels=LABELS
-        )
+        started = labelled(STARTED)
+        completed = labelled(COMPLETED)
         for pod in list(self._pods.values()):
             metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
             labels = [str(metadata.get(key) or "") for key in ("namespace", "name", "uid")]

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.scheduler.claims.devices import DynamicResources
+from protocols.actor.metrics import labelled, single
 from protocols.dra.types import PoolId
+from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 PROFILE = "default-scheduler"
 MAX_POOLS, MAX_DRIVERS = 512, 64
@@ -18,41 +20,70 @@ VICTIMS = (1, 2, 4, 8, 16, 32, 64)
 BUCKETS = tuple(0.001 * 2**step for step in range(15))
 
 
+ATTEMPTS = CounterFamily(
+    "scheduler_schedule_attempts_total",
+    "Attempts to place a pod; result is scheduled, unschedulable (no node fits) or error (the attempt failed).",
+    ("profile", "result"),
+)
+ATTEMPT_SECONDS = HistogramFamily(
+    "scheduler_scheduling_attempt_duration_seconds",
+    "Seconds from the start of an attempt to the binding, or to the decision that the pod waits.",
+    ("profile", "result"),
+)
+ALLOCATIONS = CounterFamily(
+    "nodeplane_scheduler_claim_allocations_total",
+    "Claims written to the API; result is done, overtaken (changed by others) or contested (released).",
+    ("result",),
+)
+WAITS = CounterFamily(
+    "nodeplane_scheduler_binding_waits_total",
+    "Ended waits for devices with binding conditions; result is ready or failed.",
+    ("result",),
+)
+PREEMPTIONS = CounterFamily(
+    "scheduler_preemption_attempts_total", "Preemptions that evicted pods, or wait for pods that are leaving."
+)
+PREEMPTED = HistogramFamily("scheduler_preemption_victims", "Victims of a preemption.")
+PENDING = GaugeFamily(
+    "scheduler_pending_pods", "Pods that wait; queue is active, backoff or unschedulable.", ("queue",)
+)
+ALLOCATED = GaugeFamily("nodeplane_scheduler_allocated_devices", "Devices that are allocated or reserved.")
+BINDING = GaugeFamily(
+    "nodeplane_scheduler_binding_waiting_pods", "Pods whose devices are being prepared, by binding conditions."
+)
+REBUILDS = CounterFamily("nodeplane_dra_tracker_rebuilds_total", "Slices whose patched devices were computed.")
+EVALUATIONS = CounterFamily(
+    "nodeplane_dra_cel_evaluations_total", "CEL selectors evaluated for a device; for is patches or claims.", ("for",)
+)
+FAILURES = CounterFamily(
+    "nodeplane_dra_cel_failures_total",
+    "Evaluations of CEL selectors for a device that failed; for is patches or claims.",
+    ("for",),
+)
+SEARCHES = CounterFamily(
+    "nodeplane_scheduler_allocation_searches_total",
+    "Searches for devices on one node; cached results do not count.",
+)
+POOL_DEVICES = GaugeFamily(
+    "nodeplane_scheduler_pool_devices",
+    "Devices in the newest generation of a pool; past 512 pools the rest of a driver is (others).",
+    ("driver", "pool"),
+)
+POOL_DEVICES_IN_USE = GaugeFamily(
+    "nodeplane_scheduler_pool_devices_in_use",
+    "Devices of a pool that claims hold, whole or in shares.",
+    ("driver", "pool"),
+)
+
+
 class SchedulerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._attempts = Counter(
-            "scheduler_schedule_attempts_total",
-            "Attempts to place a pod, by result: unschedulable is that no node fits, error that the attempt failed",
-            ["profile", "result"],
-            registry=registry,
-        )
-        self._took = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "From taking up a pod to its binding, or to knowing that it has to wait",
-            ["profile", "result"],
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._allocations = Counter(
-            "nodeplane_scheduler_claim_allocations_total",
-            "Claims written to the API, by result: done, overtaken (changed by others), contested (given back)",
-            ["result"],
-            registry=registry,
-        )
-
-        self._waits = Counter(
-            "nodeplane_scheduler_binding_waits_total",
-            "Waits for devices with binding conditions, by result: ready, failed",
-            ["result"],
-            registry=registry,
-        )
-
-        self._preemptions = Counter(
-            "scheduler_preemption_attempts_total", "Preemptions that evicted pods, or wait for some", registry=registry
-        )
-        self._victims = Histogram(
-            "scheduler_preemption_victims", "Victims of a preemption", buckets=VICTIMS, registry=registry
-        )
+        self._attempts = Counter(*ATTEMPTS, registry=registry)
+        self._took = Histogram(*ATTEMPT_SECONDS, buckets=BUCKETS, registry=registry)
+        self._allocations = Counter(*ALLOCATIONS, registry=registry)
+        self._waits = Counter(*WAITS, registry=registry)
+        self._preemptions = Counter(*PREEMPTIONS, registry=registry)
+        self._victims = Histogram(*PREEMPTED, buckets=VICTIMS, registry=registry)
 
     def preempted(self, victims: int) -> None:
         self._preemptions.inc()
@@ -76,26 +107,19 @@ class StateCollector(Collector):
         self._queues, self._devices = queues, devices
 
     def collect(self) -> Iterable[Metric]:
-        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=["queue"])
+        pending = labelled(PENDING)
         for queue, count in self._queues().items():
             pending.add_metric([queue], count)
         yield pending
         devices = self._devices
         tracked = devices.feed.tracker.counts
-        text = "DynamicResources that are allocated, or about to be."
-        yield GaugeMetricFamily("nodeplane_scheduler_allocated_devices", text, value=len(devices.ledger))
+        yield single(ALLOCATED, len(devices.ledger))
         yield from _pools(devices)
-        text = "Pods whose devices are being prepared: binding conditions."
-        yield GaugeMetricFamily("nodeplane_scheduler_binding_waiting_pods", text, value=devices.binding.waiting)
-        yield _count(
-            "nodeplane_dra_tracker_rebuilds", "Slices whose patched devices were worked out.", tracked.rebuilds
-        )
-        text = "CEL selectors decided for a device, by who asked."
-        yield _counts("nodeplane_dra_cel_evaluations", text, tracked.evaluations, devices.engine.evaluations)
-        text = "Of them, those that failed."
-        yield _counts("nodeplane_dra_cel_failures", text, tracked.failures, devices.engine.failures)
-        text = "Searches for devices on one node; what was known already is not searched."
-        yield _count("nodeplane_scheduler_allocation_searches", text, devices.fit.searches)
+        yield single(BINDING, devices.binding.waiting)
+        yield single(REBUILDS, tracked.rebuilds)
+        yield _counts(EVALUATIONS, tracked.evaluations, devices.engine.evaluations)
+        yield _counts(FAILURES, tracked.failures, devices.engine.failures)
+        yield single(SEARCHES, devices.fit.searches)
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -105,30 +129,24 @@ def _pools(devices: DynamicResources) -> Iterable[Metric]:
     """Yield devices by driver and pool; pools past MAX_POOLS are summed up by driver."""
     published, used = devices.catalog.sizes(), devices.ledger.in_use()
     named = sorted(published.keys() | used.keys())[:MAX_POOLS]
-    text = "Devices in the newest generation of a pool."
-    yield _by_pool("nodeplane_scheduler_pool_devices", text, published, named)
-    text = "Devices of a pool that claims hold, whole or in shares."
-    yield _by_pool("nodeplane_scheduler_pool_devices_in_use", text, used, named)
+    yield _by_pool(POOL_DEVICES, published, named)
+    yield _by_pool(POOL_DEVICES_IN_USE, used, named)
 
 
-def _by_pool(name: str, text: str, counts: Mapping[PoolId, int], named: Iterable[PoolId]) -> Metric:
+def _by_pool(declared: GaugeFamily, counts: Mapping[PoolId, int], named: Iterable[PoolId]) -> Metric:
     sums: dict[PoolId, int] = dict.fromkeys(named, 0)
     for pool, count in counts.items():
         key = pool if pool in sums else PoolId(pool.driver, OTHER_POOLS)
         if key in sums or len(sums) < MAX_POOLS + MAX_DRIVERS:
             sums[key] = sums.get(key, 0) + count
-    family = GaugeMetricFamily(name, text, labels=["driver", "pool"])
+    family = labelled(declared)
     for key, total in sums.items():
         family.add_metric(list(key), total)
     return family
 
 
-def _count(name: str, text: str, value: float) -> CounterMetricFamily:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _counts(name: str, text: str, patches: float, claims: float) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=["for"])
+def _counts(declared: CounterFamily, patches: float, claims: float) -> Metric:
+    family = labelled(declared)
     family.add_metric(["patches"], patches)
     family.add_metric(["claims"], claims)
     return family

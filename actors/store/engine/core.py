@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from actors.store.engine.writer import Writer
@@ -19,6 +18,8 @@ from actors.store.model.types import Commit
 from actors.store.mvcc.index import Index
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.watch.hub import WatchHub
+from protocols.actor.metrics import single
+from protocols.process.families import CounterFamily, GaugeFamily
 from protocols.process.tasks import Threads
 from protocols.wire import etcd_pb2 as pb
 
@@ -85,6 +86,21 @@ class Core:
         await self.writer.stop()
 
 
+REVISION = GaugeFamily("nodeplane_store_revision", "Current revision of the store.")
+COMPACTED = GaugeFamily("nodeplane_store_compact_revision", "Oldest revision that can be read.")
+KEYS = GaugeFamily("nodeplane_store_keys", "Live keys of the store.")
+USED = GaugeFamily("nodeplane_store_used_bytes", "Bytes of the store's file in use.")
+QUOTA = GaugeFamily("nodeplane_store_quota_bytes", "Quota of the bytes in use; 0 is none.")
+WATCHERS = GaugeFamily("nodeplane_store_watchers", "Open watches of the store.")
+LEASES = GaugeFamily("nodeplane_store_leases", "Live leases of the store.")
+COMMITS = CounterFamily("nodeplane_store_commits_total", "Commits that were written to the store's file.")
+COMMIT_FAILURES = CounterFamily("nodeplane_store_commit_failures_total", "Commits to the store's file that failed.")
+CHECKPOINT_FAILURES = CounterFamily(
+    "nodeplane_store_checkpoint_failures_total",
+    "Checkpoints that failed; the write-ahead log grows until one succeeds.",
+)
+
+
 class StoreCollector(Collector):
     """Metrics of the store, computed at scrape time."""
 
@@ -93,14 +109,13 @@ class StoreCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         core = self._core
-        yield GaugeMetricFamily("nodeplane_store_revision", "Current revision.", core.index.revision)
-        yield GaugeMetricFamily("nodeplane_store_compact_revision", "Oldest readable revision.", core.index.compacted)
-        yield GaugeMetricFamily("nodeplane_store_keys", "Live keys.", len(core.index))
-        yield GaugeMetricFamily("nodeplane_store_used_bytes", "Bytes of the file in use.", core.writer.quota.used)
-        yield GaugeMetricFamily("nodeplane_store_quota_bytes", "Their quota.", core.options.quota_bytes)
-        yield GaugeMetricFamily("nodeplane_store_watchers", "Open watches.", core.hub.watchers)
-        yield GaugeMetricFamily("nodeplane_store_leases", "Live leases.", len(core.leases.ids()))
-        yield CounterMetricFamily("nodeplane_store_commits", "Commits on disk.", core.writer.commits)
-        yield CounterMetricFamily("nodeplane_store_commit_failures", "Commits that failed.", core.writer.failures)
-        text = "Checkpoints that failed; the write-ahead log grows until one succeeds."
-        yield CounterMetricFamily("nodeplane_store_checkpoint_failures", text, core.writer.checkpoint_failures)
+        yield single(REVISION, core.index.revision)
+        yield single(COMPACTED, core.index.compacted)
+        yield single(KEYS, len(core.index))
+        yield single(USED, core.writer.quota.used)
+        yield single(QUOTA, core.options.quota_bytes)
+        yield single(WATCHERS, core.hub.watchers)
+        yield single(LEASES, len(core.leases.ids()))
+        yield single(COMMITS, core.writer.commits)
+        yield single(COMMIT_FAILURES, core.writer.failures)
+        yield single(CHECKPOINT_FAILURES, core.writer.checkpoint_failures)

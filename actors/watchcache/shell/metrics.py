@@ -3,14 +3,46 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from actors.watchcache.cache.resource_cache import ResourceCache
 from actors.watchcache.shell.backend import Backend
+from protocols.actor.metrics import labelled, single
+from protocols.process.families import CounterFamily, GaugeFamily
 
 LABELS = ("group", "resource")
 Figure = Callable[[ResourceCache], float]
+
+CAPACITY = GaugeFamily("watch_cache_capacity", "Changes for which a resource's window has room.", LABELS)
+INCREASES = CounterFamily("watch_cache_capacity_increase_total", "Times that a resource's window was doubled.", LABELS)
+DECREASES = CounterFamily("watch_cache_capacity_decrease_total", "Times that a resource's window was halved.", LABELS)
+RECEIVED = CounterFamily(
+    "apiserver_watch_cache_events_received_total", "Events of the store that were added to the cache.", LABELS
+)
+STORE_EVENTS = CounterFamily(
+    "apiserver_storage_events_received_total", "Events of a resource that the store sent.", LABELS
+)
+DISPATCHED = CounterFamily(
+    "apiserver_watch_cache_events_dispatched_total", "Events and progress published to the API servers.", LABELS
+)
+LISTS = CounterFamily("apiserver_watch_cache_initializations_total", "Lists of the store that fill the cache.", LABELS)
+REVISION = GaugeFamily("apiserver_watch_cache_resource_version", "Revision of the cache, modulo 1e15.", LABELS)
+BOOKMARKS = CounterFamily("etcd_bookmark_total", "Progress notifications of the store.", LABELS)
+OBJECTS = GaugeFamily("apiserver_resource_objects", "Stored objects of a resource.", LABELS)
+OLD_OBJECTS = GaugeFamily(
+    "apiserver_storage_objects",
+    "Stored objects of a resource; upstream deprecates the name for apiserver_resource_objects.",
+    ("resource",),
+)
+SIZE = GaugeFamily(
+    "apiserver_storage_size_bytes", "Bytes of the database of a store, which is called etcd-N.", ("storage_cluster_id",)
+)
+CHECKS = CounterFamily(
+    "apiserver_storage_consistency_checks_total",
+    "Comparisons of cache and store, each 5 minutes; status is success, failure, or error if the store did not answer.",
+    (*LABELS, "status"),
+)
+RECONNECTS = CounterFamily("nodeplane_watchcache_reconnects_total", "Watches of the store that were reopened.")
 
 
 class WatchcacheCollector(Collector):
@@ -18,63 +50,48 @@ class WatchcacheCollector(Collector):
         self._backends = backends
 
     def collect(self) -> Iterator[Metric]:
-        yield self._gauge("watch_cache_capacity", "Capacity of the window.", lambda c: c.window.capacity)
-        yield self._rare("watch_cache_capacity_increase", "Window doubled.", lambda c: c.window.increases)
-        yield self._rare("watch_cache_capacity_decrease", "Window halved.", lambda c: c.window.decreases)
-        received = "apiserver_watch_cache_events_received"
-        yield self._rare(received, "Events taken into the cache.", lambda c: c.received)
-        yield self._rare("apiserver_storage_events_received", "Events of the store.", lambda c: c.received)
-        dispatched = "apiserver_watch_cache_events_dispatched"
-        text = "Events and progress notifications sent to followers."
-        yield self._counter(dispatched, text, lambda c: c.published + c.progress)
-        initializations = "apiserver_watch_cache_initializations"
-        yield self._counter(initializations, "Lists of the store.", lambda c: c.initializations)
-        version = "apiserver_watch_cache_resource_version"
-        yield self._gauge(version, "Revision of the cache, modulo 1e15.", lambda c: c.position % 10**15)
-        yield self._counter("etcd_bookmark", "Progress notifications.", lambda c: c.progress)
-        yield self._gauge("apiserver_resource_objects", "Stored objects.", lambda c: len(c.objects))
+        yield self._all(CAPACITY, lambda c: c.window.capacity)
+        yield self._rare(INCREASES, lambda c: c.window.increases)
+        yield self._rare(DECREASES, lambda c: c.window.decreases)
+        yield self._rare(RECEIVED, lambda c: c.received)
+        yield self._rare(STORE_EVENTS, lambda c: c.received)
+        yield self._all(DISPATCHED, lambda c: c.published + c.progress)
+        yield self._all(LISTS, lambda c: c.initializations)
+        yield self._all(REVISION, lambda c: c.position % 10**15)
+        yield self._all(BOOKMARKS, lambda c: c.progress)
+        yield self._all(OBJECTS, lambda c: len(c.objects))
         yield self._objects()
         yield self._sizes()
         yield self._checks()
-        reconnects = sum(backend.follower.reconnects for backend in self._backends)
-        yield CounterMetricFamily("nodeplane_watchcache_reconnects", "Watches of the store opened again.", reconnects)
+        yield single(RECONNECTS, sum(backend.follower.reconnects for backend in self._backends))
 
     def _objects(self) -> Metric:
         """Return the number of objects under the name that upstream deprecated in 1.34."""
-        family = GaugeMetricFamily("apiserver_storage_objects", "Stored objects.", labels=("resource",))
+        family = labelled(OLD_OBJECTS)
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
             family.add_metric([cache.resource.full_name], len(cache.objects))
         return family
 
     def _sizes(self) -> Metric:
-        text = "Bytes of the store's database."
-        family = GaugeMetricFamily("apiserver_storage_size_bytes", text, labels=("storage_cluster_id",))
+        family = labelled(SIZE)
         for number, backend in enumerate(self._backends):
             if backend.size is not None:
                 family.add_metric([f"etcd-{number}"], backend.size)
         return family
 
     def _checks(self) -> Metric:
-        text = "Comparisons of the cache with the store."
-        family = CounterMetricFamily("apiserver_storage_consistency_checks", text, labels=(*LABELS, "status"))
+        family = labelled(CHECKS)
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
             for status, count in cache.checks.items():
                 family.add_metric([cache.resource.group, cache.resource.plural, status], count)
         return family
 
-    def _gauge(self, name: str, text: str, figure: Figure) -> Metric:
-        return self._fill(GaugeMetricFamily(name, text, labels=LABELS), figure)
-
-    def _counter(self, name: str, text: str, figure: Figure) -> Metric:
-        return self._fill(CounterMetricFamily(name, text, labels=LABELS), figure)
-
-    def _rare(self, name: str, text: str, figure: Figure) -> Metric:
+    def _rare(self, declared: CounterFamily, figure: Figure) -> Metric:
         """Return a counter of the resources that have counted, as upstream's: most of a plane's never do."""
-        return self._fill(CounterMetricFamily(name, text, labels=LABELS), figure, figure)
+        return self._all(declared, figure, figure)
 
-    def _fill(
-        self, family: GaugeMetricFamily | CounterMetricFamily, figure: Figure, shown: Figure = lambda c: True
-    ) -> Metric:
+    def _all(self, declared: CounterFamily | GaugeFamily, figure: Figure, shown: Figure = lambda c: True) -> Metric:
+        family = labelled(declared)
         for cache in (cache for backend in self._backends for cache in backend.state.caches):
             if shown(cache):
                 family.add_metric([cache.resource.group, cache.resource.plural], figure(cache))

@@ -3,14 +3,31 @@
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
+from protocols.actor.metrics import LabelledFamily, labelled
+from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 PREFIX = "apiserver_flowcontrol_"
 LABELS = ("priority_level", "flow_schema")
 WAITS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
+
+
+DISPATCHED = CounterFamily(f"{PREFIX}dispatched_requests_total", "Requests that started to execute.", LABELS)
+REJECTED = CounterFamily(
+    f"{PREFIX}rejected_requests_total",
+    "Requests rejected with 429 or cancelled; reason is queue-full, time-out or cancelled.",
+    (*LABELS, "reason"),
+)
+WAIT = HistogramFamily(
+    f"{PREFIX}request_wait_duration_seconds", "Seconds that a request waited in a queue.", (*LABELS, "execute")
+)
+WAITING = GaugeFamily(f"{PREFIX}current_inqueue_requests", "Requests that wait in a queue.", LABELS)
+EXECUTING = GaugeFamily(f"{PREFIX}current_executing_requests", "Requests that execute now.", LABELS)
+SEATS = GaugeFamily(f"{PREFIX}current_executing_seats", "Seats that executing requests occupy.", LABELS)
+NOMINAL = GaugeFamily(f"{PREFIX}nominal_limit_seats", "Seats that a level always has.", ("priority_level",))
 
 
 class FlowCounts:
@@ -37,13 +54,9 @@ class FlowCounts:
 class FlowMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         registry.register(self)
-        self._dispatched = Tally(f"{PREFIX}dispatched_requests", "Requests that began.", LABELS, registry)
-        self._rejected = Tally(
-            f"{PREFIX}rejected_requests", "Requests answered with 429, or given up.", (*LABELS, "reason"), registry
-        )
-        self._waits = WeightedHistogram(
-            f"{PREFIX}request_wait_duration_seconds", "Time in a queue.", (*LABELS, "execute"), WAITS, registry
-        )
+        self._dispatched = Tally(*DISPATCHED, registry)
+        self._rejected = Tally(*REJECTED, registry)
+        self._waits = WeightedHistogram(*WAIT, WAITS, registry)
         self._counts: list[FlowCounts] = []
         self._nominal: Mapping[str, int] = {}
 
@@ -81,10 +94,5 @@ class FlowMetrics(Collector):
         return self._families()
 
     @staticmethod
-    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
-        return (
-            GaugeMetricFamily(f"{PREFIX}current_inqueue_requests", "Requests that wait.", labels=LABELS),
-            GaugeMetricFamily(f"{PREFIX}current_executing_requests", "Requests that execute.", labels=LABELS),
-            GaugeMetricFamily(f"{PREFIX}current_executing_seats", "Seats they take.", labels=LABELS),
-            GaugeMetricFamily(f"{PREFIX}nominal_limit_seats", "Seats a level always has.", labels=("priority_level",)),
-        )
+    def _families() -> tuple[LabelledFamily, LabelledFamily, LabelledFamily, LabelledFamily]:
+        return labelled(WAITING), labelled(EXECUTING), labelled(SEATS), labelled(NOMINAL)

@@ -25,6 +25,7 @@ from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.kube.meta import new_uid
+from protocols.process.families import CounterFamily
 from protocols.process.tasks import Tasks
 
 BATCH_S = 0.25
@@ -131,12 +132,19 @@ class LogFile:
             self._failed = False
 
 
+LINES = CounterFamily(
+    "nodeplane_apiserver_audit_lines_total",
+    "Lines of the audit log; caller is authenticated or anonymous, outcome is written, left_out (rejections of "
+    "anonymous callers beyond the rate) or lost (full disk, too many at once).",
+    ("caller", "outcome"),
+)
+
+
 class AuditLog:
     """The audit log of a plane; several processes append to its files."""
 
     def __init__(self, path: Path, registry: CollectorRegistry | None = None, keep: Keep | None = None) -> None:
-        what = "Lines of the audit log; left_out are refusals of callers who proved nothing, beyond the rate."
-        lines = Tally("nodeplane_apiserver_audit_lines", what, ("caller", "outcome"), registry or CollectorRegistry())
+        lines = Tally(*LINES, registry or CollectorRegistry())
         self._lines = {(who, end): lines.of(who, end) for who in (KNOWN, UNKNOWN) for end in (WRITTEN, LEFT_OUT, LOST)}
         self._known = LogFile(path, keep or Keep(), functools.partial(self._count, KNOWN))
         other = path.with_name(f"{path.stem}-anonymous{path.suffix}")

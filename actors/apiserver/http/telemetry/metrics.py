@@ -11,6 +11,7 @@ from actors.apiserver.api.request.target import Target
 from actors.apiserver.storage.metrics import SECONDS
 from actors.apiserver.watch.watcher import Meter
 from protocols.kinds.served.row import Served
+from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 RESPONSE_SIZES = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 WHERE = ("group", "version", "resource", "subresource", "scope", "component")
@@ -21,20 +22,25 @@ VERBS = {"create": "POST", "update": "PUT", "head": "GET"}
 Place = tuple[str, str, str, str, str, str]
 
 
+ASKED = ("verb", "dry_run", *WHERE)
+REQUESTS = CounterFamily("apiserver_request_total", "Requests that were answered.", (*ASKED, "code"))
+REQUEST_SECONDS = HistogramFamily("apiserver_request_duration_seconds", "Seconds to answer a request.", ASKED)
+RESPONSES = HistogramFamily("apiserver_response_sizes", "Bytes of a response.", ("verb", *WHERE))
+LONG_RUNNING = GaugeFamily("apiserver_longrunning_requests", "Watches and streams that are open.", ("verb", *WHERE))
+IN_FLIGHT = GaugeFamily(
+    "apiserver_current_inflight_requests", "Requests in flight, without watches and streams.", ("request_kind",)
+)
+
+
 class RequestMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        asked = ("verb", "dry_run", *WHERE)
-        self._total = Tally("apiserver_request", "Requests answered.", (*asked, "code"), registry)
-        seconds = "apiserver_request_duration_seconds"
+        self._total = Tally(*REQUESTS, registry)
         self._kinds: dict[tuple[Place, str, bool, int], tuple[Count, WeightedChild | None]] = {}
         """Children of the metrics by everything that labels a request, so that a repeated kind needs one lookup."""
-        self._seconds = WeightedHistogram(seconds, "Time to answer.", asked, SECONDS, registry)
-        sizes = "apiserver_response_sizes"
-        self._sizes = Histogram(sizes, "Bytes of answers.", ("verb", *WHERE), buckets=RESPONSE_SIZES, registry=registry)
-        running = "apiserver_longrunning_requests"
-        self._running = Gauge(running, "Watches and streams that are open.", ("verb", *WHERE), registry=registry)
-        inflight = "apiserver_current_inflight_requests"
-        under_way = Gauge(inflight, "Requests under way.", ("request_kind",), registry=registry)
+        self._seconds = WeightedHistogram(*REQUEST_SECONDS, SECONDS, registry)
+        self._sizes = Histogram(*RESPONSES, buckets=RESPONSE_SIZES, registry=registry)
+        self._running = Gauge(*LONG_RUNNING, registry=registry)
+        under_way = Gauge(*IN_FLIGHT, registry=registry)
         self._reading, self._changing = _Count(), _Count()
         under_way.labels("readOnly").set_function(self._reading.value)
         under_way.labels("mutating").set_function(self._changing.value)
@@ -113,24 +119,37 @@ KIND = ("group", "resource")
 ROW = ("group", "version", "resource")
 
 
+EVENTS = CounterFamily("apiserver_watch_events_total", "Events queued to the clients of watches.", ROW)
+EVENT_BYTES = HistogramFamily("apiserver_watch_events_sizes", "Bytes of an event that is sent to watches.", ROW)
+INITIAL_EVENTS = CounterFamily("apiserver_init_events_total", "Events with which watches began.", KIND)
+TERMINATED = CounterFamily(
+    "apiserver_terminated_watchers_total", "Watches ended because their client was too slow.", KIND
+)
+EXPIRED = CounterFamily("nodeplane_watch_expired_total", "Watches rejected since their revision was too old.", KIND)
+LAST_BOOKMARKS = CounterFamily(
+    "nodeplane_shutdown_bookmarks_total",
+    "Bookmarks of a process that shuts down; result is sent, or waiting behind a client that does not read. The next "
+    "process of the same name continues the count.",
+    (*KIND, "result"),
+)
+WATCH_LISTS = HistogramFamily(
+    "apiserver_watch_list_duration_seconds",
+    "Seconds to the bookmark that ends a watch's initial events.",
+    (*ROW, "scope"),
+)
+
+
 class WatchMetrics:
     def __init__(self, registry: CollectorRegistry, requests: RequestMetrics) -> None:
         self._requests = requests
         self._open: dict[Place, OpenWatches] = {}
-        self.events = Tally("apiserver_watch_events", "Events queued to clients.", ROW, registry)
-        self.sizes = WeightedHistogram("apiserver_watch_events_sizes", "Bytes of events.", ROW, EVENT_SIZES, registry)
-        self.replayed = Tally("apiserver_init_events", "Events at the beginning of watches.", KIND, registry)
-        self.slow = Counter("apiserver_terminated_watchers", "Watches ended for slowness.", KIND, registry=registry)
-        self.expired = Counter("nodeplane_watch_expired", "Watches refused as too old.", KIND, registry=registry)
-        last = "nodeplane_shutdown_bookmarks"
-        self.last = Counter(last, "Bookmarks of a leaving process.", (*KIND, "result"), registry=registry)
-        self._beginnings = Histogram(
-            "apiserver_watch_list_duration_seconds",
-            "Time to the bookmark that ends the initial events.",
-            (*ROW, "scope"),
-            buckets=BEGINNINGS,
-            registry=registry,
-        )
+        self.events = Tally(*EVENTS, registry)
+        self.sizes = WeightedHistogram(*EVENT_BYTES, EVENT_SIZES, registry)
+        self.replayed = Tally(*INITIAL_EVENTS, registry)
+        self.slow = Counter(*TERMINATED, registry=registry)
+        self.expired = Counter(*EXPIRED, registry=registry)
+        self.last = Counter(*LAST_BOOKMARKS, registry=registry)
+        self._beginnings = Histogram(*WATCH_LISTS, buckets=BEGINNINGS, registry=registry)
 
     def began(self, target: Target) -> Callable[[], None]:
         """Count a watch. Returns a function to call when it ends."""

@@ -3,13 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from actors.podworker.model.types import PodSpec
+from protocols.actor.metrics import labelled
+from protocols.process.families import CounterFamily
 
-LABELS = ("probe_type", "result", "container", "pod", "namespace", "pod_uid")
+PROBES = CounterFamily(
+    "prober_probe_total",
+    "Liveness, readiness and startup probes of containers; result is successful, failed or unknown.",
+    ("probe_type", "result", "container", "pod", "namespace", "pod_uid"),
+)
 RESULTS = {"success": "successful", "failure": "failed", "unknown": "unknown"}
 """kubelet's word by the value of Outcome."""
 
@@ -28,8 +33,7 @@ class ProbeMetrics(Collector):
         self._counts.pop(uid, None)
 
     def collect(self) -> Iterator[Metric]:
-        text = "Results of liveness, readiness and startup probes."
-        total = CounterMetricFamily("prober_probe_total", text, labels=LABELS)
+        total = labelled(PROBES)
         for counts in list(self._counts.values()):
             for labels, count in counts.items():
                 total.add_metric(labels, count)

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from actors.podworker.model.types import Stage
 from protocols.actor.metrics import DEFAULT_BUCKETS
 from protocols.kube.meta import Object
+from protocols.process.families import CounterFamily, HistogramFamily
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 START_BUCKETS = (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, *MINUTES)
@@ -31,45 +32,39 @@ HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30
 _KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
 
 
+START = HistogramFamily(
+    "kubelet_pod_start_duration_seconds", "Seconds from the moment the node first saw a pod to its status Running."
+)
+WORKER_START = HistogramFamily(
+    "kubelet_pod_worker_start_duration_seconds", "Seconds from the moment the node first saw a pod to its first sync."
+)
+WORK = HistogramFamily(
+    "kubelet_pod_worker_duration_seconds",
+    "Seconds of one sync of a pod; operation_type is create, update, sync, terminating or terminated.",
+    ("operation_type",),
+)
+STATUS = HistogramFamily(
+    "kubelet_pod_status_sync_duration_seconds", "Seconds from a changed pod status to the API's confirmation."
+)
+REJECTIONS = CounterFamily(
+    "kubelet_admission_rejections_total",
+    "Pods rejected at admission; reasons outside kubelet's list count as Other.",
+    ("reason",),
+)
+HEALTH = HistogramFamily(
+    "nodeplane_device_health_status_seconds",
+    "Seconds from a report of a device's health to the API's confirmation of the pod's status.",
+)
+
+
 class PodMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.start = Histogram(
-            "kubelet_pod_start_duration_seconds",
-            "From the moment the node first saw a pod to its status Running.",
-            buckets=START_BUCKETS,
-            registry=registry,
-        )
-        self.worker_start = Histogram(
-            "kubelet_pod_worker_start_duration_seconds",
-            "From the moment the node first saw a pod to its first sync.",
-            buckets=DEFAULT_BUCKETS,
-            registry=registry,
-        )
-        self.work = Histogram(
-            "kubelet_pod_worker_duration_seconds",
-            "Duration of one sync of a pod. operation_type: create, update, sync, terminating or terminated.",
-            ["operation_type"],
-            buckets=DEFAULT_BUCKETS,
-            registry=registry,
-        )
-        self.status = Histogram(
-            "kubelet_pod_status_sync_duration_seconds",
-            "From a changed pod status to the API's answer that it has it.",
-            buckets=STATUS_BUCKETS,
-            registry=registry,
-        )
-        self._rejections = Counter(
-            "kubelet_admission_rejections_total",
-            "Pods rejected at admission, by reason.",
-            ["reason"],
-            registry=registry,
-        )
-        self.health = Histogram(
-            "nodeplane_device_health_status_seconds",
-            "From a report of a device's health to the API's answer that a pod's status shows it.",
-            buckets=HEALTH_BUCKETS,
-            registry=registry,
-        )
+        self.start = Histogram(*START, buckets=START_BUCKETS, registry=registry)
+        self.worker_start = Histogram(*WORKER_START, buckets=DEFAULT_BUCKETS, registry=registry)
+        self.work = Histogram(*WORK, buckets=DEFAULT_BUCKETS, registry=registry)
+        self.status = Histogram(*STATUS, buckets=STATUS_BUCKETS, registry=registry)
+        self._rejections = Counter(*REJECTIONS, registry=registry)
+        self.health = Histogram(*HEALTH, buckets=HEALTH_BUCKETS, registry=registry)
 
     def rejected(self, reason: str) -> None:
         self._rejections.labels(reason if reason in REASONS else "Other").inc()
