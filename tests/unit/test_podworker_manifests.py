@@ -27,11 +27,11 @@ def manifest(**spec):
 
 
 def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
-    pod = static_pod("/m/web.yaml", manifest(), "Node-1")
+    pod = static_pod("/m/web.yaml", manifest(), "node-1")
     assert full_name(pod) == "default/web-node-1"
-    assert pod["spec"]["nodeName"] == "Node-1"
-    assert static_pod("/m/web.yaml", manifest(), "Node-1")["metadata"]["uid"] == pod["metadata"]["uid"]
-    other = static_pod("/m/web.yaml", manifest(hostNetwork=True), "Node-1")
+    assert (pod["spec"]["nodeName"], pod["spec"]["restartPolicy"]) == ("node-1", "Always")
+    assert static_pod("/m/web.yaml", manifest(), "node-1")["metadata"]["uid"] == pod["metadata"]["uid"]
+    other = static_pod("/m/web.yaml", manifest(hostNetwork=True), "node-1")
     assert other["metadata"]["uid"] != pod["metadata"]["uid"]
     mirror = mirror_of(pod, "node-uid")
     assert mirrored(mirror) == pod["metadata"]["uid"]
@@ -58,7 +58,10 @@ def test_static_pod_with_an_env_file_is_accepted():
         (json.dumps({**GOOD, "metadata": {"name": "web", "uid": "../x"}}).encode(), "metadata.uid"),
         (manifest(containers=[{"name": "a/b", "image": "i"}]), "a/b"),
         (manifest(containers=[]), "spec.containers"),
-        (manifest(containers=[{"name": "a"}]), "no image"),
+        (manifest(containers=[{"name": "a"}]), r"spec.containers\[0\].image: Required value"),
+        (manifest(containers=[{"name": "a", "image": "i"}] * 2), r"containers\[1\].name: Duplicate value"),
+        (manifest(restartPolicy="Sometimes"), "spec.restartPolicy: Unsupported value"),
+        (manifest(hostNetwork="yes"), "cannot unmarshal string into Go struct field"),
         (manifest(volumes=[{"name": "v", "secret": {"secretName": "s"}}]), "secret"),
         (manifest(serviceAccountName="x"), "serviceAccountName"),
     ],

@@ -8,23 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from actors.podworker.model.dependencies import Node
-from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, PodInvalid
-from actors.podworker.model.types import SOURCE, read_pod
-from actors.podworker.pods.containers.config import ConfigInputs, container_config
-from actors.podworker.pods.containers.sandbox import sandbox_config
-from actors.podworker.pods.environment.env_files import EnvFile, file_refs
-from actors.podworker.pods.environment.references import env_refs, volume_refs
-from actors.podworker.pods.probes.results import probes_of
+from actors.podworker.model.errors import ManifestInvalid
+from actors.podworker.model.types import SOURCE
+from protocols.kinds.check.causes import Cause
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
-from protocols.kube.names import label_fault, subdomain_fault
+from protocols.kube.names import label_fault
 
 HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 LARGEST = 10 * 1024 * 1024
 EXPANDED = 1 << 20
 """Characters and values that aliases add to a manifest."""
+MOST_TOLD = 3
+"""Causes that one line of the log names."""
 EVERYWHERE = {"operator": "Exists", "effect": "NoExecute"}
 FORBIDDEN = (
     "serviceAccountName",
@@ -42,43 +39,60 @@ Stamp = tuple[int, int, int]
 UNREADABLE: Stamp = (0, 0, 0)
 
 
-class UnreadFile(EnvFile, frozen=True):
-    """An env file that is read when a container starts."""
-
-    def find(self, name: str) -> str:
-        return ""
-
-
 def static_pod(path: str, text: bytes, node: str) -> Object:
     """Return the static pod of a manifest. Raises ManifestInvalid.
 
     The uid depends on node, path and content: changed content is another pod.
     """
     obj = _parse(text)
+    if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
+        raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
+    if found := _reference(obj.get("spec")):
+        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
+    pod = _of_node(_typed(obj), path, text, node)
+    if causes := _causes(pod):
+        raise ManifestInvalid("; ".join(f"{cause.field}: {cause.message}" for cause in causes[:MOST_TOLD]))
+    return pod
+
+
+def _typed(obj: Object) -> Object:
+    """Return the pod with the fields that pods have, and their defaults. Raises ManifestInvalid for a wrong type.
+
+    Kinds are loaded with the first manifest: most nodes have none.
+    """
+    from protocols.kinds.pods.pods import PODS
+    from protocols.kinds.shapes.clean import WrongType, clean
+
+    assert PODS.shape is not None
     try:
-        return _pod(obj, path, text, node)
-    except (PodInvalid, ContainerConfigInvalid, AttributeError, TypeError, ValueError, KeyError) as error:
-        raise ManifestInvalid(f"cannot be run as it is: {error}") from None
+        clean(obj, PODS.shape)
+    except WrongType as error:
+        raise ManifestInvalid(str(error)) from None
+    PODS.strategy.default(obj)
+    return obj
 
 
-def _pod(obj: Any, path: str, text: bytes, node: str) -> Object:
-    _check(obj)
-    metadata, spec = {**(obj.get("metadata") or {})}, {**obj["spec"]}
+def _causes(pod: Object) -> list[Cause]:
+    """Return what the API server would find wrong with the pod: it is never asked."""
+    from protocols.kinds.pods.pods import PODS
+    from protocols.kinds.served.object_meta import metadata_causes
+
+    return metadata_causes(pod, PODS) + PODS.strategy.validate_create(pod)
+
+
+def _of_node(obj: Object, path: str, text: bytes, node: str) -> Object:
+    metadata, spec = obj["metadata"], obj["spec"]
     uid = str(metadata.get("uid") or _uid(node, path, text))
     metadata |= {
-        "name": f"{metadata['name']}-{node.lower()}",
+        "name": f"{metadata.get('name') or ''}-{node.lower()}",
         "namespace": metadata.get("namespace") or "default",
         "uid": uid,
         "annotations": {**(metadata.get("annotations") or {}), SOURCE: "file", HASH: uid},
     }
     spec |= {"nodeName": node, "tolerations": [*(spec.get("tolerations") or ()), EVERYWHERE]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     if label_fault(uid.lower()):  # it becomes the name of a directory
         raise ManifestInvalid(f"metadata.uid {uid!r}: may only hold letters, digits and -, at most 63")
-    if fault := subdomain_fault(metadata["name"]):
-        raise ManifestInvalid(f"metadata.name {metadata['name']!r}: {fault}")
-    _check_shape(pod)
-    return pod
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
 def mirror_of(pod: Object, node_uid: str) -> Object:
@@ -116,36 +130,6 @@ def _parse(text: bytes) -> Any:
         return read_yaml(text, EXPANDED).value
     except yaml.YAMLError as error:
         raise ManifestInvalid(f"not YAML or JSON: {' '.join(str(error).split())}") from None
-
-
-def _check_shape(pod: Object) -> None:
-    """Raise an error for fields of the wrong shape, since no API has validated the pod."""
-    spec = read_pod(pod)
-    volume_refs(spec)
-    sandbox_config(spec, 0, Path("/"))
-    for container in spec.containers:
-        env_refs(container)
-        probes_of(container)
-        files = dict.fromkeys(file_refs(container), UnreadFile({}))
-        container_config(ConfigInputs(spec, container, 0, Node(""), Path("/"), files=files))
-
-
-def _check(obj: Any) -> None:
-    if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
-        raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
-    metadata, spec = obj.get("metadata") or {}, obj.get("spec")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise ManifestInvalid("metadata.name is missing")
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(containers, list) or not containers:
-        raise ManifestInvalid("spec.containers is missing")
-    for container in [*containers, *(spec.get("initContainers") or ())]:
-        if not isinstance(container, dict) or not container.get("name") or not container.get("image"):
-            raise ManifestInvalid("a container has no name or no image")
-        if fault := label_fault(str(container["name"])):
-            raise ManifestInvalid(f"container {container['name']!r}: {fault}")
-    if found := _reference(spec):
-        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
 
 
 def _reference(value: Any) -> str:
