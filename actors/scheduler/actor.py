@@ -45,7 +45,7 @@ from protocols.actor import Context, run_actor
 from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
 from protocols.kinds.table import NAMESPACES, NODES, PODS
-from protocols.kube.meta import key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import fields_of, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import is_finished
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector
@@ -334,7 +334,7 @@ class _Namespaces:
 
 def _slim(namespace: Object) -> Object:
     kept = ("name", "uid", "resourceVersion", "labels")
-    return {"metadata": {key: meta(namespace)[key] for key in kept if key in meta(namespace)}}
+    return {"metadata": fields_of(meta(namespace), kept)}
 
 
 def main(argv: list[str] | None = None) -> None:

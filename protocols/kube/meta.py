@@ -1,8 +1,10 @@
 """Reading and writing the common parts of plain JSON objects: metadata, keys, conditions."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from protocols.kinds import views
 
 UNROUTED = "nodeplane.dev/unrouted"
 """Annotation of a service whose clusterIP leads nowhere: pods get no variables of it."""
@@ -18,10 +20,15 @@ Object = dict[str, Any]
 """One API object as plain JSON values."""
 
 
-def meta(obj: Mapping[str, Any]) -> dict[str, Any]:
+def meta(obj: Mapping[str, Any]) -> views.ObjectMeta:
     """The object's metadata, or an empty map that is not attached to it."""
-    found = obj.get("metadata")
+    found: views.ObjectMeta | None = obj.get("metadata")
     return found if isinstance(found, dict) else {}
+
+
+def fields_of(obj: Mapping[str, Any], names: Iterable[str]) -> Object:
+    """Return those of the fields that the object has."""
+    return {name: obj[name] for name in names if name in obj}
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
@@ -64,7 +71,7 @@ def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
     return meta(obj).get("annotations") or {}
 
 
-def controller_of(obj: Mapping[str, Any]) -> dict[str, Any] | None:
+def controller_of(obj: Mapping[str, Any]) -> views.OwnerReference | None:
     """Return the reference to the owner that controls the object."""
     owners = meta(obj).get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
@@ -83,9 +90,9 @@ def new_uid() -> str:
     return str(uuid.uuid4())
 
 
-def condition(obj: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+def condition(obj: Mapping[str, Any], kind: str) -> views.Condition | None:
     """The status condition of one type, or None."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
+    conditions: Iterable[views.Condition] = (obj.get("status") or {}).get("conditions") or ()
     return next((entry for entry in conditions if entry.get("type") == kind), None)
 
 

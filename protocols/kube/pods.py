@@ -3,18 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
+from protocols.kinds import views
+
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more, and never will."""
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
     """Return the node that the pod is bound to; "" for none."""
-    spec = pod.get("spec")
+    spec: views.PodSpec | None = pod.get("spec")
     return str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
 
 
 def phase_of(pod: Mapping[str, Any]) -> str:
-    status = pod.get("status")
+    status: views.PodStatus | None = pod.get("status")
     return str(status.get("phase") or "") if isinstance(status, dict) else ""
 
 

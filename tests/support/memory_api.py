@@ -175,7 +175,7 @@ class MemoryApi:
         return known
 
     def _create(self, resource: Resource, obj: Object, namespace: str) -> Object:
-        metadata = {**meta(obj), **({"namespace": namespace} if namespace else {})}
+        metadata: Object = {**meta(obj), **({"namespace": namespace} if namespace else {})}
         metadata.setdefault("name", f"{metadata.get('generateName', '')}{self.version:05}")
         if join_key(namespace, metadata["name"]) in self.objects[resource.plural]:
             raise ApiError(409, {"message": "already exists", "reason": "AlreadyExists"})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from protocols.kube.meta import Object, meta
+from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.informer import Handler
 
 
@@ -82,5 +82,4 @@ RETAINED_METADATA = (
 
 def trim_to_metadata(obj: Object) -> Object:
     """Return the object with only the metadata that garbage collection needs."""
-    metadata = meta(obj)
-    return {"metadata": {field: metadata[field] for field in RETAINED_METADATA if field in metadata}}
+    return {"metadata": fields_of(meta(obj), RETAINED_METADATA)}

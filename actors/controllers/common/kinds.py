@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from protocols.kinds.table import BY_KIND, Resource
 from protocols.kube.custom import served, versions
-from protocols.kube.meta import Object, name_of
+from protocols.kube.meta import Object, fields_of, name_of
 
 
 class Kinds:
@@ -51,7 +51,7 @@ def trim_definition(definition: Object) -> Object:
     kept = [{key: each.get(key) for key in ("name", "served", "storage")} for each in versions(definition)]
     metadata = definition.get("metadata") or {}
     return {
-        "metadata": {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata},
+        "metadata": fields_of(metadata, ("name", "uid", "resourceVersion")),
         "spec": {**{key: spec.get(key) for key in ("group", "scope", "names")}, "versions": kept},
         "status": {"conditions": (definition.get("status") or {}).get("conditions")},
     }

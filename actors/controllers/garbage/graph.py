@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from actors.controllers.common.kinds import Kinds
+from protocols.kinds import views
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
 
@@ -72,8 +73,9 @@ def graph_node(resource: Resource, obj: Object) -> GraphNode:
     )
 
 
-def _owner(reference: Object) -> Owner:
-    version, kind, name, uid = (str(reference.get(field) or "") for field in ("apiVersion", "kind", "name", "uid"))
+def _owner(reference: views.OwnerReference) -> Owner:
+    version, kind = str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")
+    name, uid = str(reference.get("name") or ""), str(reference.get("uid") or "")
     return Owner(version, kind, name, uid, bool(reference.get("blockOwnerDeletion")))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from actors.controllers.common.informers import trim_to_metadata
 from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import Object, fields_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import FINISHED, node_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -53,7 +53,7 @@ STATUS = ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus")
 def trim_pod(obj: Object) -> Object:
     """Return the pod with only its metadata, node, tolerations, phase and claims."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    kept = {name: spec[name] for name in SPEC if name in spec}
+    kept = fields_of(spec, SPEC)
     if "tolerations" in kept:
         kept["tolerations"] = _decode(msgspec.msgpack.encode(kept["tolerations"]))
     return {
@@ -61,7 +61,7 @@ def trim_pod(obj: Object) -> Object:
         "apiVersion": "v1",
         "kind": "Pod",
         "spec": {"nodeName": spec.get("nodeName") or "", **kept},
-        "status": {"phase": status.get("phase") or "", **{name: status[name] for name in STATUS if name in status}},
+        "status": {"phase": status.get("phase") or "", **fields_of(status, STATUS)},
     }
 
 

@@ -6,6 +6,7 @@ skew between machines does not matter.
 
 from dataclasses import dataclass, field
 
+from protocols.kinds import views
 from protocols.kube.meta import Object, condition
 from protocols.kube.times import now
 
@@ -40,7 +41,7 @@ def unknown_patch(node: Object) -> Object | None:
     return {"status": {"conditions": entries}} if entries else None
 
 
-def _unknown(kind: str, known: Object | None) -> Object | None:
+def _unknown(kind: str, known: views.Condition | None) -> Object | None:
     if known is not None and known.get("status") == "Unknown":
         return None
     reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."

@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.controllers.common.informers import LateHandler, without_managed_fields
 from protocols.kinds.table import PODS, Resource
-from protocols.kube.meta import Object, meta
+from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
 
@@ -51,7 +51,7 @@ def trim_pod(pod: Object) -> Object:
     kept = {
         "containers": _each(spec.get("containers"), CONTAINER),
         "initContainers": _each(spec.get("initContainers"), CONTAINER),
-        **_some(spec, POD_SPEC),
+        **fields_of(spec, POD_SPEC),
     }
     conditions = [each for each in status.get("conditions") or () if each.get("type") in CONDITIONS]
     seen = {
@@ -61,12 +61,8 @@ def trim_pod(pod: Object) -> Object:
         "containerStatuses": _each(status.get("containerStatuses"), STATUS),
         "initContainerStatuses": _each(status.get("initContainerStatuses"), STATUS),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _some(metadata, METADATA), "spec": kept, "status": seen}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": fields_of(metadata, METADATA), "spec": kept, "status": seen}
 
 
 def _each(rows: Any, fields: tuple[str, ...]) -> list[Object]:
-    return [_some(row, fields) for row in rows or ()]
-
-
-def _some(obj: Object, fields: tuple[str, ...]) -> Object:
-    return {field: obj[field] for field in fields if field in obj}
+    return [fields_of(row, fields) for row in rows or ()]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from actors.controllers.policies.disruption import ScaleUnknown
+from protocols.kinds import views
 from protocols.kinds.table import DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, controller_of, name_of, namespace_of, uid_of
@@ -37,7 +38,7 @@ class Scales:
                 scales[owners[uid]] = scale
         return sum(scales.values()), unmanaged
 
-    async def _scale(self, owner: Object, pod: Object) -> tuple[str, int]:
+    async def _scale(self, owner: views.OwnerReference, pod: Object) -> tuple[str, int]:
         """Return uid and scale of the controller, or of the Deployment behind a ReplicaSet."""
         resource = self._find(str(owner.get("apiVersion")), str(owner.get("kind")))
         if resource is None:
@@ -54,7 +55,7 @@ class Scales:
                 raise _no_controllers(pod)
         return uid_of(found), _replicas(found)
 
-    async def _subresource(self, resource: Resource, owner: Object, pod: Object) -> tuple[str, int]:
+    async def _subresource(self, resource: Resource, owner: views.OwnerReference, pod: Object) -> tuple[str, int]:
         name = str(owner.get("name"))
         scale = await self._read(resource, f"{name}/scale", pod)
         if scale is None:

@@ -19,6 +19,7 @@ from protocols.kube.meta import (
     SLICE_MANAGER,
     SLICE_MANAGER_LABEL,
     Object,
+    fields_of,
     key_of,
     labels_of,
     meta,
@@ -43,9 +44,9 @@ def trim_pod(pod: Object) -> Object:
     ports = [{"ports": each["ports"]} for each in spec.get("containers") or () if each.get("ports")]
     ready = [each for each in status.get("conditions") or () if each.get("type") == "Ready"]
     return {
-        "metadata": {name: metadata[name] for name in POD_METADATA if name in metadata},
-        "spec": {**{name: spec[name] for name in POD_SPEC if name in spec}, "containers": ports},
-        "status": {**{name: status[name] for name in POD_STATUS if name in status}, "conditions": ready},
+        "metadata": fields_of(metadata, POD_METADATA),
+        "spec": {**fields_of(spec, POD_SPEC), "containers": ports},
+        "status": {**fields_of(status, POD_STATUS), "conditions": ready},
     }
 
 

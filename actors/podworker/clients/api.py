@@ -19,7 +19,7 @@ from protocols.kinds.table import (
     SERVICEACCOUNTS,
     SERVICES,
 )
-from protocols.kube.meta import UNROUTED, Object
+from protocols.kube.meta import UNROUTED, Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -172,7 +172,7 @@ def addresses(service: Object) -> Object:
     metadata, spec = service.get("metadata") or {}, service.get("spec") or {}
     routed = UNROUTED not in (metadata.get("annotations") or {})
     return {
-        "metadata": {key: metadata[key] for key in NAMES if key in metadata},
+        "metadata": fields_of(metadata, NAMES),
         "spec": {"clusterIP": spec.get("clusterIP") if routed else None, "ports": spec.get("ports")},
     }
 

@@ -13,7 +13,17 @@ from actors.scheduler.model.errors import ObjectUnreadable, VolumesNotReady
 from protocols.dra.pods import owned_by
 from protocols.kinds.table import PERSISTENTVOLUMECLAIMS, STORAGECLASSES
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, annotations_of, join_key, key_of, meta, name_of, namespace_of, terminating
+from protocols.kube.meta import (
+    Object,
+    annotations_of,
+    fields_of,
+    join_key,
+    key_of,
+    meta,
+    name_of,
+    namespace_of,
+    terminating,
+)
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 
@@ -118,7 +128,7 @@ def _slim(claim: Object) -> Object:
     notes = {name: text for name, text in annotations_of(claim).items() if name in (BOUND, CLASS)}
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     return {
-        "metadata": {**{name: meta(claim)[name] for name in kept if name in meta(claim)}, "annotations": notes},
-        "spec": {name: spec[name] for name in ("volumeName", "storageClassName") if name in spec},
+        "metadata": {**fields_of(meta(claim), kept), "annotations": notes},
+        "spec": fields_of(spec, ("volumeName", "storageClassName")),
         "status": {"phase": status.get("phase")},
     }

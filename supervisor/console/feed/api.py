@@ -14,7 +14,7 @@ from protocols.dra.types import ObjectUnreadable
 from protocols.errors import NodeplaneError, SettingsInvalid
 from protocols.kinds.table import EVENTS, PODS, RESOURCESLICES
 from protocols.kube.errors import ApiAway
-from protocols.kube.meta import Object, event_time, key_of
+from protocols.kube.meta import Object, event_time, fields_of, key_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.exec import ContainerName, exec_output
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -195,8 +195,7 @@ def keep_slice(obj: Object) -> Object:
 
 
 def _identity(obj: Object) -> Object:
-    metadata = obj["metadata"]
-    return {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in metadata}
+    return fields_of(obj["metadata"], ("name", "namespace", "uid", "resourceVersion"))
 
 
 def _numa(attributes: Any) -> tuple[int, ...]:

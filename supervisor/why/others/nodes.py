@@ -1,6 +1,7 @@
 """Diagnosis of a node: which condition is not as it should be, and why."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition
@@ -84,7 +85,7 @@ def _odd_conditions(node: Object) -> list[Object]:
     return [each for each in conditions if each.get("status") != EXPECTED.get(str(each.get("type")), "False")]
 
 
-def _condition(entry: Object, now: float) -> str:
+def _condition(entry: Mapping[str, Any], now: float) -> str:
     since = time_or(entry.get("lastTransitionTime"))
     text = f"{entry.get('status')}{f' since {ago(since, now)}' if since else ''}"
     return f"{text}: {entry.get('reason')}: {entry.get('message')}"

@@ -1,7 +1,7 @@
 """Which objects a controller has: those it owns, adopts and releases. Pure."""
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -58,7 +58,7 @@ def release(owner: Object, obj: Object) -> Object:
     return _patch(obj, [each for each in references if each.get("uid") != uid_of(owner)])
 
 
-def _patch(obj: Object, references: list[Object]) -> Object:
+def _patch(obj: Object, references: Sequence[Mapping[str, Any]]) -> Object:
     """The resourceVersion makes the write fail if someone else changed the owners."""
     metadata = meta(obj)
     guard = {field: metadata[field] for field in ("uid", "resourceVersion")}

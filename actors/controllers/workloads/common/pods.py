@@ -10,6 +10,7 @@ from protocols.kube.meta import (
     annotations_of,
     condition,
     controller_of,
+    fields_of,
     labels_of,
     meta,
     name_of,
@@ -171,7 +172,7 @@ def trim_pod(pod: Object) -> Object:
     """Return the pod with only what `pod_view` reads."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     metadata, annotations = meta(pod), annotations_of(pod)
-    kept = {field: metadata[field] for field in METADATA if field in metadata}
+    kept = fields_of(metadata, METADATA)
     if notes := {key: annotations[key] for key in NOTES if key in annotations}:
         kept["annotations"] = notes
     return {
@@ -181,9 +182,7 @@ def trim_pod(pod: Object) -> Object:
         "spec": {"nodeName": spec.get("nodeName") or ""} | _affinity(pod),
         "status": {
             "phase": status.get("phase") or "Pending",
-            "conditions": [
-                _only(each, "type", "status", "lastTransitionTime") for each in status.get("conditions") or ()
-            ],
+            "conditions": [fields_of(each, CONDITION) for each in status.get("conditions") or ()],
             **{name: [_container(each) for each in status[name]] for name in STATUSES if status.get(name)},
         },
     }
@@ -201,11 +200,7 @@ def _affinity(pod: Object) -> Object:
 
 
 def _container(status: Mapping[str, Any]) -> Object:
-    found = _only(status, "name", "restartCount")
+    found = fields_of(status, ("name", "restartCount"))
     if ended := (status.get("state") or {}).get("terminated"):
-        found["state"] = {"terminated": _only(ended, "exitCode", "finishedAt")}
+        found["state"] = {"terminated": fields_of(ended, ("exitCode", "finishedAt"))}
     return found
-
-
-def _only(found: Mapping[str, Any], *fields: str) -> Object:
-    return {field: found[field] for field in fields if field in found}
