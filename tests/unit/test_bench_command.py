@@ -9,7 +9,7 @@ from supervisor.cli.bench import NAMES
 from tests.bench import main as command
 from tests.bench.health_sources import PluginSource
 from tests.bench.row import Row, Unmeasured
-from tests.bench.short import SHORT
+from tests.bench.short import SHORT, shortened
 
 
 def good() -> list[Row]:
@@ -76,6 +76,12 @@ def test_json_has_the_rows_until_an_interrupt(
 
 def test_every_bench_has_a_short_form_and_stands_in_the_help() -> None:
     assert tuple(command.BENCHES) == tuple(SHORT) == NAMES
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_every_short_size_replaces_one_that_the_bench_has(name: str) -> None:
+    with shortened(name):
+        pass
 
 
 @pytest.mark.parametrize("text", ["1k", "1000", "1e3"])
