@@ -16,6 +16,8 @@ from actors.store.model.options import StoreOptions
 from actors.store.model.types import Change, Commit, KeyValue, LeaseRecord
 from tests.simulation.disk.stub import StubMachine, stub_machine
 
+LONG = 25
+"""Changes of a long commit."""
 FIRST = 2
 """Revision of the first commit."""
 Rows = dict[int, list[tuple[bytes, bytes]]]
@@ -67,6 +69,20 @@ class Writer:
         self._try(lambda: upkeep.defragment(log))
         self._commits(log, 1)
         log.close()
+
+    def fail_then_die(self, machine: StubMachine, operation: str, fail_at: int, kill_at: int) -> None:
+        """Fail a call of a long commit, go on with a short one, and die within the next."""
+        log, disk = ObjectLog(self._options), machine.disk
+        self._revision = log.open().revision + 1
+        self._commits(log, 1)
+        disk.on_last_call = lambda owner: disk.faults.failing.update({operation: 1})
+        disk.faults.calls_left = fail_at
+        self._try(partial(self._commit, log, LONG))
+        disk.faults.failing.clear()
+        self._commits(log, 1)
+        disk.on_last_call = lambda owner: setattr(owner, "alive", False)
+        disk.faults.calls_left = kill_at
+        self._commits(log, 1)
 
     def _commits(self, log: ObjectLog, *sizes: int) -> None:
         for size in sizes:
@@ -175,6 +191,21 @@ def test_failed_call_loses_nothing_acknowledged(machine: StubMachine, operation:
         machine.disk.cut()
         machine.run(writer.check)
     assert failures > (10 if operation != "read" else 0)
+
+
+@pytest.mark.parametrize(("operation", "calls"), [("write", range(28, 37)), ("sync", range(1, 2))])
+def test_failed_transaction_before_a_killed_one_is_no_damage(
+    machine: StubMachine, operation: str, calls: range
+) -> None:
+    """The rest of the failed one, which is longer, would be behind that of the killed one."""
+    failed = 0
+    for fail_at, kill_at in itertools.product(calls, (6, 8, 10, 12)):
+        machine.format(fail_at)
+        writer = Writer(machine)
+        killed = machine.run(partial(writer.fail_then_die, machine, operation, fail_at, kill_at))
+        failed += killed and len(writer.errors)
+        machine.run(writer.check)
+    assert failed >= len(calls)
 
 
 def test_full_disk_rejects_writes_and_loses_nothing_acknowledged(machine: StubMachine) -> None:

@@ -133,16 +133,21 @@ def check_wal(path: Path, synced: bool) -> None:
     taken = _frames_read(path)
     if synced and commits_after(wal, taken) > 1:
         raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
-    _cut_off_unread(wal, taken)
+    cut_off(wal, taken)
 
 
-def _cut_off_unread(wal: Path, taken: int) -> None:
-    """Cut off the unfinished transaction of a crash: behind that of a later crash it would look like damage."""
+def cut_off(wal: Path, taken: int) -> None:
+    """Cut off what is behind the frames that SQLite reads: behind a later crash's it would look like damage.
+
+    The frames are those of a transaction that a crash or an error ended. Raises OSError.
+    """
     with wal.open("r+b") as file:
-        page = HEADER.unpack(file.read(HEADER.size))[2]
-        size = HEADER.size + taken * (FRAME.size + page)
+        if len(head := file.read(HEADER.size)) < HEADER.size:
+            return
+        size = HEADER.size + taken * (FRAME.size + HEADER.unpack(head)[2])
         if size < os.fstat(file.fileno()).st_size:
             file.truncate(size)
+            os.fsync(file.fileno())
 
 
 def sync_wal(path: Path) -> None:

@@ -5,11 +5,22 @@ SQLite before 3.51.3 can damage a file when one connection writes while another 
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import cast
 
-from actors.store.file.file_check import check_format, check_present, check_wal, corrupt_file, create, sync_wal
+from actors.store.file.file_check import (
+    check_format,
+    check_present,
+    check_wal,
+    corrupt_file,
+    create,
+    cut_off,
+    sync_wal,
+    wal_of,
+)
 from actors.store.file.rows import COLUMNS, Row, first_id, read_row, row_sum
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
@@ -31,6 +42,8 @@ class ObjectLog:
         self._options = options
         self._db: sqlite3.Connection | None = None
         self._compacted = 0
+        self._torn = False
+        """True while the WAL has a rest of a transaction that failed."""
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -103,17 +116,43 @@ class ObjectLog:
         Raises:
             NoSpace, DiskFailed: Nothing of it was stored.
         """
-        try:
+        with self.writing() as db:
             if commit.changes_only and len(commit.changes) <= MAX_ROWS and commit.compacted == self._compacted:
                 self._insert(commit)
                 return
-            self.db.execute("BEGIN IMMEDIATE")
+            db.execute("BEGIN IMMEDIATE")
             self._write(commit)
-            self.db.execute("COMMIT")
+            db.execute("COMMIT")
             self._compacted = commit.compacted
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Run one transaction; one that fails is rolled back.
+
+        Raises:
+            NoSpace, DiskFailed: Nothing of it was stored.
+        """
+        if self._torn:
+            self._cut_off()
+        try:
+            yield self.db
         except sqlite3.Error as error:
+            self._torn = True
             self._rollback()
             raise disk_error(error) from None
+
+    def _cut_off(self) -> None:
+        """Cut the rest of a failed transaction off the WAL: it could follow one that a crash leaves unfinished."""
+        try:
+            locked, frames, _ = self.db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if locked:
+                raise DiskFailed("etcdserver: the store's file cannot be written: another process has locked it")
+            cut_off(wal_of(self._options.file), frames)
+        except sqlite3.Error as error:
+            raise disk_error(error) from None
+        except OSError as error:
+            raise DiskFailed(f"etcdserver: the store's file cannot be written: {error.strerror}") from None
+        self._torn = False
 
     def _insert(self, commit: Commit) -> None:
         # A single statement is a transaction of its own, with a fraction of the calls into SQLite.

@@ -33,12 +33,8 @@ def sweep(log: ObjectLog) -> bool:
     done = rows[-1][0] + 1 if more else max(position, first_id(compacted))
     if done == position:
         return False
-    try:
+    with log.writing():
         _remove(db, rows, compacted, done)
-    except sqlite3.Error as error:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise disk_error(error) from None
     return more
 
 
@@ -61,10 +57,8 @@ def checkpoint(log: ObjectLog, mode: str = "PASSIVE") -> None:
 
 def defragment(log: ObjectLog) -> None:
     """Rewrite the file without free pages."""
-    try:
-        log.db.execute("VACUUM")
-    except sqlite3.Error as error:
-        raise disk_error(error) from None
+    with log.writing() as db:
+        db.execute("VACUUM")
     checkpoint(log, "TRUNCATE")
 
 

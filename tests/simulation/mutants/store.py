@@ -6,6 +6,7 @@ WRITER = "actors/store/engine/writer.py"
 SESSION = "actors/store/watch/session.py"
 HUB = "actors/store/watch/hub.py"
 UPKEEP = "actors/store/file/upkeep.py"
+FILE_CHECK = "actors/store/file/file_check.py"
 LOG = "actors/store/file/object_log.py"
 
 STORE = (
@@ -58,9 +59,9 @@ STORE = (
         "half-commit",
         LOG,
         old="""\
-            self.db.execute("BEGIN IMMEDIATE")
+            db.execute("BEGIN IMMEDIATE")
             self._write(commit)
-            self.db.execute("COMMIT")
+            db.execute("COMMIT")
 """,
         new="""\
             self._write(commit)
@@ -192,11 +193,26 @@ STORE = (
     ),
     Mutant(
         "draft-journal",
-        "actors/store/file/file_check.py",
+        FILE_CHECK,
         old='        db.execute("PRAGMA journal_mode = WAL")\n    draft.replace(path)\n',
         new="    draft.replace(path)\n",
         mistake="The switch to WAL leaves a rollback journal that a power cut brings back: the store does not start.",
         commit="99d355a7",
+    ),
+    Mutant(
+        "unread-kept",
+        FILE_CHECK,
+        old="    cut_off(wal, taken)\n",
+        new="",
+        mistake="What two crashes left behind each other counts as damage, and the store does not start.",
+        commit="19ae8b28",
+    ),
+    Mutant(
+        "failed-kept",
+        LOG,
+        old="            self._torn = True\n",
+        new="",
+        mistake="The rest of a failed transaction behind what a kill left counts as damage.",
     ),
     Mutant(
         "directory-unsynced",
