@@ -57,8 +57,15 @@ def _messages(record: CallRecord) -> list[tuple[str, dict[str, Any], dict[str, i
     return found
 
 
+class CallLine(CallRecord, frozen=True, kw_only=True):
+    """A line of `nodeplane calls -o json`."""
+
+    time: str
+    """Begin of the call as of RFC 3339."""
+
+
 def record_json(record: CallRecord) -> bytes:
-    """Return the record as JSON, with the time of its begin as of RFC 3339."""
+    """Return the record as a CallLine, whose time comes first."""
     began = datetime.fromtimestamp(record.began_ns / 1e9, UTC).astimezone().isoformat(timespec="milliseconds")
     return msgspec.json.encode({"time": began, **msgspec.to_builtins(record)})
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 PACKAGE = Path(__file__).parents[1]
 INSTALLED = PACKAGE / "benches"
 """Where deploy/build.py puts tests/bench and what it needs of tests/support."""
@@ -15,6 +17,24 @@ NAMES = (
     "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A row of a bench."""
+
+    name: str
+    value: float | None
+    """null: it is missing."""
+    unit: str
+    floor: float | None
+    """The bare baseline, run beside it, in the same unit."""
+    target: str
+    ok: bool
+    """True if the target is met, or there is none."""
+    missing: str
+    """Why there is no value."""
+    ratio: float | None
+    """Value by baseline."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -60,6 +60,7 @@ COMMANDS = {
     "conform": Command("operate.conform", "say what is wrong with a device plugin, DRA driver or agent"),
     "check": Command("supervisor.machine.check", "say what this machine gives a plane, and what will not work"),
     "completion": Command("completion", "print a shell's completion script: bash, zsh or fish"),
+    "schema": Command("inspect.schema", "print the JSON schema of what a command prints with -o json"),
     "version": Command("supervisor.machine.version", "print the version and what it is made of"),
 }
 

@@ -1,15 +1,21 @@
-"""Write the tables of flags in docs/reference/cli.md; with --check, only compare them. `make docs` runs it.
+"""Write the tables of docs/reference/cli.md and json.md; with --check, only compare them. `make docs` runs it.
 
-A table stands between `<!-- flags: NAME -->` and `<!-- end -->`.
+A table of flags stands between `<!-- flags: NAME -->` and `<!-- end -->`; types of outputs follow `<!-- outputs -->`.
 """
 
 import re
 import sys
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from supervisor.base.options import FLAGS, Flag
+from supervisor.cli.outputs import OUTPUTS, meanings, structs_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
+PAGE, JSON_PAGE = DOCS / "cli.md", DOCS / "json.md"
+OUTPUTS_BEGIN = "<!-- outputs -->\n"
 TABLE = re.compile(r"(<!-- flags: (\w+) -->)\n.*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -44,14 +50,54 @@ def with_tables(page: str) -> str:
     return TABLE.sub(lambda found: "\n".join([found[1], *TABLES[found[2]](), ""]), page)
 
 
+def with_outputs(page: str) -> str:
+    """Return the page with the outputs of all commands and their types."""
+    lines = ["| `nodeplane ... -o json` | prints | of type |", "|---|---|---|"]
+    structs: dict[str, type[msgspec.Struct]] = {}
+    for name, output in OUTPUTS.items():
+        lines.append(f"| `{name}` | {output.shape} | {_link(output.item.__name__)} |")
+        for struct in structs_of(output.whole):
+            if structs.setdefault(struct.__name__, struct) is not struct:
+                raise ValueError(f"two types of outputs are called {struct.__name__}; rename one")
+    for _, struct in sorted(structs.items()):
+        lines += ["", *_section(struct)]
+    return "\n".join([page.partition(OUTPUTS_BEGIN)[0] + OUTPUTS_BEGIN.strip(), *lines, ""])
+
+
+def _section(struct: type[msgspec.Struct]) -> list[str]:
+    made, texts = msgspec.json.schema(struct)["$defs"][struct.__name__], meanings(struct)
+    rows = [f"| `{name}` | {type_text(kind)} | {texts.get(name, '')} |" for name, kind in made["properties"].items()]
+    about = [" ".join(made["description"].split()), ""] if made.get("description") else []
+    return [f"## {struct.__name__}", "", *about, "| field | type | meaning |", "|---|---|---|", *rows]
+
+
+def type_text(kind: dict[str, Any]) -> str:
+    """Return the words for a property of a JSON schema."""
+    if "$ref" in kind:
+        return _link(kind["$ref"].rpartition("/")[2])
+    if "anyOf" in kind:
+        return " or ".join(type_text(each) for each in kind["anyOf"])
+    if kind.get("type") == "array":
+        return f"list of {type_text(kind.get('items') or {})}"
+    if kind.get("type") == "object":
+        values = kind.get("additionalProperties")
+        return f"map of {type_text(values)}" if isinstance(values, dict) else "object"
+    return str(kind.get("type", "any"))
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
 def main(words: list[str]) -> int:
-    current = PAGE.read_text()
-    wanted = with_tables(current)
-    if "--check" not in words:
-        PAGE.write_text(wanted)
-    elif wanted != current:
-        print(f"{PAGE} is out of date; write it with `make docs`", file=sys.stderr)
-        return 1
+    pages = {PAGE: with_tables, JSON_PAGE: with_outputs}
+    stale = {path: text for path, made in pages.items() if (text := made(path.read_text())) != path.read_text()}
+    if "--check" in words:
+        for path in stale:
+            print(f"{path} is out of date; write it with `make docs`", file=sys.stderr)
+        return int(bool(stale))
+    for path, text in stale.items():
+        path.write_text(text)
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,17 @@ def pod(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def play(plane: Plane, script: Path) -> dict[str, Any]:
-    """Play a script with a pod that runs and one that fails twice; return what the pods and the calls show."""
+VIEWS = (
+    *("devices", "devices --plugins", "devices --drivers", "devices --patched", "devices --shares"),
+    *("devices --why two", "cpus", "status", "trace one", "trace --diff one two"),
+)
+
+
+def play(plane: Plane, script: Path, views: Sequence[str] = ()) -> dict[str, Any]:
+    """Play a script with a pod that runs and one that fails twice; return what the pods and the calls show.
+
+    The JSON of `views` is held to its schemas by the plane.
+    """
     driver = plane.start("dra-driver", "--script", str(script), log=f"{script.stem}.log")
     until("devices", lambda: [device for item in plane.list("resourceslice") for device in item["spec"]["devices"]])
     plane.apply(pod("one"))
@@ -85,6 +94,7 @@ def play(plane: Plane, script: Path) -> dict[str, Any]:
         "calls": [shown(each) for name in ("one", "two") for each in calls(plane, name)[:2]],
     }
     seen["captured"] = plane.nodeplane("capture", DRIVER)
+    assert all(plane.nodeplane(*view.split(), "-o", "json") for view in views)
     plane.kubectl("delete", "pod", "one", "two", "--now")
     until("unprepared", lambda: not json.loads(plane.kubectl("get", "resourceclaims", "-o", "json"))["items"])
     stop(driver)
@@ -117,7 +127,7 @@ def shown(call: dict[str, Any]) -> tuple[Any, ...]:
 def test_captured_failure_of_one_claim_is_seen_by_the_same_pod_again(plane: Plane, tmp_path: Path) -> None:
     bug, replay = tmp_path / "bug.yaml", tmp_path / "replay.yaml"
     bug.write_text(BUG)
-    first = play(plane, bug)
+    first = play(plane, bug, VIEWS)
     script = yaml.safe_load(first["captured"])
     assert script["devices"] == yaml.safe_load(BUG)["devices"]
     faults = script["calls"]["NodePrepareResources"]

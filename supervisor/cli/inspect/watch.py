@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -14,10 +13,11 @@ from typing import Any
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PreparedClaim
+from protocols.messages.devices import AllocatedDevice, AllocatedMemory, ContainerAllocation, PreparedClaim
 from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEvent, PodResources, WatchOptions
 from protocols.process.texts import printable
 from supervisor.base.errors import SupervisorError
+from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import check_socket
 
@@ -92,19 +92,61 @@ def allocatable_lines(event: AllocatableEvent) -> Iterable[str]:
         yield f"{head}  {part}"
 
 
+class ContainerHeld(msgspec.Struct, frozen=True):
+    name: str
+    devices: tuple[AllocatedDevice, ...]
+    cpus: tuple[int, ...]
+    """Exclusive CPUs."""
+    memory: tuple[AllocatedMemory, ...]
+    claims: tuple[PreparedClaim, ...]
+
+
+class PodLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event of `nodeplane watch pods -o json`; empty fields are absent."""
+
+    time: str
+    """RFC 3339, with milliseconds and the offset of the local zone."""
+    action: str
+    """ADDED, MODIFIED or DELETED."""
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+    containers: tuple[ContainerHeld, ...] = ()
+    cpus: tuple[int, ...] = ()
+    """Exclusive CPUs of the pod itself."""
+    memory: tuple[AllocatedMemory, ...] = ()
+
+
+class AllocatableDevice(msgspec.Struct, frozen=True):
+    resource: str
+    id: str
+    numa: tuple[int, ...]
+    """NUMA nodes, empty = no topology."""
+
+
+class AllocatableLine(msgspec.Struct, frozen=True):
+    """An event of `nodeplane watch allocatable -o json`: the resources that the action concerns."""
+
+    time: str
+    """RFC 3339, with milliseconds and the offset of the local zone."""
+    action: str
+    """ADDED, MODIFIED or DELETED."""
+    devices: tuple[AllocatableDevice, ...]
+    cpus: tuple[int, ...]
+    memory: tuple[AllocatedMemory, ...]
+
+
 def pod_json(event: PodEvent) -> Iterable[str]:
-    shown = msgspec.to_builtins(event.pod)
-    kept = {key: shown[key] for key in ("uid", "namespace", "name", "containers", "cpus", "memory") if shown.get(key)}
-    for container in kept.get("containers", ()):
-        del container["kind"]
-    yield json.dumps({"time": _timestamp(), "action": event.action.name, **kept})
+    pod = event.pod
+    containers = tuple(ContainerHeld(c.name, c.devices, c.cpus, c.memory, c.claims) for c in pod.containers)
+    line = PodLine(_timestamp(), event.action.name, pod.uid, pod.namespace, pod.name, containers, pod.cpus, pod.memory)
+    yield json_text(msgspec.json.encode(line))
 
 
 def allocatable_json(event: AllocatableEvent) -> Iterable[str]:
-    shown = {**msgspec.to_builtins(event), "action": event.action.name}
-    for device in shown["devices"]:
-        del device["health"]
-    yield json.dumps({"time": _timestamp(), **shown})
+    devices = tuple(AllocatableDevice(each.resource, each.id, each.numa) for each in event.devices)
+    line = AllocatableLine(_timestamp(), event.action.name, devices, event.cpus, event.memory)
+    yield json_text(msgspec.json.encode(line))
 
 
 def _parts(container: ContainerAllocation) -> Iterable[str]:

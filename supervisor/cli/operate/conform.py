@@ -16,7 +16,7 @@ from supervisor.conform.kinds import DRA, KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
-from supervisor.conform.report.json import run_json
+from supervisor.conform.report.json import Listed, run_json
 from supervisor.conform.report.junit import junit
 from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
@@ -38,8 +38,6 @@ DIRECTORY_HELP = "kubelet directory to serve (default a temporary one)"
 MANIFEST_HELP = "judge the DaemonSet of this manifest (- for standard input), as a pod on a plane of its own"
 IMAGE_HELP = "archive of the manifest's image (OCI layout or docker save); without it commands run on the host's files"
 RUNTIME_HELP = "runtime of the manifest's pods, unix:///PATH of a CRI socket (default embedded)"
-LISTED = ("name", "title", "phase", "rule", "source", "advice")
-"""Parts of a behaviour that `--list -o json` prints."""
 PROGRAMS = "nodeplane conform -- COMMAND..., --socket PATH or --manifest FILE"
 
 
@@ -103,7 +101,7 @@ def conform(args: argparse.Namespace) -> int:
 
 def _show(chosen: Sequence[Behaviour], output: str) -> None:
     if output == "json":
-        print_json([{field: getattr(each, field) for field in LISTED} for each in chosen])
+        print_json([Listed(e.name, e.title, e.phase, e.rule, e.source, e.advice) for e in chosen])
     else:
         print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
 

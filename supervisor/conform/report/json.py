@@ -2,36 +2,82 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from protocols.messages.calls import CallRecord
 from supervisor.conform.exchange import Exchange, Shown
 from supervisor.conform.report.text import counts
 from supervisor.conform.verdict import FAIL, Result
 
 
-def run_json(words: Sequence[str], results: Sequence[Result]) -> dict[str, Any]:
+class Listed(msgspec.Struct, frozen=True):
+    """A behaviour, as `--list -o json` prints it."""
+
+    name: str
+    title: str
+    phase: str
+    rule: str
+    source: str
+    advice: str
+    """Advice for a failure."""
+
+
+class MessageBytes(msgspec.Struct, frozen=True):
+    size: int
+    """Bytes of the whole message."""
+    hex: str
+    """The first bytes."""
+
+
+class ExchangeReport(CallRecord, frozen=True, kw_only=True):
+    """One call or one message of a stream, decoded and as bytes."""
+
+    request_bytes: MessageBytes
+    reply_bytes: MessageBytes
+
+
+class BehaviourReport(Listed, frozen=True):
+    """The verdict on one behaviour, with its evidence."""
+
+    verdict: str
+    """pass, fail or not applicable."""
+    reason: str
+    """The finding, or the reason why the rule does not apply."""
+    seconds: float
+    exchanges: tuple[ExchangeReport, ...]
+    omitted: int
+    """Exchanges left out."""
+    output: tuple[str, ...]
+    """The last lines that the program printed meanwhile."""
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    command: str
+    verdict: str
+    """fail if one behaviour failed, else pass."""
+    counts: dict[str, int]
+    """Behaviours by verdict."""
+    seconds: float
+    behaviours: tuple[BehaviourReport, ...]
+
+
+def run_json(words: Sequence[str], results: Sequence[Result]) -> RunReport:
     found = counts(results)
-    return {
-        "command": shlex.join(words),
-        "verdict": "fail" if found[FAIL] else "pass",
-        "counts": found,
-        "seconds": round(sum(result.seconds for result in results), 3),
-        "behaviours": [_result(result) for result in results],
-    }
+    verdict = "fail" if found[FAIL] else "pass"
+    seconds = round(sum(result.seconds for result in results), 3)
+    return RunReport(shlex.join(words), verdict, found, seconds, tuple(map(_result, results)))
 
 
-def _result(result: Result) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(result, exchanges=()))
-    return {**fields, "exchanges": [_exchange(each) for each in result.exchanges]}
+def _result(result: Result) -> BehaviourReport:
+    exchanges = tuple(map(_exchange, result.exchanges))
+    return BehaviourReport(**{**msgspec.structs.asdict(result), "exchanges": exchanges})
 
 
-def _exchange(exchange: Exchange) -> dict[str, Any]:
-    record = msgspec.to_builtins(exchange.record)
-    return {**record, "request_bytes": _shown(exchange.request), "reply_bytes": _shown(exchange.reply)}
+def _exchange(exchange: Exchange) -> ExchangeReport:
+    record = msgspec.structs.asdict(exchange.record)
+    return ExchangeReport(**record, request_bytes=_shown(exchange.request), reply_bytes=_shown(exchange.reply))
 
 
-def _shown(shown: Shown) -> dict[str, Any]:
-    """`hex` is that of the first bytes, `size` the number of all."""
-    return {"size": shown.size, "hex": shown.first.hex()}
+def _shown(shown: Shown) -> MessageBytes:
+    return MessageBytes(shown.size, shown.first.hex())

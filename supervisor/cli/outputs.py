@@ -1,0 +1,113 @@
+"""What each command prints with `-o json`: its type, JSON schema and the tables of docs/reference/json.md."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import msgspec
+
+OBJECT, LIST, LINES = "an object", "a list", "a line of JSON per object"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Output(NamedTuple):
+    """The type is imported only when it is asked for."""
+
+    place: str
+    """MODULE:CLASS of an item."""
+    shape: str = OBJECT
+
+    @property
+    def item(self) -> type[msgspec.Struct]:
+        module, _, name = self.place.partition(":")
+        found: type[msgspec.Struct] = getattr(import_module(module), name)
+        return found
+
+    @property
+    def whole(self) -> Any:
+        """Return the type of the output; of lines, that of one line."""
+        return list[self.item] if self.shape == LIST else self.item  # type: ignore[name-defined]  # known at run time
+
+
+OUTPUTS = {
+    "status": Output("protocols.messages.supervisor:PlaneStatus"),
+    "trace": Output("supervisor.trace.command:JsonTrace"),
+    "trace --diff": Output("supervisor.trace.compare:Comparison"),
+    "trace --follow": Output("supervisor.trace.command:JsonRow", LINES),
+    "why": Output("supervisor.why.model.types:Diagnosis"),
+    "watch pods": Output("supervisor.cli.inspect.watch:PodLine", LINES),
+    "watch allocatable": Output("supervisor.cli.inspect.watch:AllocatableLine", LINES),
+    "devices": Output("supervisor.client.devices:DeviceRow", LIST),
+    "devices --plugins": Output("supervisor.cli.inspect.devices:ResourceRow", LIST),
+    "devices --drivers": Output("supervisor.client.drivers:DriversView"),
+    "devices --patched": Output("supervisor.dra.explain:Explanation", LIST),
+    "devices --published": Output("supervisor.dra.explain:Explanation", LIST),
+    "devices --explain": Output("supervisor.dra.explain:Explanation", LIST),
+    "devices --shares": Output("supervisor.dra.shares:SharedDevice", LIST),
+    "devices --claim": Output("supervisor.dra.snapshot:Placement", LIST),
+    "devices --why": Output("supervisor.dra.why:Answer"),
+    "cpus": Output("supervisor.cli.inspect.devices:CpuView"),
+    "calls": Output("supervisor.calls.text:CallLine", LINES),
+    "conform": Output("supervisor.conform.report.json:RunReport"),
+    "conform --list": Output("supervisor.conform.report.json:Listed", LIST),
+    "check": Output("supervisor.machine.checks:Finding", LIST),
+    "bench": Output("supervisor.cli.bench:Measured", LIST),
+    "version": Output("supervisor.machine.version:Version"),
+}
+"""By the words of the command that choose the output."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON schema of an output, with the meaning of each field that has a docstring."""
+    output = OUTPUTS[name]
+    made = msgspec.json.schema(output.whole)
+    for struct in structs_of(output.whole):
+        for field, text in meanings(struct).items():
+            made["$defs"][struct.__name__]["properties"][field]["description"] = text
+    return {"$schema": DIALECT, "title": f"nodeplane {name} -o json: {output.shape}", **made}
+
+
+def structs_of(kind: Any) -> list[type[msgspec.Struct]]:
+    """Return the structs of which a type is made, each once, the outer ones first."""
+    found: dict[type[msgspec.Struct], None] = {}
+    _walk(msgspec.inspect.type_info(kind), found)
+    return list(found)
+
+
+def _walk(info: Any, found: dict[type[msgspec.Struct], None]) -> None:
+    if isinstance(info, msgspec.inspect.StructType):
+        if info.cls in found:
+            return
+        found[info.cls] = None
+        inner: tuple[Any, ...] = tuple(field.type for field in info.fields)
+    else:
+        parts = ("item_type", "key_type", "value_type")
+        inner = (*getattr(info, "types", ()), *getattr(info, "item_types", ()))
+        inner += tuple(getattr(info, part) for part in parts if hasattr(info, part))
+    for each in inner:
+        _walk(each, found)
+
+
+@cache
+def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the docstrings of a struct's fields by name, those of the structs it extends included."""
+    found: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            found.update(_docstrings(textwrap.dedent(inspect.getsource(base))))
+    return found
+
+
+def _docstrings(source: str) -> Iterator[tuple[str, str]]:
+    """Yield name and docstring of each annotated field that a string follows."""
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, after in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield field.target.id, " ".join(text.value.split())
