@@ -1,4 +1,7 @@
-"""Scheduler and controllers against the real API server, driven with kubectl, and killed on the way."""
+"""Scheduler and controllers against the real API server, driven with kubectl.
+
+The simulation's profiles `control` and `plane` kill each of them, and let many pods compete for few devices.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -40,12 +43,6 @@ def node(plane: Plane, name: str, gpus: int) -> None:
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
     meta = {"name": name, "labels": {"zone": name}}
     apply(plane, {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
-
-
-def a_node(plane: Plane) -> None:
-    """For a test that is run without those before it."""
-    if get(plane, "node", "n1") is None:
-        node(plane, "n1", gpus=4)
 
 
 def pod(name: str, gpus: int, namespace: str = "default", **spec: Any) -> dict[str, Any]:
@@ -165,15 +162,6 @@ def test_pods_are_placed_by_devices_and_wait_for_them(plane: Plane) -> None:
     plane.kubectl("delete", "pod", "second", "--grace-period=0", "--force")
 
 
-def test_two_pods_at_once_never_share_a_device(plane: Plane) -> None:
-    until(plane, lambda: place_of(plane, "second") == "", "an empty node")
-    apply(plane, *(pod(f"quick-{number}", 3) for number in range(4)))
-    until(plane, lambda: any(place_of(plane, f"quick-{n}") for n in range(4)), "one of them placed")
-    until(plane, lambda: sum(bool(waits(plane, f"quick-{n}")) for n in range(4)) == 3, "the others waiting")
-    assert sum(bool(place_of(plane, f"quick-{n}")) for n in range(4)) == 1
-    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
-
-
 DRA = "resource.k8s.io/v1"
 
 
@@ -215,31 +203,3 @@ def test_a_pod_gets_a_claim_the_claim_a_device_and_both_go_together(plane: Plane
     until(plane, lambda: not claims_of(plane, f"{first}-gpu-"), "its claim is gone")
     plane.kubectl("delete", "pod", second, "--grace-period=0", "--force")
     until(plane, lambda: not claims_of(plane, f"{second}-gpu-"), "the last claim is gone")
-
-
-def test_each_is_killed_and_goes_on(plane: Plane) -> None:
-    """A new one counts what the old one placed, and finishes what it left."""
-    a_node(plane)
-    apply(plane, pod("before", 3))
-    until(plane, lambda: place_of(plane, "before") == "n1", "a node for the first")
-    plane.kill("scheduler")
-    plane.kill("controllers")
-    apply(plane, pod("big", 2))
-    apply(plane, pod("small", 1))
-    namespace(plane, "meanwhile")
-    plane.spawn("scheduler")
-    plane.spawn("controllers")
-    until(plane, lambda: place_of(plane, "small") == "n1", "a node for the small one")
-    until(plane, lambda: waits(plane, "big"), "the big one waiting")
-    until(plane, lambda: get(plane, "-n", "meanwhile", "sa", "default"), "the account")
-    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
-
-
-def test_the_api_server_is_killed_and_they_go_on(plane: Plane) -> None:
-    a_node(plane)
-    plane.kill("apiserver-0")
-    plane.spawn("apiserver-0")
-    plane.wait_ready()
-    apply(plane, pod("after", 1))
-    until(plane, lambda: place_of(plane, "after") == "n1", "a node")
-    plane.kubectl("delete", "pods", "--all", "--grace-period=0", "--force")
