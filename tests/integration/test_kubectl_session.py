@@ -1,5 +1,5 @@
 """What else people do with kubectl: every form of output, every way to wait, to change and to ask; and what it says
-where this API stops. test_kubectl_verbs.py and test_apiserver_kubectl.py have the rest of its commands."""
+where this API stops. test_kubectl_verbs.py has the rest of its commands."""
 
 import json
 import subprocess
@@ -58,6 +58,7 @@ def test_output_forms(plane: Plane) -> None:
     assert plane.kubectl(*forms, "--chunk-size=1", "-o", "jsonpath={.items[*].metadata.name}") == "a b c"
     columns = plane.kubectl(*forms, "-o", "custom-columns=N:.metadata.name,I:.spec.containers[*].image", "--no-headers")
     assert columns.split() == ["a", "busybox", "b", "busybox", "c", "busybox"]
+    assert "Image:  " in plane.kubectl("describe", "pod", "a")
     assert "NOMINATED NODE" in plane.kubectl(*forms, "-o", "wide", "--show-labels")
     assert plane.kubectl(*forms, "--sort-by=.metadata.name", "-o", "go-template={{len .items}}") == "3"
     assert json.loads(plane.kubectl(*forms, "-o", "json"))["kind"] == "List"

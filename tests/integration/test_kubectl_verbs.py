@@ -28,11 +28,6 @@ def plane() -> Iterator[Plane]:
         yield started
 
 
-def refused(plane: Plane, *arguments: str) -> str:
-    """What it says of a failure."""
-    return plane.kubectl(*arguments, check=False)
-
-
 def test_apply_get_describe_explain(plane: Plane) -> None:
     assert plane.kubectl("apply", "-f", "-", stdin=json.dumps(MAP)) == "configmap/m created\n"
     assert (
@@ -135,12 +130,6 @@ def test_cordon_taint_drain(plane: Plane) -> None:
     assert "tainted" in plane.kubectl("taint", "nodes", "n1", "k=v:NoSchedule")
     assert "untainted" in plane.kubectl("taint", "nodes", "n1", "k-")
     assert "drained" in plane.kubectl("drain", "n1", "--ignore-daemonsets", "--force", "--delete-emptydir-data")
-
-
-def test_what_is_not_served_is_said_clearly(plane: Plane) -> None:
-    assert 'doesn\'t have a resource type "ingresses"' in refused(plane, "get", "ingresses")
-    assert "could not find the requested resource" in refused(plane, "scale", "cm/m", "--replicas=2")
-    assert "not found" in refused(plane, "get", "cm", "nowhere")
 
 
 CLIENT = """
