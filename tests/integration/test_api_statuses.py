@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api_judge import Answer, Client, fault
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import engines
 
 DEFAULT = "/api/v1/namespaces/default"
 MAPS, PODS = f"{DEFAULT}/configmaps", f"{DEFAULT}/pods"
@@ -123,7 +123,7 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store."""
     with running_plane(store=request.param) as started:

@@ -14,7 +14,7 @@ import pytest
 
 from protocols.bus import BusError
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES, OURS
+from tests.support.engine import OURS, engines
 from tests.support.waiting import until_async
 
 TEXT = {"type": "string"}
@@ -77,7 +77,7 @@ def url(plural: str = "crontabs", version: str = "v1") -> str:
     return f"/apis/example.com/{version}/namespaces/default/{plural}"
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store with CronTabs defined."""
     with running_plane(store=request.param) as started:

@@ -8,7 +8,7 @@ import pytest
 
 from protocols.wire import etcd_pb2 as pb
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import engines
 from tests.support.store_lab import Api
 
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -28,7 +28,7 @@ EVENT: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store."""
     with running_plane(store=request.param) as started:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.report.metrics import merge
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import engines
 
 PATH = "/api/v1/namespaces/default/configmaps"
 KEPT = {"group": "", "resource": "configmaps"}
@@ -144,7 +144,7 @@ def agrees(page: Page) -> bool:
     return not behind and page.value("nodeplane_replica_revision", **KEPT) == position and counted == 1
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def page(request: pytest.FixtureRequest) -> Iterator[Page]:
     """The metrics of an API server on each store after a session of requests."""
     with running_plane(store=request.param) as plane:

@@ -10,7 +10,7 @@ import yaml
 from aiohttp import ClientSession
 
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import engines
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -19,7 +19,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store."""
     with running_plane(store=request.param) as started:

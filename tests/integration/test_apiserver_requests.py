@@ -15,7 +15,7 @@ import pytest
 
 from protocols.process.settings import save_settings
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import engines
 from tests.support.waiting import until_async
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -28,7 +28,7 @@ STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=engines())
 def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store."""
     with running_plane(store=request.param) as started:

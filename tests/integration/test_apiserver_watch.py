@@ -11,13 +11,13 @@ import aiohttp
 import pytest
 
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ENGINES
+from tests.support.engine import ETCD, OURS
 from tests.support.waiting import until_async
 
 CONFIGMAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=[OURS, ETCD])
 def of_all(request: pytest.FixtureRequest) -> Iterator[Plane]:
     """An API server on each store."""
     with running_plane(store=request.param) as started:

@@ -5,11 +5,22 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.support.ports import free_port
 from tests.support.store_lab import etcd_command
 
-OURS, ETCD = ENGINES = "ours", "etcd"
+OURS, ETCD = "ours", "etcd"
+
+
+def engines() -> tuple[Any, ...]:
+    """Return the parameters of a fixture for tests of the API server that go through the store but are not about it.
+
+    On etcd they are heavy: that both engines answer alike is shown by tests/integration/test_store_parity.py.
+    """
+    import pytest  # not there where only the bench is
+
+    return OURS, pytest.param(ETCD, marks=pytest.mark.heavy)
 
 
 def chosen(wanted: str = "") -> str:
@@ -26,7 +37,7 @@ def etcd_binary() -> str:
         subprocess.run(install, check=False, capture_output=True, timeout=300)
         found = shutil.which("etcd")
     if found is None:
-        import pytest  # not there where only the bench is
+        import pytest
 
         pytest.skip("etcd is not installed (Debian: apt-get install etcd-server)")
     return found
