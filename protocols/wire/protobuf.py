@@ -4,13 +4,14 @@ Value = int | bytes
 VARINT, DELIMITED = 0, 2
 """Wire types."""
 U64 = (1 << 64) - 1
+_SHORT = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
     """Encode a number; negative ones as two's complement of 64 bits."""
+    if 0 <= value < 0x80:
+        return _SHORT[value]
     value &= U64
-    if value < 0x80:
-        return bytes((value,))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from protocols.kinds.fields import DOMAINS, packages
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
 from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
-from protocols.kube.protobuf.table import LEAVES, kinds_of, message_of, messages
-from protocols.kube.protobuf.types import Field, Message, Shape
+from protocols.kube.protobuf.table import kinds_of, message_of, messages
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Field, Leaf, Message
+from protocols.kube.protobuf.values import UNIONS
+from protocols.kube.protobuf.values import VALUES as MESSAGES
 from protocols.wire.protobuf import delimited
 
 TEXT = st.text(max_size=6)
@@ -47,18 +49,17 @@ TOPS = [(version_of(package), kind) for package in packages() for kind in sorted
 POD = ("v1", "Pod")
 
 
-def value_of(field: Field, draw: st.DrawFn, depth: int) -> Any:
-    if field.message is not None and field.message.union is not None:
-        return draw_union(field.message, draw, depth)
-    if field.message is not None:
-        return draw_message(field.message, draw, depth - 1)
-    name = next(name for name, leaf in LEAVES.items() if leaf is field.leaf)
-    return draw(VALUES[name])
+def value_of(type: Leaf | Message, draw: st.DrawFn, depth: int) -> Any:
+    if isinstance(type, Leaf):
+        return draw(VALUES[next(name for name, leaf in SCALARS.items() if leaf is type)])
+    if type.union in UNIONS.values():
+        return draw_union(type, draw, depth)
+    named = next((name for name, message in MESSAGES.items() if message is type), "")
+    return draw(VALUES[named]) if named else draw_message(type, draw, depth - 1)
 
 
 def draw_union(message: Message, draw: st.DrawFn, depth: int) -> Any:
-    props = next(field.message for field in message.fields.values() if field.name == "schema")
-    assert props is not None
+    props = next(field.type for field in message.fields.values() if field.name == "schema")
     schema = draw_message(props, draw, depth - 1)
     other: dict[str, Any] = {"Array": [schema], "Bool": draw(st.booleans()), "StringArray": ["a"]}
     return draw(st.sampled_from([schema, other[message.name.rpartition("Or")[2]]]))
@@ -69,17 +70,16 @@ def draw_message(message: Message, draw: st.DrawFn, depth: int) -> dict[str, Any
     out: dict[str, Any] = {}
     some = [field for field in message.fields.values() if draw(st.booleans())] if depth else []
     for field in some:
-        if field.shape is Shape.INLINE:
-            assert field.message is not None
-            out.update(draw_message(field.message, draw, depth))
-        elif field.shape is Shape.LIST:
-            out[field.name] = [value_of(field, draw, depth) for _ in range(draw(st.integers(1, 2)))]
-        elif field.shape is Shape.MAP:
+        if field.shape == INLINE:
+            out.update(draw_message(field.type, draw, depth))
+        elif field.shape == LIST:
+            out[field.name] = [value_of(field.type, draw, depth) for _ in range(draw(st.integers(1, 2)))]
+        elif field.shape == MAP:
             keys = draw(st.lists(TEXT, min_size=1, max_size=2, unique=True))
-            out[field.name] = {key: value_of(field, draw, depth) for key in keys}
+            out[field.name] = {key: value_of(field.type.fields[2].type, draw, depth) for key in keys}
         else:
-            value = value_of(field, draw, depth)
-            if value or field.keep_zero or field.message is not None:
+            value = value_of(field.type, draw, depth)
+            if value or field.keep_zero or field.is_merged:
                 out[field.name] = value
     return out
 
@@ -131,7 +131,7 @@ def test_object_meta() -> None:
     }
 
 
-LEAF_VECTORS = [
+VALUE_VECTORS = [
     ("time", "1970-01-01T00:00:01Z", "0801 1000"),
     ("time", "1969-12-31T23:59:59Z", "08ffffffffffffffffff01 1000"),
     ("microtime", "1970-01-01T00:00:01.000002Z", "0801 10d00f"),
@@ -143,19 +143,103 @@ LEAF_VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "wire"), LEAF_VECTORS)
+@pytest.mark.parametrize(("name", "value", "wire"), VALUE_VECTORS)
 def test_values_byte_for_byte(name: str, value: Any, wire: str) -> None:
     raw = bytes.fromhex(wire.replace(" ", ""))
-    assert LEAVES[name].read(raw) == value
-    assert LEAVES[name].write(value) == raw
+    assert read_alone(name, raw) == value
+    assert encode_message(alone(name), {"of": value}) == delimited(1, raw)
+
+
+def alone(name: str) -> Message:
+    """A message whose one field is such a value."""
+    return Message("alone", {1: Field(1, "of", ONE, MESSAGES[name], keep_zero=True)})
+
+
+def read_alone(name: str, raw: bytes) -> Any:
+    return decode_message(alone(name), delimited(1, raw)).get("of")
 
 
 def test_unset_values() -> None:
-    assert LEAVES["time"].read(b"") is None
-    assert LEAVES["microtime"].read(b"") is None
-    assert LEAVES["any"].read(b"") is None
-    assert LEAVES["quantity"].read(b"") == "0"
-    assert LEAVES["int-or-string"].read(b"") == 0
+    assert read_alone("time", b"") is None
+    assert read_alone("microtime", b"") is None
+    assert read_alone("any", b"") is None
+    assert read_alone("quantity", b"") == "0"
+    assert read_alone("int-or-string", b"") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "wire", "complaint"),
+    [
+        ("time", "0a00", "wrong wire type 2 for field seconds of Time"),
+        ("quantity", "0a00", "a quantity is empty"),
+        ("quantity", "0801", "wrong wire type 0 for field string of Quantity"),
+        ("int-or-string", "0802", "2 is neither a number nor a string"),
+        ("any", "0a017b", "embedded JSON is broken"),
+    ],
+)
+def test_broken_value_is_named(name: str, wire: str, complaint: str) -> None:
+    with pytest.raises(ProtobufInvalid, match=complaint):
+        read_alone(name, bytes.fromhex(wire))
+
+
+KUBECTL_BODIES = [
+    (
+        "azhzAAoTCgJ2MRINUmVzb3VyY2VRdW90YRI9ChEKAXESABoAIgAqADIAOABCABImCgsKBHBvZHMSAwoBMgoXCgxyZXF1ZXN0cy5jcHUSBwoF"
+        "MTUwMG0aABoAIgA=",
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "status": {}}
+        | {"spec": {"hard": {"pods": "2", "requests.cpu": "1500m"}}},
+    ),
+    (
+        "azhzAAogCglwb2xpY3kvdjESE1BvZERpc3J1cHRpb25CdWRnZXQSOgoRCgFiEgAaACIAKgAyADgAQgASGQoJCAEQABoDNTAlEgwKCgoDYXBw"
+        "EgN3ZWIaCggAGAAgACgAMAAaACIA",
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+        | {"spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "web"}}}}
+        | {"status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}},
+    ),
+    (
+        "azhzAAoNCgJ2MRIHU2VydmljZRJnChsKAW4SABoAIgAqADIAOABCAFoICgNhcHASAW4SRAogCgc4MC1odHRwEgNUQ1AYUCIKCAEQABoEaHR0"
+        "cCiw6gESCAoDYXBwEgFuGgAiCE5vZGVQb3J0OgBCAFIAWgBgAGgAGgIKABoAIgA=",
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "n", "labels": {"app": "n"}}}
+        | {
+            "spec": {
+                "type": "NodePort",
+                "selector": {"app": "n"},
+                "ports": [
+                    {"name": "80-http", "protocol": "TCP", "port": 80, "targetPort": "http", "nodePort": 30000},
+                ],
+            },
+            "status": {"loadBalancer": {}},
+        },
+    ),
+    (
+        "azhzAAolChRzY2hlZHVsaW5nLms4cy5pby92MRINUHJpb3JpdHlDbGFzcxIpChEKAXASABoAIgAqADIAOABCABD///////////8BGAAiACoF"
+        "TmV2ZXIaACIA",
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}}
+        | {"value": -1, "preemptionPolicy": "Never"},
+    ),
+]
+"""Bodies that kubectl 1.37 sent for `create quota`, `pdb`, `service nodeport` and `priorityclass`."""
+
+
+@pytest.mark.parametrize(("body", "obj"), KUBECTL_BODIES)
+def test_bodies_of_kubectl(body: str, obj: dict[str, Any]) -> None:
+    assert decode_object(base64.b64decode(body)) == obj
+    assert decode_object(encode_object(obj)) == obj
+
+
+def test_map_keeps_key_of_unset_time() -> None:
+    status = messages()["policy.v1.PodDisruptionBudgetStatus"]
+    wire = encode_message(status, {"disruptedPods": {"p": None}})
+    assert wire == bytes.fromhex("1205 0a0170 1200")
+    assert decode_message(status, wire) == {"disruptedPods": {"p": None}}
+
+
+def test_map_leaves_out_values_of_other_types() -> None:
+    meta = messages()["meta.v1.ObjectMeta"]
+    assert encode_message(meta, {"labels": {"b": "2", "a": "", "c": 3}}) == bytes.fromhex(
+        "5a05 0a0161 1200 5a06 0a0162 120132"
+    )
+    assert decode_message(meta, bytes.fromhex("5a00 5a03 0a0161")) == {"labels": {"": "", "a": ""}}
 
 
 def test_the_envelope() -> None:
@@ -233,7 +317,7 @@ def test_no_message_but_a_schema_contains_itself() -> None:
         if message.name == "apiextensions.v1.JSONSchemaProps":
             return 1
         assert message.name not in above, above
-        nested = [field.message for field in message.fields.values() if field.message is not None]
+        nested = [field.type for field in message.fields.values() if isinstance(field.type, Message)]
         return 1 + max((visit(inner, (*above, message.name)) for inner in nested), default=0)
 
     assert max(visit(message_of(*top), ()) for top in TOPS) < 16

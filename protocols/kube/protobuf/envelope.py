@@ -7,23 +7,10 @@ from typing import Any
 
 from protocols.kube.meta import Object
 from protocols.kube.protobuf.table import message_of
-from protocols.kube.protobuf.types import (
-    DELIMITED,
-    FIXED64,
-    VARINT,
-    Field,
-    Leaf,
-    Message,
-    ProtobufInvalid,
-    Shape,
-    Unencodable,
-    Union,
-    read_string,
-    write_string,
-)
-from protocols.kube.protobuf.values import as_bytes, fields_of
-from protocols.kube.protobuf.wire import read_span, read_tag, read_varint, skip
-from protocols.wire.protobuf import delimited, number, varint
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, Field, Leaf, Message, Unencodable
+from protocols.kube.protobuf.values import UNKNOWN
+from protocols.kube.protobuf.wire import DELIMITED, VARINT, ProtobufInvalid, read_value, read_varint, skip
+from protocols.wire.protobuf import delimited, varint
 
 VALUE_LIMIT = 200_000
 """Fields in one body, known or not: two bytes can become an object of a hundred, and each costs time."""
@@ -55,192 +42,144 @@ class _Decoder:
         if self._depth > DEPTH_LIMIT:
             raise ProtobufInvalid(f"the message is nested more than {DEPTH_LIMIT} deep")
         while at < end:
-            self._spend()
-            number, wire, at = read_tag(data, at, end)
-            field = fields.get(number)
+            self._left -= 1
+            if self._left < 0:
+                raise _too_many()
+            tag = data[at]
+            at += 1
+            if tag > 0x7F:
+                tag, at = read_varint(data, at - 1, end)
+            field = fields.get(tag >> 3)
             if field is None:
-                at = skip(wire, data, at, end)
-            elif wire == DELIMITED:
-                start, at = read_span(data, at, end)
-                self._delimited(field, start, at, out)
-            elif wire == VARINT:
-                value, at = read_varint(data, at, end)
-                _put(field, _read_leaf(field, wire).read(value), out)
-            elif wire == FIXED64:
-                start, at = at, skip(wire, data, at, end)
-                _put(field, _read_leaf(field, wire).read(data[start:at]), out)
+                at = skip(tag, data, at, end)
+                continue
+            start, at = read_value(tag & 7, data, at, end)
+            if tag & 7 == field.wire:
+                self._field(field, start, at, out)
+            elif tag & 7 == DELIMITED and field.wire == VARINT and field.shape is LIST:
+                self._packed(field, start, at, out)
             else:
-                raise _mistyped(field, wire)
+                raise ProtobufInvalid(f"wrong wire type {tag & 7} for field {field.name} of {message.name}")
         self._depth -= 1
 
-    def _delimited(self, field: Field, at: int, end: int, out: Object) -> None:
-        if field.shape is Shape.MAP:
-            self._entry(field, at, end, out.setdefault(field.name, {}))
-        elif field.message is not None:
-            self._nested(field, field.message, at, end, out)
-        elif field.shape is Shape.LIST and field.leaf is not None and field.leaf.wire == VARINT:
-            self._packed(field.leaf, at, end, out.setdefault(field.name, []))
-        else:
-            _put(field, _read_leaf(field, DELIMITED).read(self._data[at:end]), out)
-
-    def _nested(self, field: Field, message: Message, at: int, end: int, out: Object) -> None:
-        if message.union is not None:
-            _put(field, self._union(message, message.union, at, end), out)
+    def _field(self, field: Field, start: int, stop: int, out: Object) -> None:
+        name, shape = field.name, field.shape
+        if field.is_merged:
+            self.read(field.type, start, stop, out if shape is INLINE else out.setdefault(name, {}))
             return
-        if field.shape is Shape.INLINE:
-            inner = out
-        elif field.shape is Shape.LIST:
-            inner = {}
-            out.setdefault(field.name, []).append(inner)
-        else:
-            inner = out.setdefault(field.name, {})
-        self.read(message, at, end, inner)
-
-    def _union(self, message: Message, union: Union, at: int, end: int) -> Any:
-        parts: Object = {}
-        self.read(message, at, end, parts)
-        return union.read(parts)
-
-    def _packed(self, leaf: Leaf, at: int, end: int, into: list[Any]) -> None:
-        while at < end:
-            self._spend()
-            value, at = read_varint(self._data, at, end)
-            into.append(leaf.read(value))
-
-    def _entry(self, field: Field, at: int, end: int, into: Object) -> None:
-        """A map entry is a message of key (1) and value (2), each of which may be missing."""
-        key, value = "", _default(field)
-        while at < end:
-            self._spend()
-            number, wire, at = read_tag(self._data, at, end)
-            if number not in (1, 2):
-                at = skip(wire, self._data, at, end)
-                continue
-            if wire != DELIMITED:
-                raise _mistyped(field, wire)
-            start, at = read_span(self._data, at, end)
-            if number == 1:
-                key = read_string(self._data[start:at])
-            elif field.message is not None and field.message.union is not None:
-                value = self._union(field.message, field.message.union, start, at)
-            elif field.message is not None:
-                value = {}
-                self.read(field.message, start, at, value)
+        value = self._value(field.type, start, stop)
+        if shape is ONE:
+            if value or (value is not None and field.keep_zero):
+                out[name] = value
             else:
-                value = _read_leaf(field, wire).read(self._data[start:at])
-        into[key] = value
+                out.pop(name, None)
+        elif shape is LIST:
+            out.setdefault(name, []).append(value)
+        else:
+            self._entry(field, value, out.setdefault(name, {}))
 
-    def _spend(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise ProtobufInvalid(f"the message has more than {VALUE_LIMIT} values")
+    def _value(self, type: Leaf | Message, start: int, stop: int) -> Any:
+        if isinstance(type, Leaf):
+            return type.read(start if type.wire == VARINT else self._data[start:stop])
+        out: Object = {}
+        self.read(type, start, stop, out)
+        return out if type.union is None else type.union.read(out)
+
+    def _entry(self, field: Field, entry: Object, into: Object) -> None:
+        """Key and value may be missing; then they are the zero values of their types."""
+        if "value" not in entry:
+            entry["value"] = self._value(field.type.fields[2].type, 0, 0)
+        into[entry.get("key", "")] = entry["value"]
+
+    def _packed(self, field: Field, at: int, end: int, out: Object) -> None:
+        while at < end:
+            self._left -= 1
+            if self._left < 0:
+                raise _too_many()
+            value, at = read_varint(self._data, at, end)
+            self._field(field, value, at, out)
 
 
-def _put(field: Field, value: Any, out: Object) -> None:
-    if field.shape is Shape.LIST:
-        out.setdefault(field.name, []).append(value)
-    elif value is None or not (value or field.keep_zero or field.message is not None):
-        out.pop(field.name, None)
-    else:
-        out[field.name] = value
-
-
-def _read_leaf(field: Field, wire: int) -> Leaf:
-    if field.leaf is None or field.leaf.wire != wire:
-        raise _mistyped(field, wire)
-    return field.leaf
-
-
-def _default(field: Field) -> Any:
-    return {} if field.leaf is None else _read_leaf(field, DELIMITED).read(b"")
-
-
-def _mistyped(field: Field, wire: int) -> ProtobufInvalid:
-    return ProtobufInvalid(f"wrong wire type {wire} for field {field.name}")
+def _too_many() -> ProtobufInvalid:
+    return ProtobufInvalid(f"the message has more than {VALUE_LIMIT} values")
 
 
 def encode_message(message: Message, obj: Any) -> bytes:
     """Fields in the order of the table, map entries in that of their keys. Raises Unencodable when `obj` is no dict."""
     if not isinstance(obj, dict):
         raise Unencodable(f"not an object: {obj!r:.80}")
-    return b"".join([_field(field, obj) for field in message.fields.values()])
+    parts: list[bytes] = []
+    for field in message.fields.values():
+        value = obj if field.shape is INLINE else obj.get(field.name)
+        if value is None:
+            continue
+        if field.shape is LIST:
+            parts += [_one(field, item) for item in value] if isinstance(value, list) else ()
+        elif field.shape is MAP:
+            parts += [_entry(field, *item) for item in sorted(value.items())] if isinstance(value, dict) else ()
+        else:
+            parts.append(_one(field, value))
+    return b"".join(parts)
 
 
-def _field(field: Field, obj: dict[str, Any]) -> bytes:
-    if field.shape is Shape.INLINE and field.message is not None:
-        return delimited(field.number, encode_message(field.message, obj))
-    value = obj.get(field.name)
-    if value is None:
-        return b""
-    if field.shape is Shape.LIST:
-        return b"".join([_one(field, field.number, item) for item in value]) if isinstance(value, list) else b""
-    if field.shape is Shape.MAP:
-        return b"".join([_entry(field, *item) for item in sorted(value.items())]) if isinstance(value, dict) else b""
-    return _one(field, field.number, value)
-
-
-def _one(field: Field, at: int, value: Any) -> bytes:
+def _one(field: Field, value: Any) -> bytes:
+    """Empty for a value that the field has no place for."""
+    type = field.type
+    raw: Any
     try:
-        if field.message is not None:
-            union = field.message.union
-            return delimited(at, encode_message(field.message, value if union is None else union.write(value)))
-        return _write_leaf(field.leaf, at, value) if field.leaf is not None else b""
+        if isinstance(type, Leaf):
+            raw = type.write(value)
+        else:
+            raw = encode_message(type, value if type.union is None else type.union.write(value))
     except Unencodable:
         return b""
-
-
-def _write_leaf(leaf: Leaf, at: int, value: Any) -> bytes:
-    written: Any = leaf.write(value)
-    if leaf.wire == FIXED64:
-        return varint(at << 3 | FIXED64) + bytes(written)
-    return number(at, written) if leaf.wire == VARINT else delimited(at, written)
+    if field.wire == DELIMITED:
+        raw = varint(len(raw)) + raw
+    elif field.wire == VARINT:
+        raw = varint(raw)
+    written: bytes = field.tag + raw
+    return written
 
 
 def _entry(field: Field, key: str, value: Any) -> bytes:
-    written = _one(field, 2, value)
-    return delimited(field.number, delimited(1, write_string(key)) + written) if written else b""
+    name, element = field.type.fields.values()
+    written = _one(element, value)
+    if not written:
+        return b""
+    raw = _one(name, key) + written
+    return field.tag + varint(len(raw)) + raw
 
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
-_TYPE, _RAW, _ENCODING, _CONTENT_TYPE = 1, 2, 3, 4
-"""Fields of runtime.Unknown."""
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
     """The object with apiVersion and kind. Raises ProtobufInvalid, KindUnknown."""
     if not body.startswith(MAGIC):
         raise ProtobufInvalid("the body does not begin with the prefix of Kubernetes protobuf")
-    found = _last(body[len(MAGIC) :], (_TYPE, _RAW, _ENCODING))
-    if found.get(_ENCODING):
+    found = decode_message(UNKNOWN, body[len(MAGIC) :])
+    if found.get("contentEncoding"):
         raise ProtobufInvalid("the body has a content encoding inside the envelope")
-    api_version, kind = _type(found.get(_TYPE, b""))
-    message = message_of(api_version, kind)
-    return {"kind": kind, "apiVersion": api_version, **decode_message(message, found.get(_RAW, b""))}
+    api_version, kind = found.get("apiVersion", ""), found.get("kind", "")
+    if not kind:
+        raise ProtobufInvalid("the envelope does not name the kind of the object")
+    return {
+        "kind": kind,
+        "apiVersion": api_version,
+        **decode_message(message_of(api_version, kind), found.get("raw", b"")),
+    }
 
 
 def encode_object(obj: dict[str, Any]) -> bytes:
     """With the envelope; fields that the message has no place for are left out. Raises KindUnknown."""
     api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
     raw = encode_message(message_of(api_version, kind), obj)
-    type_meta = delimited(1, write_string(api_version)) + delimited(2, write_string(kind))
-    tail = delimited(_ENCODING, b"") + delimited(_CONTENT_TYPE, b"")
-    return MAGIC + delimited(_TYPE, type_meta) + delimited(_RAW, raw) + tail
+    envelope = {"apiVersion": api_version, "kind": kind, "raw": raw, "contentEncoding": "", "contentType": ""}
+    return MAGIC + encode_message(UNKNOWN, envelope)
 
 
 def event_frame(kind: str, body: bytes) -> bytes:
     """One event of a watch; `body` is an object with its envelope."""
     event = delimited(1, kind.encode()) + delimited(2, delimited(1, body))
     return len(event).to_bytes(4, "big") + event
-
-
-def _type(data: bytes) -> tuple[str, str]:
-    found = _last(data, (1, 2))
-    api_version, kind = read_string(found.get(1, b"")), read_string(found.get(2, b""))
-    if not kind:
-        raise ProtobufInvalid("the envelope does not name the kind of the object")
-    return api_version, kind
-
-
-def _last(data: bytes, numbers: tuple[int, ...]) -> dict[int, bytes]:
-    return {number: as_bytes(value) for number, value in fields_of(data) if number in numbers}

@@ -4,11 +4,9 @@ import functools
 
 from protocols.kinds.fields import Field as Fact
 from protocols.kinds.fields import element_of, package_of, packages, resolve, types_of
-from protocols.kube.protobuf.types import SCALARS, Field, KindUnknown, Message, Shape
-from protocols.kube.protobuf.unions import UNIONS
-from protocols.kube.protobuf.values import VALUES
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Field, KindUnknown, Leaf, Message
+from protocols.kube.protobuf.values import UNIONS, VALUES
 
-LEAVES = {**SCALARS, **VALUES}
 META = "meta.v1"
 EVERYWHERE = ("DeleteOptions", "Status")
 """Kinds of meta/v1 that are part of every version."""
@@ -67,23 +65,33 @@ def _top(package: str, name: str, listing: bool) -> Message:
 
 
 def _list_of(message: Message) -> Message:
-    metadata = Field(1, "metadata", Shape.ONE, message=_package(META)["ListMeta"])
-    items = Field(2, "items", Shape.LIST, message=message)
-    return Message(f"{message.name}List", {1: metadata, 2: items})
+    metadata = Field(1, "metadata", ONE, _package(META)["ListMeta"])
+    return Message(f"{message.name}List", {1: metadata, 2: Field(2, "items", LIST, message)})
 
 
 def _field(package: str, fact: Fact, found: dict[str, Message]) -> Field:
     shape, kind = _shape(fact)
-    leaf = LEAVES.get(kind)
-    if leaf is not None:
-        keep = not leaf.scalar or (shape is Shape.ONE and (fact.is_present or fact.keeps_zero))
-        return Field(fact.number, fact.name, shape, leaf=leaf, keep_zero=keep)
+    type = _type(package, kind, found)
+    if shape == MAP:
+        type = Message(fact.name, {1: _part(1, "key", SCALARS["str"]), 2: _part(2, "value", type)})
+    keep = shape == ONE and (fact.is_present or fact.keeps_zero or isinstance(type, Message))
+    return Field(fact.number, fact.name, shape, type, keep_zero=keep)
+
+
+def _part(number: int, name: str, type: Leaf | Message) -> Field:
+    return Field(number, name, ONE, type, keep_zero=True)
+
+
+def _type(package: str, kind: str, found: dict[str, Message]) -> Leaf | Message:
+    if kind in SCALARS:
+        return SCALARS[kind]
+    if kind in VALUES:
+        return VALUES[kind]
     other, name = resolve(package, kind)
-    message = (found if other == package else _package(other))[name]
-    return Field(fact.number, fact.name, shape, message=message)
+    return (found if other == package else _package(other))[name]
 
 
-def _shape(fact: Fact) -> tuple[Shape, str]:
+def _shape(fact: Fact) -> tuple[str, str]:
     """Return the shape of a field, and the type of it or of its elements."""
-    shape = {"[": Shape.LIST, "{": Shape.MAP}.get(fact.wire[0], Shape.INLINE if fact.is_inline else Shape.ONE)
+    shape = {"[": LIST, "{": MAP}.get(fact.wire[0], INLINE if fact.is_inline else ONE)
     return shape, element_of(fact.wire)

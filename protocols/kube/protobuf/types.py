@@ -1,8 +1,7 @@
-"""The vocabulary: messages, their fields, and values that are one field on the wire and one value in JSON."""
+"""The vocabulary: messages, their fields, and scalars."""
 
 import base64
 import binascii
-import enum
 import math
 import struct
 from collections.abc import Callable
@@ -11,61 +10,53 @@ from typing import Any
 import msgspec
 
 from protocols.kube.errors import KubeError
+from protocols.kube.protobuf.wire import DELIMITED, FIXED64, VARINT, ProtobufInvalid
+from protocols.wire.protobuf import varint
 
-VARINT, FIXED64, DELIMITED, GROUP, GROUP_END, FIXED32 = range(6)
-"""Wire types."""
-
-
-class Shape(enum.Enum):
-    ONE = enum.auto()
-    LIST = enum.auto()
-    MAP = enum.auto()
-    INLINE = enum.auto()
-    """A message whose fields stand in the parent's JSON object."""
+ONE, LIST, MAP, INLINE = ("one", "list", "map", "inline")
+"""Shapes of a field. INLINE: a message whose fields stand in the parent's JSON object."""
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A value that is no message to us. `read` takes an int (VARINT) or bytes (DELIMITED, FIXED64), `write` returns it.
+    """A scalar. `read` takes an int (VARINT) or bytes (DELIMITED, FIXED64), `write` returns it.
 
-    `read` raises ProtobufInvalid and may answer None: the field is unset. `write` raises Unencodable.
+    `read` raises ProtobufInvalid, `write` raises Unencodable.
     """
 
     wire: int
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
-    scalar: bool = True
-    """JSON may leave out its zero."""
-
-
-class Field(msgspec.Struct, frozen=True):
-    """Exactly one of `leaf` and `message` is set."""
-
-    number: int
-    name: str
-    shape: Shape
-    leaf: Leaf | None = None
-    message: "Message | None" = None
-    keep_zero: bool = False
 
 
 class Union(msgspec.Struct, frozen=True):
-    """A message that is one of several types in JSON. Both functions take one form and return the other."""
+    """A message that is one value in JSON. `read` takes its fields and returns the value, `write` the reverse.
+
+    `read` raises ProtobufInvalid and may return None: the field is unset. `write` raises Unencodable.
+    """
 
     read: Callable[[dict[str, Any]], Any]
     write: Callable[[Any], dict[str, Any]]
-    """Raises Unencodable."""
 
 
 class Message(msgspec.Struct, eq=False):
     """`fields` by number, in the order they are written; filled after creation, as messages name each other."""
 
     name: str
-    fields: dict[int, Field] = msgspec.field(default_factory=dict)
+    fields: "dict[int, Field]" = msgspec.field(default_factory=dict)
     union: Union | None = None
 
 
-class ProtobufInvalid(KubeError):
-    """Raised when bytes are not the message they should be: broken, cut off, of wrong types or beyond the limits."""
+class Field:
+    """One field of a message."""
+
+    __slots__ = ("is_merged", "keep_zero", "name", "shape", "tag", "type", "wire")
+
+    def __init__(self, number: int, name: str, shape: str, type: Any, *, keep_zero: bool = False) -> None:
+        """`type` is a Leaf or a Message; that of a map is the message of its entries."""
+        self.name, self.shape, self.type, self.keep_zero = name, shape, type, keep_zero
+        self.wire = type.wire if isinstance(type, Leaf) else DELIMITED
+        self.is_merged = isinstance(type, Message) and type.union is None and shape in (ONE, INLINE)
+        self.tag = varint(number << 3 | self.wire)
 
 
 class KindUnknown(KubeError, http=415):
@@ -95,25 +86,19 @@ def write_string(value: Any) -> bytes:
     raise Unencodable(f"not a string: {value!r:.80}")
 
 
-def signed(bits: int) -> Callable[[int], int]:
-    """A varint as a signed number of so many bits; higher bits fall away, as in Go."""
-    mask, sign = (1 << bits) - 1, 1 << bits - 1
+def _signed(bits: int) -> Leaf:
+    """A signed number of so many bits; a longer one loses its higher bits, as in Go."""
+    mask, limit = (1 << bits) - 1, 1 << bits - 1
 
     def read(value: int) -> int:
-        return (value & mask ^ sign) - sign
-
-    return read
-
-
-def checked(bits: int) -> Callable[[Any], int]:
-    limit = 1 << bits - 1
+        return (value & mask ^ limit) - limit
 
     def write(value: Any) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit:
             return value
         raise Unencodable(f"not a number of {bits} bits: {value!r:.80}")
 
-    return write
+    return Leaf(VARINT, read, write)
 
 
 def _write_bool(value: Any) -> int:
@@ -153,8 +138,8 @@ def _write_double(value: Any) -> bytes:
 WHOLE = 2.0**53
 SCALARS = {
     "str": Leaf(DELIMITED, read_string, write_string),
-    "int32": Leaf(VARINT, signed(32), checked(32)),
-    "int64": Leaf(VARINT, signed(64), checked(64)),
+    "int32": _signed(32),
+    "int64": _signed(64),
     "bool": Leaf(VARINT, bool, _write_bool),
     "bytes": Leaf(DELIMITED, _read_bytes, _write_bytes),
     "double": Leaf(FIXED64, _read_double, _write_double),
