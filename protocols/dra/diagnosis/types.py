@@ -54,7 +54,8 @@ class ClaimReport(msgspec.Struct, frozen=True):
     claim: str
     fault: str
     """Why no device was considered; empty otherwise."""
-    subrequests: tuple[SubRequestReport, ...]
+    subrequests: tuple[SubRequestReport, ...] = msgspec.field(name="wants")
+    """Name in JSON as in saved answers of `nodeplane why`."""
 
 
 class Report(msgspec.Struct, frozen=True):
