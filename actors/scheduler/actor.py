@@ -22,7 +22,7 @@ from actors.scheduler.cycles.binding_cycle import BindingCycle
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.metrics import SchedulerMetrics, StateCollector
 from actors.scheduler.cycles.queue_waits import QueueWaits
-from actors.scheduler.cycles.scheduling_cycle import Decision, SchedulingCycle
+from actors.scheduler.cycles.scheduling_cycle import SchedulingCycle, SchedulingDecision
 from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES
 from actors.scheduler.model.errors import ObjectUnreadable
@@ -249,7 +249,7 @@ class Scheduler:
             return
         self._wake.clear()
 
-    async def _run_scheduling_cycle(self, uid: str) -> Decision | None:
+    async def _run_scheduling_cycle(self, uid: str) -> SchedulingDecision | None:
         pod = self._pending.get(uid)
         if pod is None:
             self._queue.remove(uid)
@@ -266,7 +266,7 @@ class Scheduler:
         if reason := self._queue.waits_for(uid, time.monotonic()):
             self._waits.begin(uid, reason)
 
-    async def _run_binding_cycle(self, decision: Decision) -> None:
+    async def _run_binding_cycle(self, decision: SchedulingDecision) -> None:
         """An unknown exception, here or there, ends this attempt only."""
         try:
             if await self._binding.run(decision, self._slots):

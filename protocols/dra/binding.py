@@ -17,7 +17,7 @@ TIMEOUT_S = 600.0
 """Upstream's default of DynamicResourcesArgs.bindingTimeout."""
 
 
-class Verdict(NamedTuple):
+class BindingVerdict(NamedTuple):
     state: str
     text: str = ""
     """Why it failed."""
@@ -30,17 +30,17 @@ def must_wait(claim: Object) -> bool:
     return any(_wanted(each) for each in results_of(claim))
 
 
-def verdict(claim: Object, now: float, timeout: float = TIMEOUT_S) -> Verdict:
+def verdict(claim: Object, now: float, timeout: float = TIMEOUT_S) -> BindingVerdict:
     """Judge an allocated claim; one that is not allocated waits. Failures are found before conditions not met."""
     for result in results_of(claim):
         if text := _failure(claim, result):
-            return Verdict(FAILED, text)
+            return BindingVerdict(FAILED, text)
     if allocation_of(claim) is not None and not unmet(claim):
-        return Verdict(READY)
+        return BindingVerdict(READY)
     deadline = _deadline(claim, timeout)
     if deadline is not None and now >= deadline:
-        return Verdict(FAILED, f"claim {name_of(claim)} binding timeout")
-    return Verdict(WAITING, "", deadline)
+        return BindingVerdict(FAILED, f"claim {name_of(claim)} binding timeout")
+    return BindingVerdict(WAITING, "", deadline)
 
 
 def unmet(claim: Object) -> list[tuple[str, str]]:

@@ -24,10 +24,10 @@ from protocols.dra.types import (
     Filter,
     ObjectUnreadable,
     Patch,
-    Policy,
     Reach,
-    Rule,
+    RequestPolicy,
     Slice,
+    TaintRule,
 )
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import SHAPE_ERRORS
@@ -64,7 +64,7 @@ def patch_of(obj: Obj) -> Patch:
     return _read("ResourceSlicePatch", obj, _patch)
 
 
-def rule_of(obj: Obj) -> Rule:
+def rule_of(obj: Obj) -> TaintRule:
     return _read("DeviceTaintRule", obj, _rule)
 
 
@@ -152,9 +152,9 @@ def plain_capacity(value: str | int | float) -> Capacity:
     return Capacity(parse_quantity(value))
 
 
-def _policy(obj: Obj) -> Policy:
+def _policy(obj: Obj) -> RequestPolicy:
     bounds = obj.get("validRange") or _NOTHING
-    return Policy(
+    return RequestPolicy(
         _quantity(obj.get("default")),
         tuple([parse_quantity(value) for value in obj.get("validValues") or ()]),
         _quantity(bounds.get("min")),
@@ -278,9 +278,9 @@ def _filter(obj: Obj) -> Filter:
     return Filter(obj.get("deviceClassName"), obj.get("driver"), obj.get("pool"), obj.get("device"), selectors_of(obj))
 
 
-def _rule(meta: Obj, spec: Obj, obj: Obj) -> Rule:
+def _rule(meta: Obj, spec: Obj, obj: Obj) -> TaintRule:
     selector = spec.get("deviceSelector")
-    return Rule(
+    return TaintRule(
         meta["name"],
         meta.get("uid") or "",
         _int(meta.get("generation") or 0),

@@ -41,7 +41,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     value: bool | int | str
 
 
-class Policy(msgspec.Struct, frozen=True):
+class RequestPolicy(msgspec.Struct, frozen=True):
     """requestPolicy: which amounts of a capacity may be asked for."""
 
     default: Quantity | None = None
@@ -53,7 +53,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 class Capacity(msgspec.Struct, frozen=True, gc=False):
     value: Quantity
-    policy: Policy | None = None
+    policy: RequestPolicy | None = None
 
 
 class CounterUse(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ class Patch(msgspec.Struct, frozen=True):
         return (-self.priority, self.created, self.name)
 
 
-class Rule(msgspec.Struct, frozen=True):
+class TaintRule(msgspec.Struct, frozen=True):
     """A DeviceTaintRule."""
 
     name: str

@@ -17,7 +17,7 @@ DRIVER = "driver"
 Said = Attribute | Capacity | Taint | None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ExplainedKey(msgspec.Struct, frozen=True):
     """One key of a device."""
 
     kind: str
@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True):
     """Other patches that apply and say something else, the next in line first."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class PatchVerdict(msgspec.Struct, frozen=True):
     patch: str
     priority: int
     applies: bool
@@ -44,8 +44,8 @@ class Explanation(msgspec.Struct, frozen=True):
     device: str
     slice: str
     node: str
-    entries: tuple[Entry, ...]
-    patches: tuple[Verdict, ...]
+    entries: tuple[ExplainedKey, ...]
+    patches: tuple[PatchVerdict, ...]
     """Those whose names allow this device, the best first."""
 
 
@@ -65,18 +65,20 @@ def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
     )
 
 
-def published(each: Slice, device: Device) -> Iterator[Entry]:
+def published(each: Slice, device: Device) -> Iterator[ExplainedKey]:
     """Yield the values of a device as its driver publishes them."""
     for name, attribute in sorted(device.attributes.items()):
-        yield Entry(ATTRIBUTE, name, shown(attribute), DRIVER, shown(attribute))
+        yield ExplainedKey(ATTRIBUTE, name, shown(attribute), DRIVER, shown(attribute))
     for name, amount in sorted(device.capacity.items()):
-        yield Entry(CAPACITY, name, shown(amount), DRIVER, shown(amount))
+        yield ExplainedKey(CAPACITY, name, shown(amount), DRIVER, shown(amount))
     for taint in device.taints:
-        yield Entry(TAINT, _taint_name(taint), shown(taint), DRIVER, shown(taint))
+        yield ExplainedKey(TAINT, _taint_name(taint), shown(taint), DRIVER, shown(taint))
 
 
-def _verdict(tracker: Tracker, known: Known, each: Slice, device: Device) -> Verdict:
-    return Verdict(known.patch.name, known.patch.priority, not (why := _why_not(tracker, known, each, device)), why)
+def _verdict(tracker: Tracker, known: Known, each: Slice, device: Device) -> PatchVerdict:
+    return PatchVerdict(
+        known.patch.name, known.patch.priority, not (why := _why_not(tracker, known, each, device)), why
+    )
 
 
 def _why_not(tracker: Tracker, known: Known, each: Slice, device: Device) -> str:
@@ -92,7 +94,7 @@ def _why_not(tracker: Tracker, known: Known, each: Slice, device: Device) -> str
     return ""
 
 
-def _entries(tracker: Tracker, each: Slice, device: Device, applied: list[Known]) -> Iterator[Entry]:
+def _entries(tracker: Tracker, each: Slice, device: Device, applied: list[Known]) -> Iterator[ExplainedKey]:
     gates = tracker.inputs.gates
     values = applied if gates.attributes else []
     for name in sorted({*device.attributes, *(key for known in values for key in known.patch.attributes)}):
@@ -110,16 +112,16 @@ def _entry(
     name: str,
     own: Attribute | Capacity | Taint | None,
     says: Mapping[str, Attribute | Capacity | Taint | None],
-) -> Entry:
+) -> ExplainedKey:
     """`says`: by patch, the best first."""
     was = shown(own)
     if not says:
-        return Entry(kind, name, was, DRIVER, was)
+        return ExplainedKey(kind, name, was, DRIVER, was)
     winner, *others = says
-    return Entry(kind, name, shown(says[winner]), f"patch {winner}", was, tuple(others))
+    return ExplainedKey(kind, name, shown(says[winner]), f"patch {winner}", was, tuple(others))
 
 
-def _taints(tracker: Tracker, each: Slice, device: Device, applied: list[Known]) -> Iterator[Entry]:
+def _taints(tracker: Tracker, each: Slice, device: Device, applied: list[Known]) -> Iterator[ExplainedKey]:
     own = {(taint.key, taint.effect): taint for taint in device.taints}
     said: dict[tuple[str, str], dict[str, Said]] = {}
     for known in applied:
@@ -130,7 +132,7 @@ def _taints(tracker: Tracker, each: Slice, device: Device, applied: list[Known])
     for name, ruled in sorted(tracker.inputs.rules.items()):
         selector = ruled.rule.selector
         if selector is not None and named(selector, each.driver, each.pool, device.name):
-            yield Entry(TAINT, _taint_name(ruled.rule.taint), shown(ruled.rule.taint), f"rule {name}")
+            yield ExplainedKey(TAINT, _taint_name(ruled.rule.taint), shown(ruled.rule.taint), f"rule {name}")
 
 
 def _taint_name(taint: Taint) -> str:

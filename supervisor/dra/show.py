@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from protocols.dra.tracker.faults import Report
+from protocols.dra.tracker.faults import PatchFaultReport
 from protocols.process.texts import printable
 from supervisor.base.terminal import Table, table
-from supervisor.dra.explain import DRIVER, Entry, Explanation
+from supervisor.dra.explain import DRIVER, ExplainedKey, Explanation
 
-More = Callable[[Entry], Sequence[str]]
+More = Callable[[ExplainedKey], Sequence[str]]
 PUBLISHED = ("DEVICE", "NODE", "KIND", "NAME", "VALUE")
 PATCHED = (*PUBLISHED, "FROM", "PUBLISHED")
 
@@ -21,7 +21,7 @@ def patched_table(found: Iterable[Explanation]) -> Table:
     return Table(PATCHED, list(_rows(found, _origin)))
 
 
-def _origin(entry: Entry) -> Sequence[str]:
+def _origin(entry: ExplainedKey) -> Sequence[str]:
     return entry.source, "" if entry.source == DRIVER else entry.published or "-"
 
 
@@ -53,7 +53,7 @@ def explained(each: Explanation) -> str:
     return "\n".join(lines)
 
 
-def _others(entry: Entry) -> str:
+def _others(entry: ExplainedKey) -> str:
     return ", ".join(entry.overruled) or "-"
 
 
@@ -61,5 +61,5 @@ def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
-def fault_lines(reports: Iterable[Report]) -> list[str]:
+def fault_lines(reports: Iterable[PatchFaultReport]) -> list[str]:
     return [f"patch {report.patch}: {report.reason}: {report.message}" for report in reports]

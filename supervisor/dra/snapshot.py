@@ -26,7 +26,7 @@ from protocols.dra.allocator.shares import HeldDevices, added
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
 from protocols.dra.gates import Gates
 from protocols.dra.pods import results_of
-from protocols.dra.tracker.faults import Report
+from protocols.dra.tracker.faults import PatchFaultReport
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from protocols.kube.errors import SHAPE_ERRORS
@@ -78,7 +78,7 @@ class DeviceSnapshot:
             found.append(Explanation(id, each.name, each.reach.node or "*", entries, ()))
         return found
 
-    def faults(self) -> list[Report]:
+    def faults(self) -> list[PatchFaultReport]:
         return list(self.tracker.faults.reports())
 
 

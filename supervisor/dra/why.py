@@ -9,8 +9,8 @@ from protocols.dra.allocator import Claim, Node, claim_of
 from protocols.dra.allocator.extended import Backing, TooManyRequests, backing
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.diagnosis.diagnose import Diagnosis
-from protocols.dra.diagnosis.tally import Tally
-from protocols.dra.diagnosis.types import Case, Group, Rejection, Report
+from protocols.dra.diagnosis.tally import RejectionTally
+from protocols.dra.diagnosis.types import Case, DiagnosisReport, Group, Rejection
 from protocols.dra.gates import Gates
 from protocols.dra.pods import device_of, extended_claim_key, results_of
 from protocols.kube.errors import SHAPE_ERRORS
@@ -20,17 +20,17 @@ from supervisor.dra.claims import ClaimState, claim_for_extended_resources, name
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.snapshot import DeviceSnapshot, snapshot_of
 
-NO_REPORT = Report((), ())
+NO_REPORT = DiagnosisReport((), ())
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PodAnswer(msgspec.Struct, frozen=True):
     pod: str
     node: str
     """Empty while the pod waits."""
     message: str
     """Message of the pod's PodScheduled condition."""
     claims: tuple[ClaimState, ...]
-    report: Report = NO_REPORT
+    report: DiagnosisReport = NO_REPORT
     """Why devices do not satisfy the claims, on nodes that have room for the pod."""
     nodes: tuple[Group, ...] = ()
     """Nodes that have no room for the pod, whatever its devices; empty once it is bound."""
@@ -39,7 +39,7 @@ class Answer(msgspec.Struct, frozen=True):
     unreadable: tuple[str, ...] = ()
 
 
-def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
+def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
     """Raises SupervisorError for objects of the wrong shape, which another server may have admitted."""
     try:
         return _answer(pod, objects, gates)
@@ -51,7 +51,7 @@ def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
         ) from None
 
 
-def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
+def _answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
     node = str((pod.get("spec") or {}).get("nodeName") or "")
     message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
     by_kind: defaultdict[str, list[Object]] = defaultdict(list)
@@ -61,7 +61,7 @@ def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
     snapshot = snapshot_of(objects, gates)
     backed_by = backing(snapshot.tracker.inputs.classes.values())
     own, pending = _claims_of(pod, claims, backed_by)
-    answer = Answer(key_of(pod), node, message, tuple(own), unreadable=tuple(snapshot.unreadable))
+    answer = PodAnswer(key_of(pod), node, message, tuple(own), unreadable=tuple(snapshot.unreadable))
     if node:
         return answer
     allocated = [claims[each.claim] for each in own if each.state == "allocated"]
@@ -90,7 +90,7 @@ def _claims_of(
 
 
 def _groups(rejected: Mapping[str, list[Rejection]]) -> tuple[Group, ...]:
-    tally = Tally()
+    tally = RejectionTally()
     for name, found in rejected.items():
         for each in found:
             tally.add(each, name)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import Group, Report, SubRequestReport
+from protocols.dra.diagnosis.types import DiagnosisReport, Group, SubRequestReport
 from supervisor.base.terminal import Table
-from supervisor.dra.why import Answer
+from supervisor.dra.why import PodAnswer
 
 DEVICES = ("DEVICES", "RULE", "WHY", "FOR EXAMPLE")
 NODES = ("NODES", "RULE", "WHY", "FOR EXAMPLE")
@@ -18,7 +18,7 @@ LONGEST = 320
 UNCHECKED = "the scheduler also checks affinity to other pods and topology spread"
 
 
-def reason_of(found: Answer, claim: str = "") -> str:
+def reason_of(found: PodAnswer, claim: str = "") -> str:
     """Return why no node can run a pod, or has the devices for one of its claims; "" if nothing is known.
 
     Several nodes are named, each with its reason; what keeps devices from the requests follows.
@@ -29,9 +29,9 @@ def reason_of(found: Answer, claim: str = "") -> str:
     groups = sorted((*found.nodes, *found.report.nodes), key=lambda each: -each.count)
     several = len({name for each in groups for name in each.examples}) > 1
     if claims and not several:
-        return one_line(Report(claims, () if claim else found.report.nodes), LONGEST)
+        return one_line(DiagnosisReport(claims, () if claim else found.report.nodes), LONGEST)
     nodes = f"no node can run it: {'; '.join(map(_of_nodes, groups[:NAMED]))}" if groups else ""
-    return "; ".join(filter(None, (nodes, one_line(Report(claims, ()), LONGEST))))
+    return "; ".join(filter(None, (nodes, one_line(DiagnosisReport(claims, ()), LONGEST))))
 
 
 def _of_nodes(group: Group) -> str:
@@ -42,11 +42,11 @@ def _of_nodes(group: Group) -> str:
     return f"{f'nodes {names}' if known else f'{group.count} nodes ({names}, ...)'}: {group.text}"
 
 
-def answer_parts(found: Answer) -> list[Table | str]:
+def answer_parts(found: PodAnswer) -> list[Table | str]:
     return [_head(found), *_claims(found), *_nodes(found)]
 
 
-def _head(found: Answer) -> str:
+def _head(found: PodAnswer) -> str:
     if found.node:
         return f"pod {found.pod} is bound to node {found.node}"
     lines = [f"pod {found.pod} waits: {found.message or 'the scheduler has not said why yet'}"]
@@ -55,7 +55,7 @@ def _head(found: Answer) -> str:
     return "\n".join([*lines, *found.unreadable])
 
 
-def _claims(found: Answer) -> Iterator[Table | str]:
+def _claims(found: PodAnswer) -> Iterator[Table | str]:
     reports = {each.claim: each for each in found.report.claims}
     for state in found.claims:
         held = f": {', '.join(state.devices)}" if state.devices else ""
@@ -74,7 +74,7 @@ def _subrequest(report: SubRequestReport) -> str:
     return f"request {report.request}: {asked} of class {report.class_name}; of {report.devices} devices {usable}"
 
 
-def _nodes(found: Answer) -> Iterator[Table | str]:
+def _nodes(found: PodAnswer) -> Iterator[Table | str]:
     if found.nodes or found.report.nodes:
         yield Table(NODES, list(_rows((*found.nodes, *found.report.nodes))))
     if found.fitting and not any(state.missing for state in found.claims):

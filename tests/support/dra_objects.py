@@ -6,7 +6,7 @@ from typing import Any
 from protocols.dra import decode
 from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import judge, named, selectors_of
-from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Rule, Slice
+from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Slice, TaintRule
 from protocols.kube.meta import Object
 from protocols.kube.taints import Taint
 
@@ -118,14 +118,14 @@ def a_class(name: str, *selectors: str, **more: Any) -> DeviceClass:
     return decode.class_of(class_object(name, *selectors, **more))
 
 
-def a_rule(name: str, taint: Object, selector: Object | None) -> Rule:
+def a_rule(name: str, taint: Object, selector: Object | None) -> TaintRule:
     return decode.rule_of(rule_object(name, taint, selector))
 
 
 def naive(
     slices: Iterable[Slice],
     patches: Iterable[Patch],
-    rules: Iterable[Rule] = (),
+    rules: Iterable[TaintRule] = (),
     classes: Mapping[str, DeviceClass] | None = None,
     gates: Gates = Gates(),  # noqa: B008
 ) -> dict[str, list[Device]]:
@@ -144,7 +144,7 @@ def _naive(
     each: Slice,
     device: Device,
     patches: list[Patch],
-    rules: list[Rule],
+    rules: list[TaintRule],
     classes: Mapping[str, DeviceClass],
     gates: Gates,
 ) -> Device:

@@ -8,7 +8,7 @@ from protocols.dra.gates import Gates
 from protocols.kube.meta import Object
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.node_rules import NodeRules
-from supervisor.dra.why import Answer, pod_answer
+from supervisor.dra.why import PodAnswer, pod_answer
 from supervisor.dra.why_text import answer_parts, reason_of
 from tests.support.dra_objects import device, slice_object
 
@@ -61,7 +61,7 @@ def world(*more: Object) -> list[Object]:
     return [class_object(), *slices, node("n1"), node("n2"), *more]
 
 
-def text(found: Answer) -> str:
+def text(found: PodAnswer) -> str:
     return "\n".join(map(str, answer_parts(found)))
 
 

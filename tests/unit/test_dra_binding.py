@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dra.binding import FAILED, READY, WAITING, Verdict, must_wait, verdict
+from protocols.dra.binding import FAILED, READY, WAITING, BindingVerdict, must_wait, verdict
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 
@@ -32,14 +32,14 @@ def claim(*results: Object, devices: Any = (), age: float | None = 0.0) -> Objec
     return {"metadata": {"name": "c"}, "status": {**allocation, "devices": list(devices)}}
 
 
-def judged(obj: Object) -> Verdict:
+def judged(obj: Object) -> BindingVerdict:
     return verdict(obj, NOW, 600)
 
 
 def test_claim_without_conditions_is_ready_at_once() -> None:
     plain = claim(result(binding=False), age=9999)
     assert not must_wait(plain)
-    assert judged(plain) == Verdict(READY)
+    assert judged(plain) == BindingVerdict(READY)
 
 
 def test_all_conditions_of_all_devices_must_be_true() -> None:
@@ -56,18 +56,18 @@ def test_failure_is_found_before_unmet_conditions_of_other_devices() -> None:
     failed = status("d1", failed="True")
     failed["conditions"][0] |= {"reason": "Broken", "message": "no link"}
     found = judged(claim(result("d0"), result("d1"), devices=[failed]))
-    assert found == Verdict(FAILED, 'claim c binding failed: reason=Broken, message="no link"')
+    assert found == BindingVerdict(FAILED, 'claim c binding failed: reason=Broken, message="no link"')
     assert judged(claim(result(), devices=[status(failed="False", attached="True", flashed="True")])).state == READY
 
 
 def test_time_is_up_only_for_what_is_not_ready() -> None:
-    assert judged(claim(result(), age=599)) == Verdict(WAITING, "", NOW + 1)
-    assert judged(claim(result(), age=600)) == Verdict(FAILED, "claim c binding timeout")
+    assert judged(claim(result(), age=599)) == BindingVerdict(WAITING, "", NOW + 1)
+    assert judged(claim(result(), age=600)) == BindingVerdict(FAILED, "claim c binding timeout")
     assert judged(claim(result(), devices=[status(attached="True", flashed="True")], age=6000)).state == READY
-    assert judged(claim(result(), age=None)) == Verdict(WAITING, "", None)
+    assert judged(claim(result(), age=None)) == BindingVerdict(WAITING, "", None)
     broken = claim(result())
     broken["status"]["allocation"]["allocationTimestamp"] = "yesterday"
-    assert judged(broken) == Verdict(WAITING, "", None)
+    assert judged(broken) == BindingVerdict(WAITING, "", None)
 
 
 def test_shares_of_one_device_are_told_apart() -> None:

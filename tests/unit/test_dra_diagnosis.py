@@ -12,7 +12,7 @@ from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis import nodes
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.text import MAX_TEXT, one_line
-from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, Group, Report
+from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, DiagnosisReport, Group
 from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceId
 from tests.support.allocator_objects import ANY, DRIVER, Words, claim
@@ -52,7 +52,7 @@ def held(devices: Iterable[DeviceId]) -> HeldDevices:
     return HeldDevices([dict.fromkeys(devices)])
 
 
-def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, **more: Any) -> Report:
+def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, **more: Any) -> DiagnosisReport:
     """`used`: claim by `pool/device`."""
     catalog = Catalog()
     for each in slices:
@@ -63,11 +63,11 @@ def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, 
     return Diagnosis(case).run()
 
 
-def reasons(found: Report, subrequest: int = 0) -> list[tuple[str, str, int]]:
+def reasons(found: DiagnosisReport, subrequest: int = 0) -> list[tuple[str, str, int]]:
     return [(each.rule, each.text, each.count) for each in found.claims[0].subrequests[subrequest].rejected]
 
 
-def node_reasons(found: Report) -> list[tuple[str, str, tuple[str, ...]]]:
+def node_reasons(found: DiagnosisReport) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(each.rule, each.text, each.examples) for each in found.nodes]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protocols.dra.gates import Gates
-from protocols.dra.tracker.faults import AGAIN, Change
+from protocols.dra.tracker.faults import AGAIN, SliceChange
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Device, Slice
 from tests.support.dra_objects import a_class, a_patch, a_rule, a_slice, device, naive, taint
@@ -24,7 +24,7 @@ class Cluster:
             self.tracker.put_slice(each)
         self.tracker.settle()
 
-    def patch(self, *args: Any, **more: Any) -> list[Change]:
+    def patch(self, *args: Any, **more: Any) -> list[SliceChange]:
         self.tracker.put_patch(a_patch(*args, **more))
         return self.tracker.settle()
 
@@ -45,7 +45,7 @@ def test_without_patches_everything_passes_through() -> None:
     tracker = Tracker()
     published = a_slice("s", device("x", {"a": 1}))
     tracker.put_slice(published)
-    assert tracker.settle() == [Change(None, published)]
+    assert tracker.settle() == [SliceChange(None, published)]
     assert tracker.slices() == (published,)
     assert tracker.get("s") is tracker.published["s"]
     again = a_slice("s", device("x", {"a": 2}))
@@ -53,7 +53,7 @@ def test_without_patches_everything_passes_through() -> None:
     ((old, new),) = tracker.settle()
     assert (old, new) == (published, again)
     tracker.drop_slice("s")
-    assert tracker.settle() == [Change(again, None)]
+    assert tracker.settle() == [SliceChange(again, None)]
     tracker.drop_slice("s")
     assert tracker.settle() == []
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocols.dra.gates import Gates
 from protocols.dra.tracker.tracker import Tracker
-from protocols.dra.types import DeviceClass, Patch, Rule, Slice
+from protocols.dra.types import DeviceClass, Patch, Slice, TaintRule
 from tests.support.dra_objects import a_class, a_patch, a_rule, a_slice, device, naive, taint
 
 DRIVERS, POOLS, DEVICES = ("a.example.com", "b.example.com"), ("p", "q/r"), ("x", "y", "z")
@@ -114,7 +114,7 @@ class History:
 
     def take(self, step: Any) -> None:
         tracker = self.tracker
-        kinds = {Slice: "slices", Patch: "patches", Rule: "rules", DeviceClass: "classes"}
+        kinds = {Slice: "slices", Patch: "patches", TaintRule: "rules", DeviceClass: "classes"}
         puts = {"slices": tracker.put_slice, "patches": tracker.put_patch, "rules": tracker.put_rule}
         drops = {"slices": tracker.drop_slice, "patches": tracker.drop_patch, "rules": tracker.drop_rule}
         if step == "settle":

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from protocols.dra.allocator import Catalog
 from protocols.dra.patching.types import Known
 from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
-from protocols.dra.types import DeviceId, Filter, Rule
+from protocols.dra.types import DeviceId, Filter, TaintRule
 from protocols.kube.meta import Object, uid_of
 from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated, taint_text
 from protocols.kube.times import time_or
@@ -37,7 +37,7 @@ def tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:
     return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
-def selects(rule: Rule, device: DeviceId) -> bool:
+def selects(rule: TaintRule, device: DeviceId) -> bool:
     return rule.selector is not None and named(rule.selector, device)
 
 
@@ -48,7 +48,7 @@ def named(selector: Filter, device: DeviceId) -> bool:
 
 
 class EvictionDeadlines:
-    def __init__(self, catalog: Catalog, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, catalog: Catalog, rules: Mapping[str, TaintRule]) -> None:
         # The catalog holds slices as patched, without the taints that rules add.
         self._catalog, self._rules = catalog, rules
         self.patches: Mapping[str, Known] = {}
@@ -91,11 +91,11 @@ class EvictionDeadlines:
         )
         return {"patch": best.patch.name, "priority": str(best.patch.priority)} if best else {}
 
-    def published(self, rule: Rule) -> int:
+    def published(self, rule: TaintRule) -> int:
         """Count the published devices that a rule selects."""
         return sum(selects(rule, device.id) for device in self._catalog.devices())
 
-    def if_executed(self, rule: Rule, claim: Object) -> bool:
+    def if_executed(self, rule: TaintRule, claim: Object) -> bool:
         """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""
         taint = Taint(rule.taint.key, rule.taint.value, NO_EXECUTE)
         return any(

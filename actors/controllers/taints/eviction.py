@@ -16,8 +16,8 @@ from actors.controllers.taints.rule_status import RuleStatusWriter
 from protocols.dra.allocator import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.patching.types import Known
-from protocols.dra.tracker.faults import Change
-from protocols.dra.types import DeviceId, ObjectUnreadable, Rule, Slice
+from protocols.dra.tracker.faults import SliceChange
+from protocols.dra.types import DeviceId, ObjectUnreadable, Slice, TaintRule
 from protocols.kube.meta import Object, key_of, name_of, terminating
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -40,7 +40,7 @@ class EvictionController:
         self._log = log
         self.users = DeviceUsers()
         self.catalog = Catalog()
-        self._rules: dict[str, Rule] = {}
+        self._rules: dict[str, TaintRule] = {}
         self._deadlines = EvictionDeadlines(self.catalog, self._rules)
         self._work = WorkQueue(self._step, log)
         self._pending: dict[str, Deadline] = {}
@@ -71,7 +71,7 @@ class EvictionController:
     def claim_gone(self, claim: Object) -> None:
         self._enqueue(self.users.drop_claim(claim))
 
-    def slices_changed(self, changes: list[Change]) -> None:
+    def slices_changed(self, changes: list[SliceChange]) -> None:
         for old, new in changes:
             self.catalog.change(old, new)
             for device in _tainted(old) ^ _tainted(new):
@@ -99,7 +99,7 @@ class EvictionController:
         self._work.cancel_timer((RULE, name_of(obj)))
         self._enqueue_users(old)
 
-    def _enqueue_users(self, *rules: Rule | None) -> None:
+    def _enqueue_users(self, *rules: TaintRule | None) -> None:
         for device, claims in self.users.devices():
             if any(rule is not None and selects(rule, device) for rule in rules):
                 self._enqueue(self.users.of_claims(claims))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
-from protocols.dra.types import Rule
+from protocols.dra.types import TaintRule
 from protocols.kinds.table import DEVICETAINTRULES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, condition
@@ -38,7 +38,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def condition_for(rule: Rule, figures: Figures, known: Object, stamp: str) -> Object:
+def condition_for(rule: TaintRule, figures: Figures, known: Object, stamp: str) -> Object:
     """Return the condition; `known` is the rule as the API server has it."""
     reason, status, message = _reason_status_message(rule.taint.effect, figures)
     before = condition(known, CONDITION) or {}
@@ -78,7 +78,7 @@ def _dry_run(figures: Figures) -> str:
     )
 
 
-def due(rule: Rule, wanted: Object, known: Object, last: float, now: float) -> float | None:
+def due(rule: TaintRule, wanted: Object, known: Object, last: float, now: float) -> float | None:
     """Return the seconds until the condition must be written; None if it need not be.
 
     It is written at once after a change of the rule's spec, otherwise at most once per EVERY_S.
@@ -97,7 +97,7 @@ class RuleStatusWriter:
         self, client: ApiClient, users: DeviceUsers, deadlines: EvictionDeadlines, pending: Mapping[str, Deadline]
     ) -> None:
         self._client, self._users, self._deadlines, self._pending = client, users, deadlines, pending
-        self.known: dict[str, tuple[Rule, Object]] = {}
+        self.known: dict[str, tuple[TaintRule, Object]] = {}
         """Rules by name: decoded, and as the API server has them."""
         self._evictions: Counter[str] = Counter()
         """Evicted pods by rule uid, since this process started."""
@@ -137,7 +137,7 @@ class RuleStatusWriter:
                 raise
         return 0.0
 
-    def _figures(self, rule: Rule) -> Figures:
+    def _figures(self, rule: TaintRule) -> Figures:
         if rule.taint.effect != NO_EFFECT:
             pods = [key for key, deadline in self._pending.items() if rule.name in deadline.rules]
             return Figures(len(pods), _namespaces(pods), self._evictions[rule.uid])

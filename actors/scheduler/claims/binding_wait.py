@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from actors.scheduler.model.claim_demand import Assignment
 from actors.scheduler.model.errors import BindingFailed, ClaimChanged, WaitPreempted
-from protocols.dra.binding import FAILED, READY, Verdict, must_wait, verdict
+from protocols.dra.binding import FAILED, READY, BindingVerdict, must_wait, verdict
 from protocols.dra.pods import reserved_for
 from protocols.kube.meta import Object, uid_of
 
@@ -102,7 +102,7 @@ class BindingWait:
         if uid in self._giving_way:
             raise WaitPreempted("a pod of higher priority takes its place")
 
-    def _verdict(self, claim: Object) -> Verdict:
+    def _verdict(self, claim: Object) -> BindingVerdict:
         return verdict(claim, time.time(), self._timeout)
 
     def _forget(self, key: str, changed: asyncio.Event) -> None:

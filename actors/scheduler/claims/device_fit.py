@@ -37,7 +37,7 @@ from protocols.dra.allocator import (
     held_by_picks,
 )
 from protocols.dra.allocator.attempt import Counters
-from protocols.dra.allocator.catalog import View
+from protocols.dra.allocator.catalog import NodePools
 from protocols.dra.allocator.plan import expressions_of
 from protocols.dra.allocator.shares import together
 from protocols.dra.allocator.types import Pool
@@ -73,14 +73,14 @@ class NodeDevices(NamedTuple):
 
     node: NodeView
     revision: int
-    view: View
+    view: NodePools
     pools: tuple[PoolId, ...]
 
 
-class Answer(NamedTuple):
+class SearchResult(NamedTuple):
     """Result of a search, and what it depends on."""
 
-    view: View
+    view: NodePools
     freed: int
     changed: int
     """Revisions of the pools: devices freed; devices freed or taken."""
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
     """Monotonic time from which it is searched again, 0 if only changes decide."""
 
 
-Answers = dict[str, Answer]
+SearchResults = dict[str, SearchResult]
 
 
 class SearchTakesLong(NodeplaneError, http=503, grpc="UNAVAILABLE"):
@@ -121,21 +121,21 @@ class SearchInputs:
 class DeviceFit:
     def __init__(self, inputs: SearchInputs) -> None:
         self._inputs, self._catalog, self._ledger = inputs, inputs.catalog, inputs.ledger
-        self._answers: OrderedDict[bytes, Answers] = OrderedDict()
+        self._results: OrderedDict[bytes, SearchResults] = OrderedDict()
         self._node_devices: dict[str, NodeDevices] = {}
         self.verified, self.pacer = VerifiedFits(), Pacer()
         inputs.ledger.touched = self.verified.touched
         self.searches = 0
 
     def classes_changed(self) -> None:
-        self._answers.clear()
+        self._results.clear()
         self.verified.clear()
 
     def forget_node(self, name: str) -> None:
         self._catalog.forget(name)
         self._node_devices.pop(name, None)
         self.verified.forget(name)
-        for fits in self._answers.values():
+        for fits in self._results.values():
             fits.pop(name, None)
 
     async def fits(self, demand: Demand, nodes: Iterable[NodeView]) -> dict[str, Fit]:
@@ -217,9 +217,9 @@ class DeviceFit:
 
     # answers
 
-    def _known(self, demand: Demand, node: NodeView) -> Answer | None:
+    def _known(self, demand: Demand, node: NodeView) -> SearchResult | None:
         """Devices taken since leave a node that had no solution without, and another's solution if it has none."""
-        answer = self._cached_answers(demand.signature).get(node.name)
+        answer = self._cached_results(demand.signature).get(node.name)
         if answer is None or (answer.until and time.monotonic() > answer.until):
             return None
         view, freed, changed = self._state(node)
@@ -246,7 +246,7 @@ class DeviceFit:
         pool = self._catalog.pool(PoolId(device.id.driver, device.id.pool)) if anew else None
         return pool is None or counters.take(pool, device)
 
-    def _state(self, node: NodeView) -> tuple[View, int, int]:
+    def _state(self, node: NodeView) -> tuple[NodePools, int, int]:
         devices = self._node_devices.get(node.name)
         if devices is None or devices.node is not node or devices.revision != self._catalog.revision:
             view = self._catalog.view(Node(node.name, node.labels))
@@ -255,20 +255,22 @@ class DeviceFit:
             self.verified.reaches(node.name, pools)
         return devices.view, self._ledger.freed(devices.pools), self._ledger.revisions(devices.pools)
 
-    def _cached_answers(self, signature: bytes) -> Answers:
-        found = self._answers.setdefault(signature, {})
-        self._answers.move_to_end(signature)
-        if len(self._answers) > MAX_DEMANDS:
-            self._answers.popitem(last=False)
+    def _cached_results(self, signature: bytes) -> SearchResults:
+        found = self._results.setdefault(signature, {})
+        self._results.move_to_end(signature)
+        if len(self._results) > MAX_DEMANDS:
+            self._results.popitem(last=False)
         return found
 
-    def _keep(self, demand: Demand, node: NodeView, answer: Answer) -> Answer:
-        self._cached_answers(demand.signature)[node.name] = answer
+    def _keep(self, demand: Demand, node: NodeView, answer: SearchResult) -> SearchResult:
+        self._cached_results(demand.signature)[node.name] = answer
         return answer
 
     # searches
 
-    async def _search_at_once(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView], end: float) -> Answer:
+    async def _search_at_once(
+        self, demand: Demand, node: NodeView, nodes: Sequence[NodeView], end: float
+    ) -> SearchResult:
         if time.monotonic() > end:
             raise SearchTakesLong(demand, nodes, deep=False)
         for _ in range(SELECTIONS):
@@ -282,7 +284,7 @@ class DeviceFit:
                     raise SearchTakesLong(demand, nodes, deep=True) from None
         raise AllocationFault(SLICES_CHANGE)
 
-    async def _find(self, demand: Demand, view: View) -> None:
+    async def _find(self, demand: Demand, view: NodePools) -> None:
         """Have the demand's selectors evaluated for all devices of a view. Raises AllocationEnded."""
         devices: dict[str, list[Device]] = {}
         for pool in view.pools:
@@ -293,7 +295,7 @@ class DeviceFit:
         except WorkerAway as error:
             raise AllocationEnded(str(error)) from None
 
-    def _searched(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView]) -> Answer:
+    def _searched(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView]) -> SearchResult:
         """Raises SearchTakesLong, SelectorPending."""
         state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
         try:
@@ -303,10 +305,16 @@ class DeviceFit:
                     raise SearchTakesLong(demand, nodes, deep=True)
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return self._keep(demand, node, _answer(*state, *_failed(node, fault)))
-        return self._keep(demand, node, Answer(*state, _fit(demand, attempt, found)))
+        return self._keep(demand, node, SearchResult(*state, _fit(demand, attempt, found)))
 
     async def _search_turns(
-        self, demand: Demand, node: NodeView, view: View, end: float, turns: Turns, used: AllocatedState | None = None
+        self,
+        demand: Demand,
+        node: NodeView,
+        view: NodePools,
+        end: float,
+        turns: Turns,
+        used: AllocatedState | None = None,
     ) -> tuple[Fit, Fault | None]:
         try:
             attempt, found = await self._advanced(demand, view, end, turns, used)
@@ -315,7 +323,7 @@ class DeviceFit:
         return _fit(demand, attempt, found), None
 
     async def _advanced(
-        self, demand: Demand, view: View, end: float, turns: Turns, used: AllocatedState | None
+        self, demand: Demand, view: NodePools, end: float, turns: Turns, used: AllocatedState | None
     ) -> tuple[Attempt, bool]:  # fmt: skip
         for _ in range(SELECTIONS):
             try:
@@ -329,7 +337,7 @@ class DeviceFit:
                 await self._find(demand, view)
         raise AllocationFault(SLICES_CHANGE)
 
-    def _attempt(self, demand: Demand, view: View, used: AllocatedState | None = None) -> Attempt:
+    def _attempt(self, demand: Demand, view: NodePools, used: AllocatedState | None = None) -> Attempt:
         """Raises AllocationFault."""
         self.searches += 1
         used = used if used is not None else self._inputs.used(demand)
@@ -337,9 +345,9 @@ class DeviceFit:
         return Attempt(AttemptOptions(demand.unallocated, inputs))
 
 
-def _answer(view: View, freed: int, changed: int, fit: Fit, fault: Fault | None) -> Answer:
+def _answer(view: NodePools, freed: int, changed: int, fit: Fit, fault: Fault | None) -> SearchResult:
     until = time.monotonic() + ENDED_S if isinstance(fault, AllocationEnded) else 0.0
-    return Answer(view, freed, changed, fit, fault, until)
+    return SearchResult(view, freed, changed, fit, fault, until)
 
 
 def _fit(demand: Demand, attempt: Attempt, found: bool) -> Fit:

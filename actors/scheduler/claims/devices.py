@@ -35,7 +35,7 @@ from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.binding import TIMEOUT_S
 from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key
-from protocols.dra.tracker.faults import Change
+from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.tracker.feed import SliceTracker
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import SHAPE_ERRORS
@@ -114,7 +114,7 @@ class DynamicResources:
         self.binding.claim_changed(key_of(claim))
         self._changed(claim_topic(key_of(claim)), *((DEVICES,) if freed else ()))
 
-    def slices_changed(self, changes: list[Change]) -> None:
+    def slices_changed(self, changes: list[SliceChange]) -> None:
         for change in changes:
             self.catalog.change(*change)
             for warning in warnings_of(change, self.ledger.consumed):

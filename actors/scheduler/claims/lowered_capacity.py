@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocols.dra.allocator import Amounts
-from protocols.dra.tracker.faults import Change
+from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.types import Device, DeviceId, Slice
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
@@ -20,7 +20,7 @@ class ExcessWarning(NamedTuple):
     message: str
 
 
-def warnings_of(change: Change, consumed: Consumed) -> Iterator[ExcessWarning]:
+def warnings_of(change: SliceChange, consumed: Consumed) -> Iterator[ExcessWarning]:
     """Yield a warning for each device of a changed slice that changed to less than its shares consume."""
     if change.new is None or not any(device.extras.shared for device in change.new.devices):
         return

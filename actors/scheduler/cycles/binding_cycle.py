@@ -6,7 +6,7 @@ import time
 from actors.scheduler.cycles.binder import REASON_ERROR
 from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.metrics import SCHEDULED
-from actors.scheduler.cycles.scheduling_cycle import Decision
+from actors.scheduler.cycles.scheduling_cycle import SchedulingDecision
 from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES, Assignment
 from actors.scheduler.model.errors import (
@@ -33,7 +33,7 @@ class BindingCycle:
         self._wake = shared.wake
         self._failed = failed
 
-    async def run(self, decision: Decision, slots: asyncio.Semaphore) -> bool:
+    async def run(self, decision: SchedulingDecision, slots: asyncio.Semaphore) -> bool:
         """Run the binding cycle. Return False if the pod must be scheduled again.
 
         The slot is given to others while devices of the pod are prepared.
@@ -58,7 +58,7 @@ class BindingCycle:
         self._metrics.attempt(SCHEDULED, time.monotonic() - decision.began)
         return True
 
-    async def _assign(self, decision: Decision) -> tuple[Assignment, ...]:
+    async def _assign(self, decision: SchedulingDecision) -> tuple[Assignment, ...]:
         if not decision.assignments:
             return ()
         claims = sum(each.allocation is not None for each in decision.assignments)
@@ -77,7 +77,9 @@ class BindingCycle:
             self._metrics.allocated(result, claims)
         return written
 
-    async def _prepared(self, decision: Decision, written: tuple[Assignment, ...], slots: asyncio.Semaphore) -> None:
+    async def _prepared(
+        self, decision: SchedulingDecision, written: tuple[Assignment, ...], slots: asyncio.Semaphore
+    ) -> None:
         """Wait for devices with binding conditions. Raises BindingFailed, WaitPreempted or ClaimChanged."""
         if not self._devices.binding.needed(written):
             return
@@ -98,7 +100,9 @@ class BindingCycle:
                 self._cache.forget(decision.view.uid)
                 self._queue.changed(ROOM)
 
-    async def _not_prepared(self, decision: Decision, written: tuple[Assignment, ...], failure: BindingFailed) -> None:
+    async def _not_prepared(
+        self, decision: SchedulingDecision, written: tuple[Assignment, ...], failure: BindingFailed
+    ) -> None:
         """Deallocate what failed. The next attempt tries elsewhere; should the API be away, it deallocates as well."""
         pod = decision.pod
         self._devices.binding.node_failed(uid_of(pod), decision.node)
@@ -109,7 +113,7 @@ class BindingCycle:
         self._failed.retry(pod, failure, decision.began)
         await self._failed.report(pod, f'running PreBind plugin "DynamicResources": {failure}', REASON_ERROR)
 
-    async def _give_way(self, decision: Decision, preempted: WaitPreempted) -> None:
+    async def _give_way(self, decision: SchedulingDecision, preempted: WaitPreempted) -> None:
         """Release the claims of a pod that is preempted before it is bound, and queue it again."""
         try:
             await self._devices.leave(decision.pod, (each.key for each in decision.assignments))

@@ -15,7 +15,7 @@ from actors.scheduler.model.errors import ClaimsNotReady, VolumesNotReady
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_cache import summary
-from actors.scheduler.preemption.planner import FailedAttempt, Plan, Verdict
+from actors.scheduler.preemption.planner import FailedAttempt, PreemptionPlan, Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator import AllocationFault, TimedOut
 from protocols.kube.meta import key_of, uid_of
@@ -81,9 +81,9 @@ class FailedAttempts:
             return self._preemptor.add(failed, self._planned)
         return await self._not_preempting(failed, refusal)
 
-    async def _planned(self, failed: FailedAttempt, plan: Plan | Exception) -> None:
+    async def _planned(self, failed: FailedAttempt, plan: PreemptionPlan | Exception) -> None:
         """Follow up on a plan: nobody is preempted, or the pod is nominated before its victims go."""
-        if isinstance(plan, Plan):
+        if isinstance(plan, PreemptionPlan):
             await (
                 self._preempt(failed, plan.candidate, plan) if plan.candidate else self._not_preempting(failed, plan)
             )
@@ -93,7 +93,7 @@ class FailedAttempts:
             self.retry(failed.pod, plan, failed.began)
         self._wake()
 
-    async def _not_preempting(self, failed: FailedAttempt, plan: Plan) -> None:
+    async def _not_preempting(self, failed: FailedAttempt, plan: PreemptionPlan) -> None:
         uid, nominated = failed.view.uid, None
         if not plan.keeps_nomination and plan.decided:
             nominated = ""
@@ -111,7 +111,7 @@ class FailedAttempts:
             self._queue.changed(ROOM, DEVICES)
             self._wake()
 
-    async def _preempt(self, failed: FailedAttempt, candidate: Candidate, plan: Plan) -> None:
+    async def _preempt(self, failed: FailedAttempt, candidate: Candidate, plan: PreemptionPlan) -> None:
         """Nominate the pod, then evict: in this order, so that after kill -9 no other victims are chosen."""
         if failed.view.uid not in self._queue:  # gone meanwhile
             return

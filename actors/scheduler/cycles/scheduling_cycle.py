@@ -34,7 +34,7 @@ from protocols.trace import span
 
 
 @dataclass(frozen=True)
-class Decision:
+class SchedulingDecision:
     pod: Object
     view: PodView
     node: str
@@ -63,7 +63,7 @@ class SchedulingCycle:
         self._preemptor, self._failed = preemptor, failed
         self.devices.fit.verified.changed = self.cache.changes.mark
 
-    async def run(self, pod: Object) -> Decision | None:
+    async def run(self, pod: Object) -> SchedulingDecision | None:
         """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported.
 
         An unknown exception ends this attempt only.
@@ -90,7 +90,7 @@ class SchedulingCycle:
             await self._failed.report(pod, text, REASON_ERROR)
         return None
 
-    async def _choose(self, pod: Object, view: PodView, began: float) -> Decision | None:
+    async def _choose(self, pod: Object, view: PodView, began: float) -> SchedulingDecision | None:
         self._volumes.check(pod)
         backed = self.devices.backed(view)
         if backed:
@@ -114,7 +114,7 @@ class SchedulingCycle:
                 if tabled:
                     self._keep_table(scorer, demand, position, fitting, dict.fromkeys(fitting, FITS))
                 node = scorer.best(self._preemptor.preferred(view, fitting))
-                return self._assume(Decision(pod, view, node, (), began))
+                return self._assume(SchedulingDecision(pod, view, node, (), began))
             await self._failed.no_node(pod, view, demand, backed, rejected, {}, began)
             return None
         fits = await self.devices.fits(demands, nodes, self._preemptor.kept(view))
@@ -138,7 +138,9 @@ class SchedulingCycle:
         retried = self.devices.binding.tried(view.uid)
         return not special and not retried and not self.cache.has_preferences(view)
 
-    async def _choose_from_table(self, pod: Object, view: PodView, demand: Demand, began: float) -> Decision | None:
+    async def _choose_from_table(
+        self, pod: Object, view: PodView, demand: Demand, began: float
+    ) -> SchedulingDecision | None:
         kind, changes = (view.shape, demand.signature), self.cache.changes
         table = self.devices.tables.get(kind, self.devices.catalog.revision)
         if table is None or not changes.knows(table.position):
@@ -151,9 +153,9 @@ class SchedulingCycle:
         self.devices.tables.put(kind, table)
         node = self._dice.choice(table.best())
         if demand.empty:
-            return self._assume(Decision(pod, view, node, (), began))
+            return self._assume(SchedulingDecision(pod, view, node, (), began))
         assignments = self.devices.reserve(demand, node, table.fits[node])
-        return None if assignments is None else self._assume(Decision(pod, view, node, assignments, began))
+        return None if assignments is None else self._assume(SchedulingDecision(pod, view, node, assignments, began))
 
     async def _update_table(self, table: NodeTable, view: PodView, demand: Demand, changed: list[str]) -> None:
         loads = {}
@@ -197,7 +199,7 @@ class SchedulingCycle:
     def _reserved(
         self, pod: Object, scorer: NodeScorer, demands: Demands, fitting_nodes: dict[str, NodeLoad],
         fits: dict[str, Fit], began: float,
-    ) -> Decision | None:  # fmt: skip
+    ) -> SchedulingDecision | None:  # fmt: skip
         view = scorer.pod
         node = scorer.best(_first_choices(self._preemptor.preferred(view, fitting_nodes), fits))
         assignments = self.devices.reserve(demands[node], node, fits[node])
@@ -205,8 +207,8 @@ class SchedulingCycle:
             self._queue.park(view.uid, ANY_ROOM)
             self._queue.add(view.uid)
             return None
-        return self._assume(Decision(pod, view, node, assignments, began))
+        return self._assume(SchedulingDecision(pod, view, node, assignments, began))
 
-    def _assume(self, decision: Decision) -> Decision:
+    def _assume(self, decision: SchedulingDecision) -> SchedulingDecision:
         self.cache.place(decision.node, decision.view)
         return decision

@@ -13,7 +13,7 @@ from protocols.kube.meta import Object, namespace_of
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 
-class Budget(msgspec.Struct, frozen=True):
+class DisruptionBudget(msgspec.Struct, frozen=True):
     namespace: str
     selector: LabelSelector
     allowed: int
@@ -26,22 +26,22 @@ class Budget(msgspec.Struct, frozen=True):
         return matches and victim.name not in self.disrupted
 
 
-def budgets_of(objects: Iterable[Object]) -> list[Budget]:
+def budgets_of(objects: Iterable[Object]) -> list[DisruptionBudget]:
     """Return the budgets that can match a pod; others, and those that cannot be read, are left out."""
     return [budget for budget in map(_budget, objects) if budget is not None and budget.selector.requirements]
 
 
-def _budget(obj: Object) -> Budget | None:
+def _budget(obj: Object) -> DisruptionBudget | None:
     try:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         selector = label_selector_from_object(spec.get("selector") or {})
         allowed, disrupted = int(status.get("disruptionsAllowed") or 0), status.get("disruptedPods") or {}
-        return Budget(namespace_of(obj), selector, allowed, frozenset(disrupted))
+        return DisruptionBudget(namespace_of(obj), selector, allowed, frozenset(disrupted))
     except (SelectorInvalid, TypeError, ValueError, AttributeError):
         return None
 
 
-def violating(victims: Sequence[Victim], budgets: Sequence[Budget]) -> frozenset[str]:
+def violating(victims: Sequence[Victim], budgets: Sequence[DisruptionBudget]) -> frozenset[str]:
     """Return the uids of victims past a budget, if all of them went in this order."""
     left = [budget.allowed for budget in budgets]
     found = set()

@@ -18,7 +18,7 @@ from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
-from actors.scheduler.preemption.budgets import Budget, budgets_of
+from actors.scheduler.preemption.budgets import DisruptionBudget, budgets_of
 from actors.scheduler.preemption.selection import best, candidate_count, select_victims
 from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
@@ -59,7 +59,7 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreemptionPlan:
     """The candidate, or why there is none."""
 
     candidate: Candidate | None = None
@@ -131,14 +131,14 @@ class Planner:
         found = (self._reasons.get(name) or default[name in short] for name in self._failed.rejected)
         return summary(len(self._failed.rejected), found)
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> PreemptionPlan:
         """Raises ApiError and ApiAway."""
         self._filters = await self._world.cache.pod_filters(self._view)
         candidate = best(await self._candidates(self.potential_nodes()))
         if candidate is None:
-            return Plan(text=self.summary(), decided=not self._late)
+            return PreemptionPlan(text=self.summary(), decided=not self._late)
         fit = await self._confirmed(candidate)
-        return Plan(decided=False) if fit is None else Plan(candidate, picked(fit))
+        return PreemptionPlan(decided=False) if fit is None else PreemptionPlan(candidate, picked(fit))
 
     async def devices_at(self, node: str) -> Holdings:
         """Return the devices that a nominated pod gets once the pods that are leaving are gone."""
@@ -169,7 +169,7 @@ class Planner:
     async def _candidates(self, nodes: list[NodeLoad]) -> list[Candidate]:
         found: list[Candidate] = []
         offset = self._world.dice.randrange(len(nodes)) if nodes else 0
-        budgets: list[Budget] | None = None
+        budgets: list[DisruptionBudget] | None = None
         for load in (*nodes[offset:], *nodes[:offset]):
             if time.monotonic() > self._end:
                 self._late = True
@@ -259,7 +259,7 @@ class Planner:
         return Victim(uid, namespace, name, view.priority, started, labels, terminating(pod), generation, created)
 
     async def _select(
-        self, load: NodeLoad, trial: Trial, victims: list[Victim], budgets: list[Budget]
+        self, load: NodeLoad, trial: Trial, victims: list[Victim], budgets: list[DisruptionBudget]
     ) -> Candidate | None:
         selection = select_victims(load.view.name, victims, budgets)
         try:

@@ -15,7 +15,7 @@ from actors.scheduler.model.candidates import Candidate, Nomination
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
 from actors.scheduler.preemption.evictor import Evictor
-from actors.scheduler.preemption.planner import FailedAttempt, Plan, Planner, World, preempted
+from actors.scheduler.preemption.planner import FailedAttempt, Planner, PreemptionPlan, World, preempted
 from actors.scheduler.preemption.trial import ClaimUses
 from protocols.dra.allocator import Holdings
 from protocols.kube.errors import SHAPE_ERRORS
@@ -29,7 +29,7 @@ NEVER = "not eligible due to preemptionPolicy=Never."
 WAITING = "not eligible due to a terminating pod on the nominated node."
 NAMED_VICTIMS = 5
 """Victims that the trace names."""
-Done = Callable[[FailedAttempt, Plan | Exception], Awaitable[None]]
+Done = Callable[[FailedAttempt, PreemptionPlan | Exception], Awaitable[None]]
 """Queues the pod again after an exception."""
 
 
@@ -90,18 +90,18 @@ class Preemptor:
 
     # plans
 
-    def refusal(self, failed: FailedAttempt) -> Plan | None:
+    def refusal(self, failed: FailedAttempt) -> PreemptionPlan | None:
         """Return why nobody is preempted; None if that needs a plan."""
         if not failed.view.preempts:
-            return Plan(text=NEVER, keeps_nomination=True)
+            return PreemptionPlan(text=NEVER, keeps_nomination=True)
         if nomination := self._waiting(failed):
             if failed.wants_devices and not nomination.devices:
                 return None
             if nomination.unresolved:
                 self.nominations.add(msgspec.structs.replace(nomination, unresolved=False))
-            return Plan(text=WAITING, keeps_nomination=True)
+            return PreemptionPlan(text=WAITING, keeps_nomination=True)
         if all(priority >= failed.view.priority for priority in self._world.cache.priorities):
-            return Plan(text=Planner(self._world, failed).summary())
+            return PreemptionPlan(text=Planner(self._world, failed).summary())
         return None
 
     def add(self, failed: FailedAttempt, done: Done) -> None:
@@ -120,29 +120,29 @@ class Preemptor:
     async def _preempt(self, failed: FailedAttempt, done: Done) -> None:
         with span(failed.view.uid, "preempt") as preempting:
             result = await self._result(failed)
-            if isinstance(result, Plan) and result.candidate:
+            if isinstance(result, PreemptionPlan) and result.candidate:
                 preempting.attributes["node"] = result.candidate.node
                 preempting.attributes["victims"] = " ".join(
                     f"{each.namespace}/{each.name}" for each in result.candidate.victims[:NAMED_VICTIMS]
                 )
             await done(failed, result)
 
-    async def _result(self, failed: FailedAttempt) -> Plan | ApiAway | ApiError:
+    async def _result(self, failed: FailedAttempt) -> PreemptionPlan | ApiAway | ApiError:
         try:
             return await self._plan(failed)
         except (ApiAway, ApiError) as error:
             return error
         except SHAPE_ERRORS as error:
-            return Plan(text=f"a pod, claim or budget has a field of the wrong shape: {error}")
+            return PreemptionPlan(text=f"a pod, claim or budget has a field of the wrong shape: {error}")
 
-    async def _plan(self, failed: FailedAttempt) -> Plan:
+    async def _plan(self, failed: FailedAttempt) -> PreemptionPlan:
         planner = Planner(self._world, failed)
         if (nomination := self._waiting(failed)) is None:
             return await planner.plan()
         devices = await planner.devices_at(nomination.node)
         if self.nominations.get(nomination.uid) is nomination:
             self.nominations.add(msgspec.structs.replace(nomination, devices=devices, unresolved=False))
-        return Plan(text=WAITING, keeps_nomination=True)
+        return PreemptionPlan(text=WAITING, keeps_nomination=True)
 
     def _waiting(self, failed: FailedAttempt) -> Nomination | None:
         """Return the pod's nomination if it still waits there for pods to leave, or for their claims to be freed."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from actors.scheduler.model.candidates import Candidate, Victim
-from actors.scheduler.preemption.budgets import Budget, violating
+from actors.scheduler.preemption.budgets import DisruptionBudget, violating
 
 MIN_CANDIDATES, CANDIDATE_PERCENT = 100, 10
 """Nodes with victims that are enough to choose from: so many, or this share of the nodes in question."""
@@ -31,7 +31,7 @@ def importance(victim: Victim) -> tuple[int, float, str, str]:
     return (-victim.priority, victim.started, victim.created, victim.uid)
 
 
-def select_victims(node: str, potential: Iterable[Victim], budgets: Sequence[Budget]) -> Selection:
+def select_victims(node: str, potential: Iterable[Victim], budgets: Sequence[DisruptionBudget]) -> Selection:
     """Ask whether the preemptor fits with some pods removed, and return the victims; None if it never fits.
 
     Each question is a set of uids, each answer goes to `send`. All potential victims are removed first; then one after

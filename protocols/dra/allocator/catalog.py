@@ -80,7 +80,7 @@ def _dangling(devices: tuple[DeviceInfo, ...], counters: Mapping[CounterId, int]
     return ""
 
 
-class View(msgspec.Struct, frozen=True, eq=False):
+class NodePools(msgspec.Struct, frozen=True, eq=False):
     """Pools that a node reaches, by driver and name; pools with binding conditions come last."""
 
     pools: tuple[NodePool, ...]
@@ -95,7 +95,7 @@ class Catalog:
         self._slices: dict[str, SliceInfo] = {}
         self._members: defaultdict[PoolId, dict[str, SliceInfo]] = defaultdict(dict)
         self._pools: dict[PoolId, Pool] = {}
-        self._views: dict[str, View] = {}
+        self._views: dict[str, NodePools] = {}
         self._local: defaultdict[str, dict[PoolId, int]] = defaultdict(dict)
         """Number of slices by node and pool; `""` is the node of slices that several nodes may reach."""
 
@@ -174,14 +174,14 @@ class Catalog:
         for pool in self.pools():
             yield from pool.devices
 
-    def view(self, node: Node) -> View:
+    def view(self, node: Node) -> NodePools:
         candidates = self._local.get(node.name, {}).keys() | self._local.get("", {}).keys()
         pools = tuple(pool for id in sorted(candidates) if (pool := self.pool(id)) is not None)
         known = self._views.get(node.name)
         if known is not None and known.made_of == pools and known.labels == node.labels:
             return known
         seen = (self._seen(pool, node) for pool in sorted(pools, key=lambda pool: pool.binding))
-        fresh = self._views[node.name] = View(tuple(each for each in seen if each.devices), node.labels, pools)
+        fresh = self._views[node.name] = NodePools(tuple(each for each in seen if each.devices), node.labels, pools)
         return fresh
 
     def forget(self, node: str) -> None:

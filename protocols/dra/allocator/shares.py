@@ -10,7 +10,7 @@ from typing import Any
 from protocols.dra.allocator.types import AllocationFault, Amounts, Holdings, Pick
 from protocols.dra.decode import qualified
 from protocols.dra.pods import device_of
-from protocols.dra.types import Capacity, Device, DeviceId, Policy
+from protocols.dra.types import Capacity, Device, DeviceId, RequestPolicy
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
@@ -91,7 +91,7 @@ def _serves(capacity: Capacity, amount: Quantity) -> bool:
     return amount <= capacity.value and (capacity.policy is None or _allowed(capacity.policy, amount))
 
 
-def _allowed(policy: Policy, amount: Quantity) -> bool:
+def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
     if policy.default is not None and amount == policy.default:
         return True
     if policy.low is None:

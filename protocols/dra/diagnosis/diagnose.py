@@ -13,7 +13,7 @@ from protocols.dra.allocator.plan import missing_class
 from protocols.dra.diagnosis.devices import DeviceJudge
 from protocols.dra.diagnosis.nodes import node_rejection
 from protocols.dra.diagnosis.reaching import Reaching
-from protocols.dra.diagnosis.tally import Tally
+from protocols.dra.diagnosis.tally import RejectionTally
 from protocols.dra.diagnosis.types import (
     COUNT,
     IN_USE,
@@ -21,8 +21,8 @@ from protocols.dra.diagnosis.types import (
     UNSEARCHED,
     Case,
     ClaimReport,
+    DiagnosisReport,
     Rejection,
-    Report,
     SubRequestReport,
 )
 from protocols.process.texts import cut
@@ -51,9 +51,9 @@ class Diagnosis:
         self._reaching = Reaching(case.nodes)
         self._claims: list[ClaimReport] = []
         self._counts: list[Counted] = []
-        self.report = Report((), ())
+        self.report = DiagnosisReport((), ())
 
-    def run(self) -> Report:
+    def run(self) -> DiagnosisReport:
         for _ in self.steps():
             pass
         return self.report
@@ -63,7 +63,7 @@ class Diagnosis:
         for claim in self._case.claims:
             yield from self._claim(claim)
         if any(each.fault for each in self._claims):
-            self.report = Report(tuple(self._claims), ())
+            self.report = DiagnosisReport(tuple(self._claims), ())
         else:
             yield from self._nodes()
 
@@ -77,7 +77,7 @@ class Diagnosis:
         self._claims.append(ClaimReport(claim.key, fault, tuple(subrequests)))
 
     def _subrequest(self, subrequest: SubRequest, into: list[SubRequestReport]) -> Iterator[None]:
-        judge, tally = DeviceJudge(self._case, subrequest, self._reaching), Tally()
+        judge, tally = DeviceJudge(self._case, subrequest, self._reaching), RejectionTally()
         usable: list[DeviceInfo] = []
         rejected: dict[str, Counter[str]] = {}
         total = 0
@@ -105,7 +105,7 @@ class Diagnosis:
 
     def _nodes(self) -> Iterator[None]:
         """Reject nodes by their counts where they are too low, else by a search."""
-        tally, fitting, left = Tally(), [], []
+        tally, fitting, left = RejectionTally(), [], []
         for number, node in enumerate(self._case.nodes):
             short = (_short(each, node.name) for each in self._counts)
             if (rejection := next(filter(None, short), None)) is not None:
@@ -121,7 +121,7 @@ class Diagnosis:
                 fitting.append(node.name)
             else:
                 tally.add(searched, node.name)
-        self.report = Report(tuple(self._claims), tally.groups(), tuple(fitting))
+        self.report = DiagnosisReport(tuple(self._claims), tally.groups(), tuple(fitting))
 
 
 def _short(counted: Counted, node: str) -> Rejection | None:

@@ -6,7 +6,7 @@ MAX_REASONS = 256
 """Distinct reasons counted; attribute values in error texts could make more."""
 
 
-class Tally:
+class RejectionTally:
     """Bounded: reasons past MAX_REASONS count as their rule alone."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.dra.diagnosis.types import COUNT, UNSEARCHED, Report, SubRequestReport
+from protocols.dra.diagnosis.types import COUNT, UNSEARCHED, DiagnosisReport, SubRequestReport
 from protocols.process.texts import cut
 
 MAX_TEXT = 480
@@ -12,7 +12,7 @@ SHOWN = 3
 """Reasons shown per request, the most frequent ones."""
 
 
-def one_line(report: Report, longest: int = MAX_REASON) -> str:
+def one_line(report: DiagnosisReport, longest: int = MAX_REASON) -> str:
     """Join all reasons, each of at most `longest` characters.
 
     Return such as `request gpu: of 6 devices 4 selector ... is false: ..., 2 in use`, or "" if nothing is known.
@@ -20,7 +20,7 @@ def one_line(report: Report, longest: int = MAX_REASON) -> str:
     return cut("; ".join(_parts(report, longest)), MAX_TEXT)
 
 
-def _parts(report: Report, longest: int) -> Iterator[str]:
+def _parts(report: DiagnosisReport, longest: int) -> Iterator[str]:
     short = False
     for subrequest in (subrequest for claim in report.claims for subrequest in claim.subrequests):
         short = short or subrequest.most < max(1, subrequest.count)

@@ -58,7 +58,7 @@ class ClaimReport(msgspec.Struct, frozen=True):
     """Name in JSON as in saved answers of `nodeplane why`."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class DiagnosisReport(msgspec.Struct, frozen=True):
     claims: tuple[ClaimReport, ...]
     nodes: tuple[Group, ...]
     """Why each node that fits the pod otherwise does not satisfy the claims together."""

@@ -1,7 +1,7 @@
 """Effects of patches and rules on the devices of a pool, computed once per pool as far as names decide them.
 
-`Index` finds patches by the driver, pool and device they name; `Overlay` lays several over one another, so that each
-key takes its value from the best patch that names it.
+`FilterIndex` finds patches by the driver, pool and device they name; `Overlay` lays several over one another, so that
+each key takes its value from the best patch that names it.
 """
 
 import itertools
@@ -39,7 +39,7 @@ class Bucket(Generic[K]):
     by_device: dict[str, dict[int, K]] = field(default_factory=dict)
 
 
-class Index(Generic[K]):
+class FilterIndex(Generic[K]):
     def __init__(self) -> None:
         self._buckets: dict[Place, Bucket[K]] = {}
         self._changes = itertools.count(1)
@@ -193,7 +193,7 @@ def _ordered(rules: list[KnownRule]) -> tuple[Taint, ...]:
 class PoolLayers:
     """Layers by driver and pool, made again when their patches or rules changed."""
 
-    def __init__(self, patches: Index[Known], rules: Index[KnownRule], gates: Gates) -> None:
+    def __init__(self, patches: FilterIndex[Known], rules: FilterIndex[KnownRule], gates: Gates) -> None:
         self._patches = patches
         self._rules = rules
         self._gates = gates

@@ -6,7 +6,7 @@ What does not change is the same object as before.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from protocols.dra.types import Attribute, Capacity, Device, Patch, Rule
+from protocols.dra.types import Attribute, Capacity, Device, Patch, TaintRule
 from protocols.kube.taints import Taint
 
 Rank = tuple[int, float, str]
@@ -32,7 +32,7 @@ class Known(NamedTuple):
 class KnownRule(NamedTuple):
     serial: int
     rank: str
-    rule: Rule
+    rule: TaintRule
 
 
 class Effect(NamedTuple):

@@ -8,7 +8,7 @@ import msgspec
 from protocols.dra.patching.criteria import Faulty, Selector, judge
 from protocols.dra.patching.layers import Layers, PoolLayers
 from protocols.dra.patching.types import NO_EFFECT, Known, patched
-from protocols.dra.tracker.faults import Counts, Faults
+from protocols.dra.tracker.faults import Counts, PatchFaults
 from protocols.dra.tracker.inputs import Inputs
 from protocols.dra.types import Device, DeviceId, Slice
 
@@ -48,7 +48,7 @@ UNTOUCHED = (NO_EFFECT, ())
 class Builder(msgspec.Struct, frozen=True):
     inputs: Inputs
     layers: PoolLayers
-    faults: Faults
+    faults: PatchFaults
     counts: Counts
 
     def devices(

@@ -9,7 +9,7 @@ from protocols.dra.patching.criteria import Faulty, Selector
 from protocols.dra.types import DeviceId, Patch, Slice
 
 
-class Change(NamedTuple):
+class SliceChange(NamedTuple):
     """One changed slice, patched. Reported after the cache has it."""
 
     old: Slice | None
@@ -29,7 +29,7 @@ class Counts(msgspec.Struct):
     """Evaluations that failed."""
 
 
-class Report(NamedTuple):
+class PatchFaultReport(NamedTuple):
     """One faulty expression of one patch: the text of an event."""
 
     patch: str
@@ -46,7 +46,7 @@ class FaultKey(NamedTuple):
     text: str
 
 
-class Fault(msgspec.Struct):
+class PatchFault(msgspec.Struct):
     first: DeviceId
     devices: set[DeviceId] = msgspec.field(default_factory=set)
     reported: int = 0
@@ -63,9 +63,9 @@ DEVICES = 1000
 """Counted per fault; more are `at least` so many."""
 
 
-class Faults:
+class PatchFaults:
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Patch, dict[FaultKey, Fault]]] = {}
+        self._known: dict[str, tuple[Patch, dict[FaultKey, PatchFault]]] = {}
         """By the patch's name; of one version of it."""
         self._fresh: dict[str, None] = {}
         """Patches that may have faults to report."""
@@ -77,7 +77,7 @@ class Faults:
         if fault is None:
             if len(faults) >= KINDS:
                 return
-            fault = faults[key] = Fault(device)
+            fault = faults[key] = PatchFault(device)
         if len(fault.devices) < DEVICES and device not in fault.devices:
             fault.devices.add(device)
             self._fresh[patch.name] = None
@@ -87,7 +87,7 @@ class Faults:
         self._known.pop(patch, None)
         self._fresh.pop(patch, None)
 
-    def due(self, now: float) -> list[Report]:
+    def due(self, now: float) -> list[PatchFaultReport]:
         """Return faults to report now: new ones at once, those that met more devices AGAIN seconds after the last."""
         found = []
         for name in list(self._fresh):
@@ -105,16 +105,16 @@ class Faults:
                 del self._fresh[name]
         return found
 
-    def reports(self) -> Iterator[Report]:
+    def reports(self) -> Iterator[PatchFaultReport]:
         """All that is known."""
         for patch, faults in self._known.values():
             for key, fault in faults.items():
                 yield _report(patch, key, fault)
 
 
-def _report(patch: Patch, key: FaultKey, fault: Fault) -> Report:
+def _report(patch: Patch, key: FaultKey, fault: PatchFault) -> PatchFaultReport:
     more = len(fault.devices) - 1
     least = "at least " if len(fault.devices) == DEVICES else ""
     others = f" (and {least}{more} more device{'s' if more > 1 else ''})" if more else ""
     message = f"{key.place}: {key.text}: device {fault.first}{others}"
-    return Report(patch.name, patch.uid, key.reason, message, len(fault.devices))
+    return PatchFaultReport(patch.name, patch.uid, key.reason, message, len(fault.devices))

@@ -14,7 +14,7 @@ from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
 from protocols.dra.gates import Gates
-from protocols.dra.tracker.faults import Change
+from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Device, DeviceClass, ObjectUnreadable
 from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICEPATCHES, RESOURCESLICES
@@ -30,10 +30,10 @@ AGAIN_S = 60.0
 T = TypeVar("T")
 
 
-class Listener(Protocol):
+class SliceListener(Protocol):
     """Notified after the cache has the change."""
 
-    def slices_changed(self, changes: list[Change]) -> None: ...
+    def slices_changed(self, changes: list[SliceChange]) -> None: ...
     def classes_changed(self) -> None: ...
 
 
@@ -41,7 +41,7 @@ class SliceTracker:
     """`informers` are to be run by the owner, and run() with them."""
 
     def __init__(
-        self, client: ApiClient, gates: Gates, listener: Listener, log: logging.Logger,
+        self, client: ApiClient, gates: Gates, listener: SliceListener, log: logging.Logger,
         recorder: EventRecorder | None = None, rules: Handler | None = None,
     ) -> None:  # fmt: skip
         """Create the informers.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import Selector, selectors_of
-from protocols.dra.patching.layers import Index
+from protocols.dra.patching.layers import FilterIndex
 from protocols.dra.patching.types import Known, KnownRule
-from protocols.dra.types import DeviceClass, Filter, Patch, Rule, Slice
+from protocols.dra.types import DeviceClass, Filter, Patch, Slice, TaintRule
 
 Touched = list[Filter]
 """Filters of the devices to rebuild."""
@@ -19,8 +19,8 @@ class Inputs:
         self.patches: dict[str, Known] = {}
         self.rules: dict[str, KnownRule] = {}
         self.classes: dict[str, DeviceClass] = {}
-        self.patch_index: Index[Known] = Index()
-        self.rule_index: Index[KnownRule] = Index()
+        self.patch_index: FilterIndex[Known] = FilterIndex()
+        self.rule_index: FilterIndex[KnownRule] = FilterIndex()
         self.gates = gates
         self._serials = itertools.count(1)
         self._by_class: dict[str, dict[str, None]] = {}
@@ -60,7 +60,7 @@ class Inputs:
         self._disuse(filter.selectors)
         return [filter]
 
-    def put_rule(self, rule: Rule) -> Touched:
+    def put_rule(self, rule: TaintRule) -> Touched:
         """A rule without a selector selects nothing."""
         held = self.rules.get(rule.name)
         if held is not None and held.rule == rule:

@@ -13,9 +13,9 @@ from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.gates import Gates
 from protocols.dra.patching.layers import PoolLayers
 from protocols.dra.tracker.builder import Builder, Verdicts
-from protocols.dra.tracker.faults import Change, Counts, Faults
+from protocols.dra.tracker.faults import Counts, PatchFaults, SliceChange
 from protocols.dra.tracker.inputs import Inputs, Places, Touched
-from protocols.dra.types import Device, DeviceClass, Patch, Rule, Slice
+from protocols.dra.types import Device, DeviceClass, Patch, Slice, TaintRule
 
 BOTH = Gates()
 
@@ -25,7 +25,7 @@ class Tracker:
 
     def __init__(self, gates: Gates = BOTH) -> None:
         self.counts = Counts()
-        self.faults = Faults()
+        self.faults = PatchFaults()
         self.inputs = Inputs(gates)
         layers = PoolLayers(self.inputs.patch_index, self.inputs.rule_index, gates)
         self.builder = Builder(self.inputs, layers, self.faults, self.counts)
@@ -41,7 +41,7 @@ class Tracker:
         """Slice -> devices to work out again; None = all."""
         self._arrived: set[str] = set()
         """Slices that were put: they are reported even if nothing differs."""
-        self._changes: list[Change] = []
+        self._changes: list[SliceChange] = []
         self.pending: dict[str, set[str]] = {}
         """Selectors to evaluate before the next `settle`, with slices; whoever does that clears it."""
 
@@ -70,7 +70,7 @@ class Tracker:
         if patched is not None:
             del self._names[bisect_left(self._names, name)]
             self._snapshot = None
-            self._changes.append(Change(patched, None))
+            self._changes.append(SliceChange(patched, None))
 
     def put_patch(self, patch: Patch) -> None:
         touched = self.inputs.put_patch(patch)
@@ -82,7 +82,7 @@ class Tracker:
         self._touch(self.inputs.drop_patch(name))
         self.faults.forget(name)
 
-    def put_rule(self, rule: Rule) -> None:
+    def put_rule(self, rule: TaintRule) -> None:
         self._touch(self.inputs.put_rule(rule))
 
     def drop_rule(self, name: str) -> None:
@@ -98,7 +98,7 @@ class Tracker:
     def settled(self) -> bool:
         return not self._marks and not self._changes
 
-    def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[Change]:
+    def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[SliceChange]:
         """Rebuild marked slices and return the changes; call it until `settled`.
 
         Slices that need selectors which were not evaluated yet stay marked; they are in `pending`.
@@ -164,7 +164,7 @@ class Tracker:
             insort(self._names, name)
         self._patched[name] = new
         self._snapshot = None
-        self._changes.append(Change(old, new))
+        self._changes.append(SliceChange(old, new))
 
 
 def _with(each: Slice, devices: tuple[Device, ...]) -> Slice:

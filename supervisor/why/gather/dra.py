@@ -10,17 +10,17 @@ from protocols.kube.meta import Object
 from supervisor.dra.explain import TAINT, Explanation
 from supervisor.dra.snapshot import snapshot_of
 from supervisor.dra.sources import RESOURCES, list_objects
-from supervisor.dra.why import Answer, pod_answer
+from supervisor.dra.why import PodAnswer, pod_answer
 from supervisor.why.gather.sources import Sources
 
 
-async def scheduling(sources: Sources, pod: Object) -> Answer | None:
+async def scheduling(sources: Sources, pod: Object) -> PodAnswer | None:
     """Return why a pod has no node, as `nodeplane devices --why`. Raises ApiError, ApiAway, SupervisorError."""
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
     return await asyncio.to_thread(_answer, pod, objects, sources.gates)
 
 
-def _answer(pod: Object, objects: list[Object], gates: Gates) -> Answer:
+def _answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
     with forked_selections():
         return pod_answer(pod, objects, gates)
 

@@ -12,7 +12,7 @@ from protocols.trace import Row
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriverRow
 from supervisor.dra.explain import Explanation
-from supervisor.dra.why import Answer
+from supervisor.dra.why import PodAnswer
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     users: tuple[Object, ...] = ()
     """Pods that name the claim and have not ended."""
-    scheduling: Answer | None = None
+    scheduling: PodAnswer | None = None
     """Why the first of them finds no node."""
     health: Mapping[str, DeviceHealth] = {}
     """By DRIVER/POOL/DEVICE."""
@@ -146,7 +146,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the resources that the pod requests and no driver backs."""
     devices: tuple[DeviceRow, ...] = ()
     """Devices of plugins that the pod holds."""
-    scheduling: Answer | None = None
+    scheduling: PodAnswer | None = None
     """Why the scheduler finds no node, as `nodeplane devices --why`; None for a pod that has one."""
     node: Object | None = None
     unread: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from protocols.kube.meta import condition
 from protocols.kube.pods import node_of
-from supervisor.dra.why import Answer
+from supervisor.dra.why import PodAnswer
 from supervisor.dra.why_text import answer_parts, reason_of
 from supervisor.why.model.fields import rows
 from supervisor.why.model.text import joined
@@ -76,7 +76,7 @@ def no_node(found: PodEvidence) -> Finding | None:
     return Finding(PENDING, reason, tuple(_evidence(found, answer)), tuple(advice or _advice(answer)))
 
 
-def _about_to(found: PodEvidence, answer: Answer) -> Finding:
+def _about_to(found: PodEvidence, answer: PodAnswer) -> Finding:
     evidence = tuple(_evidence(found, answer))
     if waits := [wait for claim in answer.claims for wait in claim.waits]:
         return Finding(PENDING, f"its devices are allocated and not ready: {joined(waits)}", evidence)
@@ -111,7 +111,7 @@ def unscheduled(found: PodEvidence) -> Finding | None:
     return Finding(PENDING, reason, found.unread, ("see `nodeplane status` for the scheduler",) if not message else ())
 
 
-def _evidence(found: PodEvidence, answer: Answer) -> Iterator[str]:
+def _evidence(found: PodEvidence, answer: PodAnswer) -> Iterator[str]:
     if answer.message:
         yield f"scheduler: {answer.message}"
     lacking = "".join(each.text for each in answer.nodes)
@@ -121,7 +121,7 @@ def _evidence(found: PodEvidence, answer: Answer) -> Iterator[str]:
     yield from found.unread
 
 
-def _advice(answer: Answer) -> Iterator[str]:
+def _advice(answer: PodAnswer) -> Iterator[str]:
     if answer.report.claims:
         yield f"see `nodeplane devices --why {answer.pod}`, and `nodeplane devices --patched`"
     elif answer.nodes:
