@@ -287,6 +287,7 @@ def test_a_gate_that_is_off_and_on_again(made: HealthPlane) -> None:
     made.expect("shown again", made.all_are("Healthy", *OVER))
 
 
+@pytest.mark.heavy
 def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     """Story 1 of the document: pods with a broken device land on a good one, of a plugin and of a DRA driver."""
     plane = made.plane

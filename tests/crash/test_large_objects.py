@@ -8,7 +8,7 @@ import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
 from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import ETCD, OURS
+from tests.support.engine import ETCD, OURS, engines
 from tests.support.servers import X
 
 SIZE = 1_000_000
@@ -19,7 +19,7 @@ OWN_MB = 160
 """Of a process without objects, with room."""
 
 
-@pytest.mark.parametrize("engine", [OURS, ETCD])
+@pytest.mark.parametrize("engine", engines())
 async def test_plane_starts_on_many_large_objects_within_bounded_memory(engine: str) -> None:
     count = COUNTS[engine]
     with running_plane(store=engine) as plane:

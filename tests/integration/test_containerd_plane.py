@@ -16,7 +16,7 @@ from tests.support.mistreat import kill_whole
 from tests.support.oracle import parent_of
 from tests.support.plane import Plane, until
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")
+pytestmark = [pytest.mark.heavy, pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")]
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -44,6 +44,7 @@ def start(plane: Plane, step: Step) -> None:
     plane.plugins.append(process)
 
 
+@pytest.mark.heavy
 def test_page_runs_as_it_is_written(plane: Plane) -> None:
     first, *others = steps(PAGE)
     assert first.command == "nodeplane up --detach --node-name node-1"

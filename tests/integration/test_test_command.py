@@ -124,6 +124,7 @@ kubectl taint node "$NODE_NAME" left=x:NoSchedule
 """
 
 
+@pytest.mark.heavy
 def test_watch_runs_the_command_again_after_a_save_on_a_plane_that_has_nothing_of_the_last_run(place: Path) -> None:
     (place / "test.sh").write_text(LEAVES_ALL)
     (place / "fails").write_text("no")
