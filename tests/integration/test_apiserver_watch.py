@@ -173,36 +173,6 @@ async def test_killed_apiserver_is_resumed_without_a_gap(plane: Plane) -> None:
             assert await events.names(2) == [("ADDED", "c"), ("DELETED", "b")]
 
 
-async def test_killed_watchcache_does_not_disturb_open_watches(plane: Plane) -> None:
-    async with plane.client() as session:
-        start = await create(session, "a")
-        async with watching(session, resourceVersion=str(start)) as events:
-            await create(session, "b")
-            assert await events.names(1) == [("ADDED", "b")]
-            plane.kill("watchcache", signal.SIGKILL)
-            await create(session, "c")
-            await patch(session, "a", {"data": {"x": "1"}})
-            await asyncio.to_thread(plane.spawn, "watchcache")
-            await delete(session, "b")
-            assert await events.names(3) == [("ADDED", "c"), ("MODIFIED", "a"), ("DELETED", "b")]
-            await create(session, "d")
-            assert await events.names(1) == [("ADDED", "d")]
-
-
-async def test_store_killed_under_writes_and_reads(plane: Plane) -> None:
-    async with plane.client() as session:
-        start = await create(session, "a")
-        async with watching(session, resourceVersion=str(start)) as events:
-            await served(session, "a")
-            plane.kill("store", signal.SIGKILL)
-            async with session.get(CONFIGMAPS, params={"resourceVersion": "0"}) as answer:
-                assert len((await answer.json())["items"]) == 1
-            write = asyncio.create_task(create(session, "b"))
-            await asyncio.to_thread(plane.spawn, "store")
-            await write
-            assert await events.names(1) == [("ADDED", "b")]
-
-
 async def test_sigterm_gives_a_last_bookmark_and_a_clean_end(plane: Plane) -> None:
     async with plane.client() as session:
         start = await create(session, "a")

@@ -104,18 +104,6 @@ async def test_follower_owner_killed_converges(workers: Workers) -> None:
             await until(lambda: not following.synced)
 
 
-async def test_follower_owner_stopped_is_stale(workers: Workers) -> None:
-    async with asyncio.timeout(150):
-        async with bus_of("", workers.run_dir) as bus:
-            process = workers.start("owner")
-            following = bus.follow(owner="owner", stream="state", sink=Replica(), type=Number)
-            await following.wait_synced(60)
-            process.send_signal(signal.SIGSTOP)
-            await until(lambda: not following.synced)
-            process.send_signal(signal.SIGCONT)
-            await until(lambda: following.synced)
-
-
 async def test_owner_slow_follower_costs_little(workers: Workers) -> None:
     async with asyncio.timeout(150):
         async with bus_of("owner", workers.run_dir) as bus:
@@ -136,16 +124,6 @@ async def test_owner_slow_follower_costs_little(workers: Workers) -> None:
             picture = await picture_of(bus, lambda picture: picture.items == truth)
             assert picture.syncs > 1
             assert grown < 32 << 20
-
-
-async def test_follower_owner_starts_is_synced_soon(workers: Workers) -> None:
-    async with asyncio.timeout(150):
-        async with bus_of("", workers.run_dir) as bus:
-            following = bus.follow(owner="late", stream="state", sink=Replica(), type=Number)
-            await asyncio.sleep(0.05)
-            async with bus_of("late", workers.run_dir) as owner:
-                owner.own("state", StateSource({}))
-                assert await until(lambda: following.synced) < 5
 
 
 async def test_bus_second_holder_of_name_is_refused(workers: Workers) -> None:
@@ -198,15 +176,6 @@ async def test_call_callee_dies_fails_or_is_repeated(workers: Workers) -> None:
             process.wait()
             successor = workers.start("callee")
             assert (await again).value == successor.pid
-
-
-async def test_call_no_callee_is_unavailable_at_deadline(workers: Workers) -> None:
-    async with asyncio.timeout(150):
-        async with bus_of("", workers.run_dir) as bus:
-            for idempotent in (True, False):
-                with pytest.raises(Unavailable, match="nobody is not running"):
-                    await bus.call("nobody", "x", Number(), Number, timeout=0.1, idempotent=idempotent)
-            bus.cast("nobody", "x", Number())
 
 
 async def test_callee_too_many_handlers_refuses(workers: Workers) -> None:

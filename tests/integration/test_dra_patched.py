@@ -3,7 +3,6 @@ on patched devices only; also while the scheduler is killed. Then a rule takes a
 
 import contextlib
 import os
-import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,24 +113,13 @@ def kill_scheduler(plane: Plane) -> None:
         os.kill(pids(plane, ["scheduler"])["scheduler"], signal.SIGKILL)
 
 
-@pytest.mark.scenario("S26")
-def test_only_patched_devices_match_with_the_scheduler_killed_at_random(plane: Plane) -> None:
-    chance = random.Random(5)
-    names = [f"p{number}" for number in range(4)]
-    for number, name in enumerate(names):
-        pod(plane, name)
-        patch(plane, f"gold-{number}", f"gpu-{number}")
-        if chance.random() < 0.7:
-            kill_scheduler(plane)
-    for name in names:
-        plane.pod_ready(name, timeout=90)
-    devices = ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
-    until("claims of these alone", lambda: sorted(holders(plane)) == devices)  # those of earlier pods go, in a while
-    assert sorted(holders(plane).values()) == names
-
-
 @pytest.mark.scenario("S41")
 def test_a_taint_rule_evicts_the_pod_and_the_next_one_waits(plane: Plane) -> None:
+    for number in range(2):
+        pod(plane, f"p{number}")
+        patch(plane, f"gold-{number}", f"gpu-{number}")
+    for number in range(2):
+        plane.pod_ready(f"p{number}")
     device = next(device for device, name in holders(plane).items() if name == "p0")
     taint = {"key": "example.com/broken", "value": "ecc", "effect": "NoExecute"}
     spec = {"deviceSelector": {"driver": DRIVER, "device": device}, "taint": taint}

@@ -1,9 +1,8 @@
-"""Claims as node agents see them (scenarios S31 and S38 of the device facts), and devices killed in between."""
+"""Claims as node agents see them (scenarios S31 and S38 of the device facts)."""
 
-import asyncio
 from contextlib import suppress
 
-from protocols.bus import BusError, FailedPrecondition
+from protocols.bus import FailedPrecondition
 from protocols.messages.devices import PREPARE_CLAIMS, UNPREPARE_CLAIMS, Empty, PreparedClaims, UnprepareClaims
 from protocols.wire import podresources_v1_pb2 as v1
 from tests.support.device_node import DeviceNode, running_node, until
@@ -76,46 +75,6 @@ async def test_a_claim_prepared_after_the_pod_is_published_once() -> None:
             await agent.close()
             await gpu.stop()
             await nic.stop()
-
-
-async def test_devices_killed_in_the_middle_of_each_call_leaves_nothing_with_the_driver() -> None:
-    """While the driver prepares, while it gives back, and before a pod nobody has any more is known to be gone."""
-
-    async with running_node() as node:
-        driver = StubDriver(node.layout.kubelet, GPU)
-        try:
-            await driver.start()
-            for uid in ("kept", "gone"):
-                await node.admit(uid, main={})
-            driver.hang.clear()
-            pending = [asyncio.create_task(attempt_one(node, uid)) for uid in ("kept", "gone")]
-            await until("asked for both", lambda: len(driver.called("prepare")) == 2)
-            await node.restart("devices")
-            await asyncio.gather(*pending)
-            driver.hang.set()
-            await node.reconcile("kept")
-            await until("given back", lambda: ["gone-uid"] in driver.uids("unprepare"))
-            await until("prepared again", lambda: attempt_one(node, "kept"))
-            driver.fail["unprepare"] = "in a moment"
-            with suppress(FailedPrecondition):
-                await node.bus.call("devices", UNPREPARE_CLAIMS, UnprepareClaims("kept"), Empty, timeout=40.0)
-            await node.restart("devices")
-            driver.fail.clear()
-            await node.reconcile()
-            await until("given back in the end", lambda: driver.uids("unprepare")[-1] == ["kept-uid"])
-            state = node.layout.dra_state
-            await until("nothing is left", lambda: "kept-uid" not in state.read_text())
-        finally:
-            await driver.stop()
-
-
-async def attempt_one(node: DeviceNode, uid: str) -> bool:
-    """One try to prepare the pod's own claim, which bears its name."""
-    with suppress(BusError):
-        pod = asks(uid, claim(uid), container="main")
-        await node.bus.call("devices", PREPARE_CLAIMS, pod, PreparedClaims, timeout=40.0)
-        return True
-    return False
 
 
 async def attempt(node: DeviceNode, nic: StubDriver, times: int) -> bool:
