@@ -69,7 +69,8 @@ class _Reader:
 
     def read(self) -> None:
         self.due = False
-        self._callback()
+        if self in self.process.ends:  # else it was removed meanwhile, which in asyncio cancels the call
+            self._callback()
 
     def die(self) -> None:
         self._notifications.forget(self._descriptor)
