@@ -15,6 +15,11 @@ from tests.simulation.world.patching import patch
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
+CHANGE_S = 0.015
+"""Time to read one change of history where that is slow."""
+SLOWLY_READ = 600
+"""Most changes that a restarted watch cache reads where that is slow: it must be there in the time to converge."""
+
 
 def draw_control(world: "World") -> None:
     """Draw the limits of its actors and make them use these."""
@@ -44,7 +49,7 @@ def _store(world: "World") -> None:
     patch(store_actor, "store_options", options)
     page = int(world.draw("read_changes", 2, 20, 500))
     patch(store_watch, "READ_CHANGES", page)
-    slow = 0.015 * min(page, 20)  # a watch that is behind must catch up in the time to converge
+    slow = CHANGE_S * min(page, 20)
     world.slow_threads["store"] = world.draw("slow_read_s", slow, slow, 0.0)
 
 
@@ -55,8 +60,9 @@ def _watchcache(world: "World") -> None:
         max_capacity=most,
         target_age=world.draw("window_age", 0.5, 5.0, 75.0),
     )
+    resume = int(world.draw("resume", 3, 50, 20_000))
     drawn: dict[str, Any] = {
-        "resume_revisions": int(world.draw("resume", 3, 50, 20_000)),
+        "resume_revisions": min(resume, SLOWLY_READ) if world.limits["slow_read_s"] else resume,
         "quiet_after": world.draw("quiet_s", 0.2, 5.0),
         "dead_after": world.draw("dead_s", 2.0, 20.0),
         "compare_interval": world.draw("compare_s", 3.0, 300.0),
