@@ -36,7 +36,7 @@ class ModelApi(MemoryApi):
         self.world = world
         self.away_until = 0.0
         """Until this time of the world nobody reaches it."""
-        self.lost_share = world.draw("api_lost_share", 0.0, 0.01, 0.05)
+        self.lost_share = world.draw("api_lost_share", 0.0, 0.05, 0.01)
         """Share of answers that are lost after the call took effect."""
         self.made_at: dict[str, float] = {}
         """The world's elapsed time of each object's creation, by uid."""

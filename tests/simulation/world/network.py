@@ -24,9 +24,9 @@ class Network:
         """Bytes that the kernel holds for a reader."""
         self.high = int(world.draw("write_buffer", 512, 8192, 65_536))
         """Bytes that asyncio's transports hold before they pause the writer."""
-        self.cut_share = world.draw("cut_share", 0.0, 0.1, 0.5)
+        self.cut_share = world.draw("cut_share", 0.0, 0.1, 0.5, 0.02)
         """Share of writes that arrive in pieces."""
-        self.reset_share = world.draw("reset_share", 0.0, 0.05, 0.0)
+        self.reset_share = world.draw("reset_share", 0.0, 0.05, 0.01)
         """Share of connections that are reset before they are accepted: the listener's backlog ends with it."""
 
     def close_way(self, sender: str, receiver: str, until: float) -> None:
