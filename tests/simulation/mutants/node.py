@@ -51,6 +51,15 @@ NODE = (
         profile="node",
     ),
     Mutant(
+        "released-again-early",
+        ADMISSION,
+        old="            await self._options.committer.wait_pod_written(uid)\n",
+        new="            pass\n",
+        mistake="A second release of a pod is answered while the first is still being written.",
+        profile="node",
+        commit="20dd5389",
+    ),
+    Mutant(
         "release-mid-admission",
         ADMISSION,
         old="""\
@@ -91,6 +100,7 @@ NODE = (
         new="            await self.committer.change(record, update=True)\n",
         mistake="A pod's claims that are asked for again are answered while the first answer is still being written.",
         profile="node",
+        commit="c58e0cf1",
     ),
     Mutant(
         "status-unwritten",
@@ -190,6 +200,24 @@ NODE = (
         new="        if stamp <= -1 or (\n",
         mistake="A late event brings a removed pod back.",
         profile="node",
+    ),
+    Mutant(
+        "inspection-forgotten",
+        CACHE,
+        old="        observed = max(observed, self._observed_until(status.uid))\n",
+        new="        observed = max(observed, entry.observed if entry else 0)\n",
+        mistake="An event of a pod that an inspection has not found counts as older than that: its sandbox stays.",
+        profile="node",
+        commit="fa6758ce",
+    ),
+    Mutant(
+        "remains-kept",
+        "actors/podworker/pods/manager.py",
+        old="            self._end_remains(uid)\n",
+        new="",
+        mistake="A sandbox that appears after the end of its pod stays when the API forgets the pod.",
+        profile="node",
+        commit="de81ed58",
     ),
     Mutant(
         "events-unsubscribed",
