@@ -5,6 +5,7 @@ sockets of a request are shut down at its deadline, at most ANSWER_BYTES are rea
 send the spans, and the headers with the receiver's key, to another place.
 """
 
+import io
 import socket
 import threading
 from contextlib import suppress
@@ -38,7 +39,8 @@ class BoundedSession(requests.Session):
         try:
             answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
             with answer:
-                answer._content = answer.raw.read(ANSWER_BYTES, decode_content=False)
+                body = answer.raw.read(ANSWER_BYTES, decode_content=False)
+            answer.raw = io.BytesIO(body)
             if answer.is_redirect:
                 answer.status_code = 400  # the SDK takes all below 400 for a success
             return answer

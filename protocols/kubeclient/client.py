@@ -19,6 +19,7 @@ from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable, EventI
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
 from protocols.process.rates import backoff_delay
+from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
 
 LINE_LIMIT = 16 << 20
@@ -122,9 +123,7 @@ class ApiClient:
             self._token = Renewed((options.token_file,), options.token_file.read_text, "token")
         self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
         self._session, self._watches = self._new_session(REQUESTS), self._new_session(0)
-        # By itself aiohttp sends PUT and DELETE again over a new connection when a reused one breaks, although the
-        # write may have taken effect: the caller would get a conflict with its own write.
-        self._session._retry_connection = False
+        send_once(self._session)
 
     def _new_session(self, connections: int) -> aiohttp.ClientSession:
         """Return a session with at most so many connections, 0 for any number."""

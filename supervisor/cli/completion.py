@@ -14,7 +14,7 @@ from protocols.process.layout import Layout
 from supervisor.base.options import FLAGS
 from supervisor.cli import bench
 from supervisor.cli.commands import COMMANDS, command_of, parser_of
-from supervisor.cli.flags import HEALTH, ROOT, layout_from, subcommands
+from supervisor.cli.flags import HEALTH, ROOT, arguments, layout_from, options, subcommands
 
 FILES, DIRECTORIES = ":files", ":dirs"
 """Candidates that the shell itself finds."""
@@ -112,7 +112,7 @@ def candidates(words: Sequence[str]) -> list[Candidate]:
         found = _values(position.flag, before)
     elif current.startswith("--") and "=" in current:
         flag, _, current = current.partition("=")
-        action = position.parser._option_string_actions.get(flag)
+        action = options(position.parser).get(flag)
         found = _values(action, before) if action else []
     elif current.startswith("-"):
         found = _flags(position.parser)
@@ -150,22 +150,18 @@ def _position(before: Iterable[str], name: str) -> Position:
         if flag is not None:
             flag = None
         elif word.startswith("-"):
-            action = parser._option_string_actions.get(word)
+            action = options(parser).get(word)
             flag = action if action and action.nargs != 0 else None
-        elif word in (nested := _nested(parser)):
-            parser, count = nested[word], 0
+        elif word in (nested := subcommands(parser)):
+            parser, count = nested[word].parser, 0
         else:
             count += 1
     return Position(parser, count, flag)
 
 
-def _nested(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return dict(subcommands(parser))
-
-
 def _flags(parser: argparse.ArgumentParser) -> list[Candidate]:
-    options = [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
-    return [Candidate(word, _one_line(action.help)) for action in options for word in action.option_strings]
+    shown = {word: action for word, action in options(parser).items() if action.help != argparse.SUPPRESS}
+    return [Candidate(word, _one_line(action.help)) for word, action in shown.items()]
 
 
 def _one_line(text: str | None) -> str:
@@ -178,13 +174,12 @@ def _arguments(position: Position, name: str, before: Sequence[str], current: st
         return [Candidate(each) for each in _targets(before, current)]
     if not name:
         return [Candidate(each, command.help) for each, command in COMMANDS.items()]
-    for action in position.parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return [Candidate(each.dest, _one_line(each.help)) for each in action._choices_actions]
-    arguments = [action for action in position.parser._actions if not action.option_strings]
-    repeated = any(action.nargs in ("*", "+") for action in arguments)
-    place = min(position.arguments, len(arguments) - 1) if repeated else position.arguments
-    return _values(arguments[place], before) if place < len(arguments) else []
+    if nested := subcommands(position.parser):
+        return [Candidate(each, _one_line(found.help)) for each, found in nested.items()]
+    awaited = arguments(position.parser)
+    repeated = any(action.nargs in ("*", "+") for action in awaited)
+    place = min(position.arguments, len(awaited) - 1) if repeated else position.arguments
+    return _values(awaited[place], before) if place < len(awaited) else []
 
 
 def _values(action: argparse.Action, before: Sequence[str]) -> list[Candidate]:

@@ -3,7 +3,7 @@
 import argparse
 import os
 from collections.abc import Container, Mapping
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -26,16 +26,34 @@ class Parser(argparse.ArgumentParser):
 
 def add_root_everywhere(parser: argparse.ArgumentParser) -> None:
     """Add --root to a parser and to the parsers of its subcommands, at any depth."""
-    if ROOT.option not in parser._option_string_actions:
+    if ROOT.option not in options(parser):
         _add_flag(parser, ROOT)
-    for _, nested in subcommands(parser):
-        add_root_everywhere(nested)
+    for nested in subcommands(parser).values():
+        add_root_everywhere(nested.parser)
 
 
-def subcommands(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.ArgumentParser]]:
-    """Return the subcommands of a parser by name; argparse has no public way to them."""
-    found = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    return [pair for choices in found for pair in choices.items()]
+class Subcommand(NamedTuple):
+    parser: argparse.ArgumentParser
+    help: str
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, Subcommand]:
+    """Return the subcommands of a parser. Like the next two, it reads what argparse keeps to itself."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            return {name: Subcommand(nested, helps.get(name, "")) for name, nested in action.choices.items()}
+    return {}
+
+
+def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """Return the options of a parser by each of their names, such as `-o` and `--output`."""
+    return parser._option_string_actions
+
+
+def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the arguments of a parser that are no options, in their order."""
+    return [action for action in parser._actions if not action.option_strings]
 
 
 def add_plane_flags(parser: argparse.ArgumentParser, fields: Container[str] = FLAGS) -> None:

@@ -1,6 +1,7 @@
 """A gRPC server behind an endpoint, with the standard health and reflection services."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,8 +115,7 @@ class StandardServices(grpc.GenericRpcHandler):
 
         self._health = health.aio.HealthServicer()
         for service, serving in self._serving.items():
-            # `set` is a coroutine; a handler is made in a synchronous callback of gRPC.
-            self._health._server_status[service] = _health_status(serving)
+            _run_now(self._health.set(service, _health_status(serving)))
         return _handler(health_pb2_grpc.add_HealthServicer_to_server, self._health)
 
     def _make_reflection(self) -> Any:
@@ -144,6 +144,13 @@ class _SingleService(grpc.GenericRpcHandler):
         if not handler_call_details.method.startswith(self._prefix):
             return None
         return self._services.service(handler_call_details)
+
+
+def _run_now(setting: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that has nobody to wait for, since handlers are made in a synchronous callback of gRPC."""
+    with suppress(StopIteration):
+        setting.send(None)
+        raise RuntimeError("the health service waits, although nobody watches it yet")
 
 
 def _health_status(serving: bool) -> Any:

@@ -20,6 +20,7 @@ from yarl import URL
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location
 from protocols.messages.podworker import serving_name
+from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
 from protocols.streams.accepting import keep_alive
 from protocols.streams.channels import LARGEST_MESSAGE
@@ -59,9 +60,7 @@ def forwarding_session() -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         trace_configs=[no_redirects()],
     )
-    # By itself aiohttp sends a PUT or DELETE again when its connection ends without a response, although it may have
-    # taken effect.
-    session._retry_connection = False
+    send_once(session)
     return session
 
 

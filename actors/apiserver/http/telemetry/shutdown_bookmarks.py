@@ -30,8 +30,9 @@ class ShutdownBookmarks:
             with self._path.open("rb") as file:
                 stored = msgspec.json.decode(file.read(MOST_BYTES), type=list[StoredCount])
             for one in stored:
-                if len(one.labels) == len(self._counter._labelnames) and 0 <= one.count < 2**53:
-                    self._counter.labels(*one.labels).inc(one.count)
+                if 0 <= one.count < 2**53:
+                    with suppress(ValueError):  # other labels than the counter has
+                        self._counter.labels(*one.labels).inc(one.count)
 
     def store(self) -> None:
         """Write the count. An error costs only the count."""
