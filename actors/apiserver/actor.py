@@ -55,15 +55,15 @@ from actors.apiserver.storage.stores import Stores
 from actors.apiserver.table import TABLE, served
 from actors.apiserver.watch.catalog import Catalog, CatalogOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
-from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
+from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.claims import GATE as CLAIM_RIGHTS
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission, PolicyOptions
 from actors.apiserver.writes.admission.policies.index import PolicyIndex
 from actors.apiserver.writes.admission.quota import QuotaAdmission
+from actors.apiserver.writes.admission.rule import Dependencies
 from actors.apiserver.writes.admission.service_accounts import PLUGIN
 from actors.apiserver.writes.budgets import Budgets
-from actors.apiserver.writes.create import Creator
-from actors.apiserver.writes.loop import WriteLoop
+from actors.apiserver.writes.path.steps import WritePath
 from protocols.actor import Context, run_actor
 from protocols.actor.metrics_text import page
 from protocols.cel.worker.process import with_worker
@@ -222,28 +222,16 @@ class ApiServer:
         )
 
     def _handler(self, reader: Reader) -> Handler:
-        loop = WriteLoop(self._storage, self.replicas)
-        creator = Creator(self._storage, self.replicas["namespaces"])
         address = self._context.settings.api_url.removeprefix("https://")
         authenticator = self._authenticator
-        runtime_class = partial(self._lookups.newest, "runtimeclasses", "")
-        account = None if PLUGIN in self._context.settings.disable_admission_plugins else self._account
-        admission = Admission(
-            authenticator.authorizer,
-            self._lookups.of("nodes"),
-            account,
-            runtime_class,
-            self._policy_objects(),
-            QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
-            self._context.settings.gate(CLAIM_RIGHTS),
-        )
-        writing = Writing(creator, loop, reader, admission, self._policies)
+        path = WritePath(self._storage, self.replicas, self._admission())
+        writing = Writing(path, reader, self._policies)
         endpoints = Endpoints(
             reading=Reading(reader),
             writing=writing,
             scaling=Scaling(reader, writing),
             evicting=Evicting(
-                loop, admission, self._policies, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])
+                path, self._policies, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])
             ),
             watching=self._watching,
             connecting=self._connecting,
@@ -280,9 +268,21 @@ class ApiServer:
     async def _account(self, namespace: str, name: str) -> Object | None:
         return await self._lookups.newest("serviceaccounts", namespace, name)
 
-    def _policy_objects(self) -> PolicyObjects:
-        ranges, classes = self._lookups.all_of("limitranges"), self._lookups.all_of("priorityclasses")
-        return PolicyObjects(ranges, partial(classes, ""), partial(self._lookups.newest, "priorityclasses", ""))
+    def _admission(self) -> Admission:
+        settings, lookups = self._context.settings, self._lookups
+        given = Dependencies(
+            authorizer=self._authenticator.authorizer,
+            nodes=lookups.of("nodes"),
+            service_account=None if PLUGIN in settings.disable_admission_plugins else self._account,
+            runtime_class=partial(lookups.newest, "runtimeclasses", ""),
+            limit_ranges=lookups.all_of("limitranges"),
+            priority_classes=partial(lookups.all_of("priorityclasses"), ""),
+            priority_class=partial(lookups.newest, "priorityclasses", ""),
+            quotas=QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
+            policies=self._policies,
+            claim_rights=settings.gate(CLAIM_RIGHTS),
+        )
+        return Admission(given)
 
     def _policy_admission(self) -> PolicyAdmission:
         table, replicas = self._catalog.table, self.replicas

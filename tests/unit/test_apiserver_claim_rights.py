@@ -11,8 +11,9 @@ from actors.apiserver.authorization.authorizer import USERS, Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.admission.claims import NODE_NAME, allocated_node, changed_drivers, runs_on
+from actors.apiserver.writes.admission.claims import NODE_NAME, ClaimRights, allocated_node, changed_drivers, runs_on
+from actors.apiserver.writes.admission.rule import Dependencies
+from actors.apiserver.writes.change import Change
 from protocols.kube.meta import Object, key_of
 
 BOT = "system:serviceaccount:ns:bot"
@@ -58,12 +59,12 @@ def granted(verbs: str, resource: str, *names: str, cluster: bool = False) -> li
     ]
 
 
-def admission(rules: list[Object], gate: bool = True) -> Admission:
+def rule_with(rules: list[Object], gate: bool = True) -> ClaimRights:
     policy = Policy()
     for each in rules:
         policy.put(each["kind"], key_of(each), each)
     nodes = NodeRules(nothing, nothing, lambda *_question: False)
-    return Admission(Authorizer(nodes, lambda: policy), nothing, claim_rights=gate)
+    return ClaimRights(Dependencies(Authorizer(nodes, lambda: policy), nothing, claim_rights=gate))
 
 
 def nothing(_key: str) -> Object | None:
@@ -74,9 +75,12 @@ def written(user: User, rules: list[Object], new: Object, old: Object, verb: str
     """Return the causes of the rejection, or ""."""
     target = Target(TABLE.of("resourceclaims"), verb, "ns", "c", "status")
     metadata = {"name": "c", "namespace": "ns"}
-    mutation = admission(rules, gate).mutation(user, target, lambda _: {"metadata": metadata, "status": new})
+    before, after = ({"metadata": metadata, "status": each} for each in (old, new))
+    rule, change = rule_with(rules, gate), Change(target, user, old=before, new=after)
+    if not rule.concerns(change):
+        return ""
     try:
-        mutation({"metadata": metadata, "status": old})
+        rule.apply(change)
     except Invalid as fault:
         return "\n".join(f"{each['field']}: {each['message']}" for each in fault.status["details"]["causes"])
     return ""

@@ -9,8 +9,10 @@ from actors.apiserver.api.errors import Forbidden, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.writes.admission.admission import Admission, PolicyObjects
+from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.limits import ANNOTATION, limit_fault, set_defaults
+from actors.apiserver.writes.admission.rule import Dependencies, Step
+from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.update import updated
 from protocols.kinds.core.limits import LIMITRANGES
 from protocols.kinds.pods.pods import PODS
@@ -175,20 +177,18 @@ def test_claim_outside_the_limits_is_rejected() -> None:
 BOUNDS = item(max={"cpu": "2"}, default={"cpu": "1"}, defaultRequest={"cpu": "500m"})
 
 
-def resized(old: Object, *limits: Object, cpu: str = "600m") -> Object:
+async def resized(old: Object, *limits: Object, cpu: str = "600m") -> Object:
     """Return the pod after its first container requests `cpu`, in a namespace with these limits."""
 
-    def mutate(before: Object) -> Object:
-        new = deepcopy(before)
-        new["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {})["cpu"] = cpu
-        return updated(target, new, before, patching=True)
-
-    target = Target(PODS, "patch", "ns", "p", "resize")
-    policies = PolicyObjects(limit_ranges=lambda namespace: [limit_range(*limits)])
-    admission = Admission(cast(Authorizer, None), lambda name: None, policies=policies)
-    new = admission.mutation(User("me"), target, mutate)(deepcopy(old))
-    assert new is not None
-    return new
+    new, target = deepcopy(old), Target(PODS, "patch", "ns", "p", "resize")
+    new["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {})["cpu"] = cpu
+    given = Dependencies(
+        cast(Authorizer, None), lambda name: None, limit_ranges=lambda namespace: [limit_range(*limits)]
+    )
+    change = Change(target, User("me"), old=old, new=updated(target, new, deepcopy(old), patching=True))
+    for step in (Step.COMPLETE, Step.CHECK_VALID):
+        await Admission(given).run(step, change)
+    return change.sent
 
 
 def stored(*containers: Object, **metadata: Any) -> Object:
@@ -199,8 +199,8 @@ def stored(*containers: Object, **metadata: Any) -> Object:
     return obj
 
 
-def test_resized_pod_gets_the_defaults_that_its_containers_lack_and_no_annotation() -> None:
-    new = resized(stored(container("a", {"cpu": "100m"}), container("b")), BOUNDS)
+async def test_resized_pod_gets_the_defaults_that_its_containers_lack_and_no_annotation() -> None:
+    new = await resized(stored(container("a", {"cpu": "100m"}), container("b")), BOUNDS)
     assert [each["resources"] for each in new["spec"]["containers"]] == [
         {"requests": {"cpu": "600m"}, "limits": {"cpu": "1"}},
         {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}},
@@ -209,20 +209,22 @@ def test_resized_pod_gets_the_defaults_that_its_containers_lack_and_no_annotatio
     assert new["metadata"]["generation"] == 2
 
 
-def test_resize_outside_the_limits_is_rejected() -> None:
+async def test_resize_outside_the_limits_is_rejected() -> None:
     old = stored(container("a", {"cpu": "100m"}, {"cpu": "3"}))
     with pytest.raises(Forbidden, match="maximum cpu usage per Container is 2, but limit is 3"):
-        resized(old, BOUNDS)
+        await resized(old, BOUNDS)
 
 
-def test_resize_whose_defaults_change_the_qos_class_is_rejected() -> None:
+async def test_resize_whose_defaults_change_the_qos_class_is_rejected() -> None:
     old = stored(container("a", {"cpu": "100m"}))
     with pytest.raises(Invalid, match="Pod QOS Class may not change"):
-        resized(old, item(default={"cpu": "600m", "memory": "1Gi"}))
+        await resized(old, item(default={"cpu": "600m", "memory": "1Gi"}))
 
 
-def test_limits_do_not_bind_a_resize_of_a_terminating_pod() -> None:
-    new = resized(stored(container("a", {"cpu": "100m"}), deletionTimestamp="2026-01-01T00:00:00Z"), BOUNDS, cpu="3")
+async def test_limits_do_not_bind_a_resize_of_a_terminating_pod() -> None:
+    new = await resized(
+        stored(container("a", {"cpu": "100m"}), deletionTimestamp="2026-01-01T00:00:00Z"), BOUNDS, cpu="3"
+    )
     assert new["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "3"}}
 
 

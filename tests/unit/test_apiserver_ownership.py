@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.writes.create import _default, _prepared
+from actors.apiserver.api.request.user import User
+from actors.apiserver.writes.change import Change
+from actors.apiserver.writes.create import prepared, set_defaults
 from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, OwnedByOthers, applied
 from actors.apiserver.writes.ownership.compare import changes, fields_of_new, members, owned
@@ -356,8 +358,9 @@ def test_create_status_of_the_server_has_no_owner() -> None:
     container = {"name": "c", "image": "i"}
     body: Object = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
     clean(body, POD)
-    _default(target, body, updaters(target, WriteOptions(manager="creator")), None)
-    stored = msgspec.json.decode(_prepared(target, body))
+    change = Change(target, User("me"), new=body)
+    set_defaults(change, updaters(target, WriteOptions(manager="creator")), None)
+    stored = msgspec.json.decode(prepared(change))
     assert stored["status"]["phase"] == "Pending"
     assert "f:status" not in stored["metadata"]["managedFields"][0]["fieldsV1"]
     status = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Running"}}

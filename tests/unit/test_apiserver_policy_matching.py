@@ -6,8 +6,8 @@ import pytest
 
 from actors.apiserver.api.request.user import User
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.admission.policies.index import CREATE, UPDATE
 from actors.apiserver.writes.admission.policies.matching import Write, read_match
+from actors.apiserver.writes.change import CREATE, UPDATE
 from protocols.cel.text.mutations import as_maps
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object

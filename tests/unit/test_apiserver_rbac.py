@@ -17,6 +17,8 @@ from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import rule_allows
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.rule import Dependencies
+from actors.apiserver.writes.change import Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.defaults import default_objects, missing_in
 from protocols.kinds.rbac.policy_rule import PolicyRule
@@ -295,14 +297,18 @@ def granting(name: str, verbs: list[str], resources: list[str]) -> Object:
     return {"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": [""], "resources": resources}]}
 
 
-def test_roles_and_bindings_that_would_raise_their_author() -> None:
+async def test_roles_and_bindings_that_would_raise_their_author() -> None:
     policy = defaults()
     bind(policy, "admin", "ann", "ns")
-    admission = Admission(Authorizer(node_rules(), lambda: policy), nothing)
+    admission = Admission(Dependencies(Authorizer(node_rules(), lambda: policy), nothing))
+
+    async def check(target: Target, new: Object, old: Object | None = None) -> None:
+        await admission.check_author(Change(target, ANN, old=old, new=new))
+
     roles, bindings = (Target(TABLE.of(name), "create", "ns") for name in ("roles", "rolebindings"))
-    admission.created(ANN, roles, granting("fine", ["get"], ["pods", "pods/log"]))
+    await check(roles, granting("fine", ["get"], ["pods", "pods/log"]))
     with pytest.raises(Forbidden) as caught:
-        admission.created(ANN, roles, granting("more", ["get", "delete"], ["pods", "nodes"]))
+        await check(roles, granting("more", ["get", "delete"], ["pods", "nodes"]))
     assert str(caught.value) == (
         'roles.rbac.authorization.k8s.io "more" is forbidden: user "ann" (groups=["system:authenticated"]) is '
         "attempting to grant RBAC permissions not currently held:\n"
@@ -313,20 +319,15 @@ def test_roles_and_bindings_that_would_raise_their_author() -> None:
         subject = {"kind": "User", "name": "bob"}
         return {"metadata": {"name": "b"}, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [subject]}
 
-    admission.created(ANN, bindings, binding("view"))
+    await check(bindings, binding("view"))
     with pytest.raises(Forbidden):
-        admission.created(ANN, bindings, binding("cluster-admin"))
+        await check(bindings, binding("cluster-admin"))
     with pytest.raises(NotFound):
-        admission.created(ANN, bindings, binding("nowhere"))
-    update = admission.mutation(
-        ANN, Target(TABLE.of("roles"), "update", "ns", "fine"), lambda old: {**old, "rules": []}
-    )
-    assert update(granting("fine", ["get"], ["nodes"])) is not None
-    raising = admission.mutation(
-        ANN, Target(TABLE.of("roles"), "update", "ns", "fine"), lambda _old: granting("fine", ["*"], ["*"])
-    )
+        await check(bindings, binding("nowhere"))
+    fine = Target(TABLE.of("roles"), "update", "ns", "fine")
+    await check(fine, {**granting("fine", ["get"], ["nodes"]), "rules": []}, granting("fine", ["get"], ["nodes"]))
     with pytest.raises(Forbidden):
-        raising(granting("fine", ["get"], ["pods"]))
+        await check(fine, granting("fine", ["*"], ["*"]), granting("fine", ["get"], ["pods"]))
 
 
 def test_default_roles_are_extended_unless_opted_out() -> None:

@@ -10,6 +10,8 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.pods import apply_class
+from actors.apiserver.writes.admission.rule import Dependencies, Step
+from actors.apiserver.writes.change import Change
 from protocols.kube.meta import Object
 from tests.unit.test_apiserver_rbac import ANN, defaults, node_rules, nothing
 
@@ -67,13 +69,17 @@ async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowher
     async def find(name: str) -> Object | None:
         return CLASS if name == "small" else None
 
-    admission = Admission(Authorizer(node_rules(), defaults), nothing, None, find)
+    admission = Admission(Dependencies(Authorizer(node_rules(), defaults), nothing, runtime_class=find))
+
+    async def complete(pod: Object) -> None:
+        await admission.run(Step.COMPLETE, Change(target, ANN, new=pod))
+
     target = Target(TABLE.of("pods"), "create", "ns")
-    await admission.prepared(ANN, target, pod := new())
+    await complete(pod := new())
     assert pod["spec"]["nodeSelector"] == {"vm": "yes"}
     with pytest.raises(Forbidden, match='pods "p" is forbidden: pod rejected: RuntimeClass "other" not found'):
-        await admission.prepared(ANN, target, new(runtimeClassName="other"))
-    await admission.prepared(ANN, target, plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
+        await complete(new(runtimeClassName="other"))
+    await complete(plain := {"metadata": {"name": "p"}, "spec": {"containers": []}})
     assert plain["spec"] == {"containers": []}
 
 

@@ -11,6 +11,8 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission import service_accounts
 from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.rule import Dependencies, FindAccount, Step
+from actors.apiserver.writes.change import Change
 from protocols.kube.meta import Object
 from tests.unit.test_apiserver_rbac import defaults, node_rules, nothing
 
@@ -23,11 +25,16 @@ def new(**spec: Any) -> Object:
     return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}], **spec}}
 
 
+async def complete(target: Target, pod: Object, find: FindAccount) -> None:
+    admission = Admission(Dependencies(Authorizer(node_rules(), defaults), nothing, find))
+    await admission.run(Step.COMPLETE, Change(target, ROOT, new=pod))
+
+
 async def admitted(pod: Object, accounts: dict[str, Object], target: Target = TARGET) -> Object:
     async def find(namespace: str, name: str) -> Object | None:
         return accounts.get(f"{namespace}/{name}")
 
-    await Admission(Authorizer(node_rules(), defaults), nothing, find).prepared(ROOT, target, pod)
+    await complete(target, pod, find)
     return pod
 
 
@@ -105,7 +112,7 @@ async def test_account_default_of_a_new_namespace_is_awaited(monkeypatch: pytest
         return answers.pop(0)
 
     pod = new()
-    await Admission(Authorizer(node_rules(), defaults), nothing, find).prepared(ROOT, TARGET, pod)
+    await complete(TARGET, pod, find)
     assert token_places(pod) == [[PLACE], [PLACE]]
 
 

@@ -7,7 +7,7 @@ from actors.apiserver.api.encoding.decode import as_object, decode_json, decode_
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType, as_api_error, invalid_options
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target, conflict
-from actors.apiserver.writes.loop import Mutation
+from actors.apiserver.writes.change import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
 from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch

@@ -6,17 +6,17 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict
-from actors.apiserver.api.request.target import Target, not_found
+from actors.apiserver.api.request.query import WriteOptions
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
-from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
-from actors.apiserver.writes.admission.policies.index import CREATE
 from actors.apiserver.writes.budgets import Budgets, ignores_budgets, may_become_ready, not_processed, spares_unready
+from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.delete import DeleteOptions, check_preconditions, delete_options, deleted
-from actors.apiserver.writes.loop import WriteLoop
 from actors.apiserver.writes.metadata import check_kind, check_metadata
+from actors.apiserver.writes.path.steps import WritePath
 from protocols.kube.meta import Object
 from protocols.kube.objects import items
 from protocols.kube.times import now
@@ -38,14 +38,15 @@ SEVERAL = {
 
 
 class Evicting:
-    def __init__(self, loop: WriteLoop, admission: Admission, policies: PolicyAdmission, budgets: Budgets) -> None:
-        self._loop, self._admission, self._policies, self._budgets = loop, admission, policies, budgets
+    def __init__(self, path: WritePath, policies: PolicyAdmission, budgets: Budgets) -> None:
+        self._path, self._policies, self._budgets = path, policies, budgets
 
     async def create(self, request: Request) -> Reply:
         """Evict a pod unless its disruption budget does not allow it. Raises TooManyRequests."""
         body = await read_object(request.http, "Eviction")
         options = delete_options(_eviction_options(request.target, body), {}, request.dry_runs)
-        warnings = await self._policies.review(request.user, request.target, CREATE, body, options.dry_run)
+        reviewed = Change(request.target, request.user, WriteOptions(dry_run=options.dry_run), new=body)
+        warnings = await self._policies.review(reviewed)
         status = await self._within_budget(request, options)
         return Reply(dump(status, request.form), status["code"], request.form.media_type, warnings=warnings)
 
@@ -56,7 +57,7 @@ class Evicting:
             await self._evict(request, options)
             return SUCCESS
         for attempt in range(ATTEMPTS):
-            pod = await self._pod(target)
+            pod = await self._path.read(target)
             if not ignores_budgets(pod.obj):
                 return await self._evict_by_budget(request, pod, options)
             guarded = _guarded(options, pod) if may_become_ready(pod.obj) else options
@@ -67,12 +68,6 @@ class Evicting:
                 if options.version is not None or attempt == ATTEMPTS - 1:
                     raise
         return SUCCESS
-
-    async def _pod(self, target: Target) -> Stored:
-        found = await self._loop.storage.get(target.resource, target.key)
-        if found is None:
-            raise not_found(target.resource, target.name)
-        return found
 
     async def _evict_by_budget(self, request: Request, pod: Stored, options: DeleteOptions) -> Object:
         found = self._budgets.matching(request.target.namespace, pod.obj)
@@ -103,10 +98,10 @@ class Evicting:
             return pod if pod["metadata"].get("deletionTimestamp") else _with_condition(pod)
 
         if not options.dry_run:
-            await self._loop.run(target, self._admission.mutation(request.user, target, mark_evicted))
+            await self._path.change(Change(target, request.user), mark_evicted)
             options = replace(options, version=None)  # the condition changed it
-        leave = self._admission.mutation(request.user, target, partial(deleted, target, options))
-        await self._loop.run(target, leave, options.dry_run)
+        change = Change(target, request.user, WriteOptions(dry_run=options.dry_run))
+        await self._path.change(change, partial(deleted, target, options))
 
 
 def _guarded(options: DeleteOptions, pod: Stored) -> DeleteOptions:

@@ -20,7 +20,7 @@ from actors.apiserver.http.endpoints.scales import (
 )
 from actors.apiserver.http.endpoints.writing import Writing
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.writes.loop import Mutation
+from actors.apiserver.writes.change import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import apply, updaters
 from actors.apiserver.writes.ownership.entries import Entries

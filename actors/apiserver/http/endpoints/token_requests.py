@@ -17,7 +17,7 @@ from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RES
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
-from actors.apiserver.writes.admission.policies.index import CREATE
+from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
 from protocols.kinds.served.row import Table
@@ -121,7 +121,7 @@ class Tokens:
         asked = read_request(body)
         if is_node(request.user):
             await self._check_node(request, asked, audiences or [])
-        warnings = await self._policies.review(request.user, target, CREATE, body)
+        warnings = await self._policies.review(Change(target, request.user, new=body))
         token, ends = await self._issue(await self._grant(request, asked, uid))
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aiohttp import hdrs
 from msgspec.structs import replace
@@ -22,12 +21,9 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
-from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
-from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE
-from actors.apiserver.writes.create import Admit, Creator
+from actors.apiserver.writes.change import CREATE, Change, Mutation
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
-from actors.apiserver.writes.loop import Mutation, WriteLoop, Written
 from actors.apiserver.writes.owners import Owners, updaters
 from actors.apiserver.writes.patch import (
     applied_configuration,
@@ -35,13 +31,11 @@ from actors.apiserver.writes.patch import (
     apply_mutation,
     patch_mutation,
 )
+from actors.apiserver.writes.path.steps import WritePath, Written
 from actors.apiserver.writes.update import bound, check_binding, replace_mutation
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
-
-if TYPE_CHECKING:
-    from actors.apiserver.writes.admission.policies.session import Session
 
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10
@@ -49,14 +43,8 @@ MOST_CORRUPT = 10
 
 
 class Writing:
-    def __init__(
-        self, creator: Creator, loop: WriteLoop, reader: Reader, admission: Admission, policies: PolicyAdmission
-    ) -> None:
-        self._creator = creator
-        self._loop = loop
-        self._reader = reader
-        self._admission = admission
-        self._policies = policies
+    def __init__(self, path: WritePath, reader: Reader, policies: PolicyAdmission) -> None:
+        self._path, self._reader, self._policies = path, reader, policies
 
     async def create(self, request: Request) -> Reply:
         options = _options(request, "CreateOptions")
@@ -143,100 +131,56 @@ class Writing:
         row = target.resource
         verb = "unsafe-delete-ignore-read-errors"
         right = Attributes(verb, "", row.group, row.plural, "", target.namespace, target.name)
-        if not self._admission.authorizer.allows(request.user, right):
+        if not self._path.admission.given.authorizer.allows(request.user, right):
             raise forbidden(row, target.name, f'not permitted to do "{verb}", reason: no rule allows it')
-        found = await self._loop.storage.get_bytes(row, target.key)
+        found = await self._path.storage.get_bytes(row, target.key)
         if found is None:
             raise not_found(row, target.name)
         if not corruption(found.raw, row.custom is not None):
             detail = "is exclusively used to delete corrupt object(s), try again by removing this option"
             raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         try:
-            await self._loop.storage.delete(row, found)
+            await self._path.storage.delete(row, found)
         except RevisionConflict:
             raise conflict(row, target.name) from None
         log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)
         return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
 
     async def _delete(self, request: Request, target: Target, options: DeleteOptions) -> Written:
-        checked = self._admission.mutation(request.user, target, lambda old: deleted(target, options, old))
-        session = await self._policies.begin(request.user, target, DELETE, dry_run=options.dry_run)
-        if session is not None:
-            checked = session.mutation(checked)
-        return _noted(request, session, await self._loop.run(target, checked, options.dry_run))
+        change = Change(target, request.user, WriteOptions(dry_run=options.dry_run))
+        return _noted(request, change, await self._path.change(change, partial(deleted, target, options)))
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
-        session = await self._policies.begin(request.user, request.target, CREATE, options)
-        admit = None
-        if session is not None or self._admission.concerns(request.user, request.target):
-            admit = partial(self._admit, request, size, session)
-        check = self._check(request.target, session, options.dry_run)
-        stored = await self._creator.create(request.target, body, options.dry_run, owners, size, admit, check)
-        warnings = [*request.target.resource.strategy.warnings(body, None), *_found(request, session)]
-        return _warned(await _written(request, stored, 201), warnings)
-
-    async def _admit(self, request: Request, size: int, session: "Session | None", body: Object) -> None:
-        if self._admission.concerns(request.user, request.target):
-            await self._admission.prepared(request.user, request.target, body)
-            await offload(size, lambda: self._admission.created(request.user, request.target, body))
-        if session is not None:
-            await session.created(body)
-
-    def _check(self, target: Target, session: "Session | None", dry_run: bool) -> Admit | None:
-        """Return the check of a new object before it is stored: quotas are charged once for what policies let pass."""
-        charges = self._admission.validates(target)
-        if session is None and not charges:
-            return None
-
-        async def check(body: Object) -> None:
-            nonlocal charges
-            if session is not None:
-                await session.validated(body)
-            if charges:
-                await self._admission.validated(target, body, dry_run=dry_run)
-                charges = False
-
-        return check
+        change = Change(request.target, request.user, options, CREATE, size, new=body)
+        created = _noted(request, change, await self._path.create(change, owners))
+        return _warned(await _written(request, created.stored, 201), created.warnings)
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
         """Change the object of a request, if its author may; `size`: bytes of the request's body.
 
         Raises NotFound, Conflict, Forbidden.
         """
-        target = request.target
-        checked = self._admission.mutation(request.user, target, mutation)
-        session = await self._policies.begin(request.user, target, UPDATE, options)
-        if session is not None:
-            checked = session.mutation(checked)
-        charge = self._admission.charge(target, options.dry_run)
-        return _noted(request, session, await self._loop.run(target, checked, options.dry_run, size, charge))
+        change = Change(request.target, request.user, options, size=size)
+        return _noted(request, change, await self._path.change(change, mutation))
 
     async def _bind(self, request: Request, binding: Object, options: WriteOptions) -> Reply:
         target = request.target
         check_binding(target, binding)
-        session = await self._policies.begin(request.user, target, CREATE, options)
-        if session is not None:
-            await session.validated(binding)
-        checked = self._admission.mutation(request.user, target, lambda pod: bound(target, binding, pod))
-        outcome = await self._loop.run(target, checked, options.dry_run)
+        reviewed = Change(target, request.user, options, new=binding)
+        warnings = await self._policies.review(reviewed)
+        change = Change(target, request.user, options)
+        outcome = await self._path.change(change, partial(bound, target, binding))
         record_written(target, outcome.stored, request.began, request.user.name)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        reply = Reply(dump(status, request.form), 201, request.form.media_type)
-        return _warned(reply, _found(request, session))
+        _noted(request, reviewed, outcome)
+        return _warned(Reply(dump(status, request.form), 201, request.form.media_type), warnings)
 
 
-def _found(request: Request, session: "Session | None") -> Sequence[str]:
-    """Return the warnings of policies and webhooks; their annotations go to the audit log."""
-    if session is None:
-        return ()
-    if annotations := session.annotations:
+def _noted(request: Request, change: Change, written: Written) -> Written:
+    """Put the annotations of policies and webhooks on the request's line in the audit log."""
+    if change.session is not None and (annotations := change.session.annotations):
         request.http[ANNOTATIONS] = annotations
-    return session.warnings
-
-
-def _noted(request: Request, session: "Session | None", written: Written) -> Written:
-    found = _found(request, session)
-    return replace(written, warnings=[*written.warnings, *found]) if found else written
+    return written
 
 
 async def _body(request: Request, review: Review) -> tuple[Object, int]:

@@ -17,7 +17,7 @@ from actors.apiserver.http.nodes.pod_client import PodClient
 from actors.apiserver.http.nodes.proxy import Proxy, proxy_options, relay
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
-from actors.apiserver.writes.admission.policies.index import CONNECT
+from actors.apiserver.writes.change import CONNECT, Change
 from protocols.kube.meta import Object
 from protocols.kube.objects import text
 from protocols.process.tasks import awaited
@@ -101,7 +101,7 @@ class Connecting:
                 if proxied
                 else connect_options(subresource, http.query)
             )
-            await self._policies.review(request.user, request.target, CONNECT, options)
+            await self._policies.review(Change(request.target, request.user, operation=CONNECT, new=options))
         if request.target.subresource == PROXY:
             return await self._proxy.serve(request)
         if request.target.subresource == LOG:

@@ -11,12 +11,29 @@ from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
 from actors.apiserver.authorization.node_rules import is_node
+from actors.apiserver.writes.admission.rule import Rule, Step
+from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
 
 GROUP = "certificates.k8s.io"
 CLIENT = "kubernetes.io/kube-apiserver-client"
 NODE_SIGNERS = ("kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving")
+
+
+class CertificateRequester(Rule):
+    step, covers = Step.COMPLETE, {f"*.{GROUP}": (CREATE,)}
+
+    def apply(self, change: Change) -> None:
+        set_requester(change.author, change.sent)
+
+
+class CertificateRights(Rule):
+    step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
+
+    def apply(self, change: Change) -> None:
+        authorizer, author, target = self.given.authorizer, change.author, change.target
+        change.reject(certificate_fault(authorizer, author, target, change.sent, change.old or {}))
 
 
 def set_requester(user: User, obj: Object) -> None:

@@ -9,9 +9,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from actors.apiserver.api.errors import invalid_object
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User, service_account_of
 from actors.apiserver.authorization.authorizer import Authorizer, denied
+from actors.apiserver.writes.admission.rule import Rule, Step
+from actors.apiserver.writes.change import UPDATE, Change
 from protocols.dra.binding import allocated_key
 from protocols.kinds.check.causes import Cause, forbidden
 from protocols.kube.meta import Object
@@ -25,9 +28,17 @@ ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
 NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
-def is_claim_status(target: Target) -> bool:
-    row = target.resource
-    return (row.group, row.plural, target.subresource) == (GROUP, PLURAL, "status")
+class ClaimRights(Rule):
+    step, covers = Step.CHECK_AUTHOR, {f"{PLURAL}.{GROUP}/status": (UPDATE,)}
+
+    def concerns(self, change: Change) -> bool:
+        return self.given.claim_rights
+
+    def apply(self, change: Change) -> None:
+        target, row = change.target, change.target.resource
+        causes = claim_status_causes(self.given.authorizer, change.author, target, change.sent, change.old or {})
+        if causes:
+            raise invalid_object(row.kind, row.group, target.name, causes)
 
 
 def claim_status_causes(authorizer: Authorizer, user: User, target: Target, new: Object, old: Object) -> list[Cause]:

@@ -11,6 +11,8 @@ from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
+from actors.apiserver.writes.admission.rule import Rule, Step
+from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
 from protocols.kube.meta import Object
@@ -20,6 +22,15 @@ ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
 COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 """Metadata that the garbage collector or the server changes and that grants nothing."""
+
+
+class Escalation(Rule):
+    step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
+
+    def apply(self, change: Change) -> None:
+        grant = replace(change.attributes, name=change.target.name)
+        check = EscalationCheck(self.given.authorizer)
+        change.reject(check.fault(change.author, grant, change.sent, change.old or {}))
 
 
 class EscalationCheck(msgspec.Struct, frozen=True):

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.kube.meta import Object
-from protocols.kube.objects import at, items
+from actors.apiserver.writes.admission.rule import Rule, Step
+from actors.apiserver.writes.change import CREATE, UPDATE, Change
+from actors.apiserver.writes.update import updated
+from protocols.kube.meta import Object, terminating
+from protocols.kube.objects import at, fresh_copy, items
 from protocols.kube.quantity import ZERO, Quantity
 from protocols.quota.amounts import Amounts, parsed
 from protocols.quota.pods import pod_amounts
@@ -12,8 +15,45 @@ from protocols.quota.pods import pod_amounts
 ANNOTATION = "kubernetes.io/limit-ranger"
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 LISTS = (("containers", "container"), ("initContainers", "init container"))
+BOUNDED = {"pods": (CREATE,), "pods/resize": (UPDATE,)}
 LARGEST_MILLI = 2**63 // 1000
 """Values up to this are compared in thousandths."""
+
+
+class LimitDefaults(Rule):
+    step, covers = Step.COMPLETE, BOUNDED
+
+    def concerns(self, change: Change) -> bool:
+        spec = (change.new or {}).get("spec")
+        return isinstance(spec, dict) and not terminating(change.old or {})
+
+    def apply(self, change: Change) -> None:
+        if ranges := self.given.limit_ranges(change.target.namespace):
+            if change.old is None:
+                set_defaults(change.sent, ranges)
+            else:
+                change.new = _resized(change, change.old, ranges)
+
+
+class Limits(Rule):
+    step, covers = Step.CHECK_VALID, {**BOUNDED, "persistentvolumeclaims": (CREATE, UPDATE)}
+
+    def concerns(self, change: Change) -> bool:
+        return not terminating(change.old or {})
+
+    def apply(self, change: Change) -> None:
+        ranges = self.given.limit_ranges(change.target.namespace)
+        change.reject(limit_fault(change.target.resource.full_name, change.sent, ranges))
+
+
+def _resized(change: Change, old: Object, ranges: list[Object]) -> Object:
+    """Return a resized pod with the defaults of limit ranges, which nobody owns. Raises Invalid if they do not fit."""
+    filled = fresh_copy(change.sent)
+    set_defaults(filled, ranges)
+    if filled == change.new:
+        return filled
+    entries = change.sent["metadata"].get("managedFields") or []
+    return updated(change.target, filled, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
 
 
 def set_defaults(pod: Object, ranges: Iterable[Object]) -> None:

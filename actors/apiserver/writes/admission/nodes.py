@@ -11,11 +11,12 @@ import msgspec
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.authorization.node_graph import references
-from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup
+from actors.apiserver.authorization.node_rules import LEASE_NAMESPACE, Lookup, is_node, node_name
+from actors.apiserver.writes.admission.rule import EVERY_KIND, Rule, Step
+from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
 from protocols.kube.meta import Object
 from protocols.kube.objects import MIRROR, at, is_mirror, items, text
 
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 OWN_DOMAINS = ("kubernetes.io", "k8s.io")
 RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
 KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
@@ -50,6 +51,18 @@ class NodeWrite(msgspec.Struct, frozen=True):
     new: Object
     old: Object
     nodes: Lookup
+
+
+class NodeRestriction(Rule):
+    step, covers = Step.CHECK_AUTHOR, {EVERY_KIND: (CREATE, UPDATE, DELETE)}
+
+    def concerns(self, change: Change) -> bool:
+        return is_node(change.author)
+
+    def apply(self, change: Change) -> None:
+        node, new, old = node_name(change.author), change.sent, change.old or {}
+        write = NodeWrite(node, change.operation, change.attributes, new, old, self.given.nodes)
+        change.reject(node_fault(write))
 
 
 def node_fault(write: NodeWrite) -> str:

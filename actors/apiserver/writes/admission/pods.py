@@ -3,16 +3,31 @@
 Clients match on the texts.
 """
 
-from collections.abc import Awaitable, Callable
-
 from actors.apiserver.authorization.node_graph import references
+from actors.apiserver.writes.admission.rule import PodRule, Rule, Step
+from actors.apiserver.writes.change import CREATE, Change
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
-from protocols.kube.objects import at, items, text
+from protocols.kube.objects import at, is_mirror, items, text
 from protocols.kube.quantity import Quantity, parse_quantity
 
-Find = Callable[[str], Awaitable[Object | None]]
-"""Return a RuntimeClass by name, from the store if the replica lacks it; None if there is none."""
+
+class RuntimeClasses(PodRule):
+    async def apply(self, change: Change) -> None:
+        find, pod = self.given.runtime_class, change.sent
+        if find is not None and concerns(pod):
+            name = names_class(pod)
+            change.reject(apply_class(pod, await find(name) if name else None))
+
+
+class MirrorPods(Rule):
+    step, covers = Step.CHECK_AUTHOR, {"pods": (CREATE,)}
+
+    def concerns(self, change: Change) -> bool:
+        return is_mirror(change.sent)
+
+    def apply(self, change: Change) -> None:
+        change.reject(mirror_fault(change.sent))
 
 
 def names_class(pod: Object) -> str:

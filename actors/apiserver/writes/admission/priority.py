@@ -2,12 +2,34 @@
 
 from collections.abc import Iterable
 
+from actors.apiserver.writes.admission.rule import PodRule, Rule, Step
+from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kube.meta import Object, name_of
 from protocols.kube.objects import at
 
 LOWER = "PreemptLowerPriority"
 NOT_GIVEN = "must not be provided in pod spec; priority admission controller computed"
 FROM = "from the given PriorityClass name"
+
+
+CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+class Priority(PodRule):
+    async def apply(self, change: Change) -> None:
+        if (find := self.given.priority_class) is None:
+            return
+        name = class_name(change.sent)
+        found = await find(name) if name else default_class(self.given.priority_classes())
+        change.reject(apply_priority(change.sent, found))
+
+
+class OneDefaultClass(Rule):
+    step, covers = Step.CHECK_VALID, {CLASSES: (CREATE, UPDATE)}
+
+    def apply(self, change: Change) -> None:
+        creating = change.old is None
+        change.reject(second_default(change.sent, self.given.priority_classes(), creating=creating))
 
 
 def default_class(classes: Iterable[Object]) -> Object | None:

@@ -6,14 +6,12 @@ Follows upstream's plugin ServiceAccount. Clients match on the texts.
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from actors.apiserver.writes.admission.rule import FindAccount, PodRule
+from actors.apiserver.writes.change import Change
 from protocols.kube.meta import Object
-from protocols.kube.objects import at, items, text
-
-FindAccount = Callable[[str, str], Awaitable[Object | None]]
-"""Return a service account by namespace and name; None if there is none."""
+from protocols.kube.objects import at, is_mirror, items, text
 
 PLUGIN = "ServiceAccount"
 DEFAULT = "default"
@@ -25,6 +23,13 @@ PREFIX = "kube-api-access-"
 SECONDS = 3607
 """Lifetime of an automatic token; the 7 seconds are upstream's mark of one."""
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class ServiceAccounts(PodRule):
+    async def apply(self, change: Change) -> None:
+        find, pod = self.given.service_account, change.sent
+        if find is not None and not is_mirror(pod):
+            change.reject(await admit_pod(pod, change.target.namespace, find))
 
 
 async def admit_pod(pod: Object, namespace: str, find: FindAccount) -> str:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.apiserver.api.request.query import WriteOptions
-from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.writes.admission.policies.index import CREATE, DELETE, UPDATE, PolicyIndex
+from actors.apiserver.writes.admission.policies.index import PolicyIndex
+from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
@@ -42,42 +40,38 @@ class PolicyAdmission:
         self._index, self._options = index, options
         self._parts: Parts | None = None
 
-    async def review(
-        self, user: User, target: Target, operation: str, obj: Object, dry_run: bool = False
-    ) -> Sequence[str]:
+    async def review(self, change: Change) -> Sequence[str]:
         """Check what is not stored: the body of a subresource, the options of a connection. Return warnings.
 
         Nothing changes it. Raises StatusError.
         """
-        session = await self.begin(user, target, operation, dry_run=dry_run)
-        if session is None:
-            return ()
-        await session.validated(obj)
-        return session.warnings
+        change.session = await self.begin(change)
+        if change.session is not None:
+            await change.session.check_policies(change)
+            await change.session.check_webhooks(change)
+        return change.warnings
 
-    async def begin(
-        self, user: User, target: Target, operation: str, options: WriteOptions | None = None, dry_run: bool = False
-    ) -> "Session | None":
+    async def begin(self, change: Change) -> "Session | None":
         """Return the session of a write; None if no policy and no webhook is about writes of its kind."""
-        hooks = await self._index.hooks(target.resource, target.subresource, operation)
+        target, row = change.target, change.target.resource
+        hooks = await self._index.hooks(row, target.subresource, change.operation)
         if hooks is None:
             return None
         from actors.apiserver.writes.admission.policies.matching import Write
         from actors.apiserver.writes.admission.policies.session import Session
 
-        row = target.resource
         write = Write(
-            operation=operation,
+            operation=change.operation,
             row=row,
             namespace=target.name if row.full_name == "namespaces" else target.namespace,
             name=target.name,
-            user=user,
+            user=change.author,
             subresource=target.subresource,
-            dry_run=dry_run or (options is not None and options.dry_run),
-            options=_options(operation, target, options),
+            dry_run=change.options.dry_run,
+            options=_options(change),
         )
         space = await self._options.namespace(target.namespace) if row.namespaced and target.namespace else None
-        return Session(write, target, hooks, self._made_parts(), space)
+        return Session(write, hooks, self._made_parts(), space)
 
     async def close(self) -> None:
         if self._parts is not None:
@@ -95,13 +89,14 @@ class PolicyAdmission:
         return self._parts
 
 
-def _options(operation: str, target: Target, options: WriteOptions | None) -> Object:
-    kind = "PatchOptions" if target.verb == "patch" and operation == UPDATE else OPTIONS.get(operation, "")
+def _options(change: Change) -> Object:
+    patches = change.target.verb == "patch" and change.operation == UPDATE
+    kind = "PatchOptions" if patches else OPTIONS.get(change.operation, "")
     if not kind:
         return {}
     shown: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-    if options is not None and options.manager:
-        shown["fieldManager"] = options.manager
-    if options is not None and options.dry_run:
+    if change.options.manager:
+        shown["fieldManager"] = change.options.manager
+    if change.options.dry_run:
         shown["dryRun"] = ["All"]
     return shown

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from actors.apiserver.writes.admission.policies.validating import Binding, Policy
     from actors.apiserver.writes.admission.policies.webhook import Webhook
 
-CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
-"""Upstream's operations."""
 GROUP = "admissionregistration.k8s.io"
 KINDS = (
     "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies",

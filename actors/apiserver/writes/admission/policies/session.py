@@ -1,13 +1,12 @@
 """Admission of one write by policies and webhooks, in upstream's order: first what changes it, then what checks it.
 
-Policies run where the write is computed. Webhooks need the event loop: a mutation that needs one raises Deferred, the
-write loop waits for the answers, and the mutation runs again with them while its object has the same revision.
+Policies are evaluated in a thread where the object is large. Webhooks are called from the event loop.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from actors.apiserver.api.request.workers import offload
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of
-from actors.apiserver.writes.admission.policies.index import DELETE, Hooks, PolicyHook, WebhookHook
+from actors.apiserver.writes.admission.policies.index import Hooks, PolicyHook, WebhookHook
 from actors.apiserver.writes.admission.policies.matching import Write
 from actors.apiserver.writes.admission.policies.mutating import MutationFailed, mutated, refused
 from actors.apiserver.writes.admission.policies.parameters import Parameters, ParametersMissing
@@ -30,7 +29,7 @@ from actors.apiserver.writes.admission.policies.webhook import (
     rejection,
     review_of,
 )
-from actors.apiserver.writes.loop import Deferred, Mutation
+from actors.apiserver.writes.change import DELETE, Change
 from actors.apiserver.writes.metadata import keep_server_fields
 from actors.apiserver.writes.patches.json_patch import apply_json_patch
 from actors.apiserver.writes.update import updated
@@ -52,22 +51,11 @@ class Parts(msgspec.Struct, frozen=True):
     caller: Caller
 
 
-class _Verdict(NamedTuple):
-    """The outcome of a phase for the object at one revision: a changed object, or an error."""
-
-    revision: str
-    new: Object | None = None
-    error: StatusError | None = None
-
-
 class Session:
     """One write. `warnings` and `annotations` are complete once it is admitted."""
 
-    def __init__(self, write: Write, target: Target, hooks: Hooks, parts: Parts, namespace: Object | None) -> None:
-        self._write, self._target, self._hooks, self._parts = write, target, hooks, parts
-        self._namespace = namespace
-        self._mutated: _Verdict | None = None
-        self._validated: _Verdict | None = None
+    def __init__(self, write: Write, hooks: Hooks, parts: Parts, namespace: Object | None) -> None:
+        self._write, self.hooks, self._parts, self._namespace = write, hooks, parts, namespace
         self._called = Findings()
         """Warnings and annotations of webhooks."""
         self._found = Findings()
@@ -81,84 +69,46 @@ class Session:
     def annotations(self) -> dict[str, str]:
         return {**self._called.annotations, **self._found.annotations}
 
-    async def created(self, obj: Object) -> None:
-        """Change a new object before its validation, in place. Raises StatusError."""
-        if not self._hooks.mutates:
+    @property
+    def asks(self) -> bool:
+        """True if others are asked about the write: only about the newest object, as their answers may have effects."""
+        changes = self.hooks.mutates and self._write.operation != DELETE
+        return changes or bool(self.hooks.validating_webhooks)
+
+    async def mutate(self, change: Change) -> None:
+        """Let policies and webhooks change the new object, then make it valid again. Raises StatusError."""
+        new, target = change.sent, change.target
+        made = await self._mutate(fresh_copy(new), change.old)
+        if same(made, new):
             return
-        new = await self._mutate(fresh_copy(obj), None)
-        if same(new, obj):
-            return
-        keep_server_fields(new["metadata"], obj["metadata"])
-        _clean(new, {}, self._target)
-        self._target.resource.strategy.default(new)
-        obj.clear()
-        obj.update(new)
+        if change.old is None:
+            keep_server_fields(made["metadata"], new["metadata"])
+            _clean(made, {}, target)
+            target.resource.strategy.default(made)
+            change.new = made
+        else:
+            change.new = await offload(_size(made), partial(_updated, target, made, new, change.old))
 
-    async def validated(self, obj: Object | None, old: Object | None = None) -> None:
-        """Check an object that is ready to be stored, a body of a subresource, or a deletion. Raises StatusError."""
-        if self._hooks.validating:
-            await offload(_size(obj), partial(self._check, obj, old))
-        if self._hooks.validating_webhooks:
-            await self._ask_all(obj, old)
+    async def check_policies(self, change: Change) -> None:
+        """Evaluate all validating policies. Raises the error of the first denial, BudgetSpent."""
+        if self.hooks.validating:
+            new = self._shown(change)
+            await offload(_size(new), partial(self._check, new, change.old))
 
-    def mutation(self, mutate: Mutation) -> Mutation:
-        """Return `mutate` with admission of its result. The result also raises Deferred."""
+    async def check_webhooks(self, change: Change) -> None:
+        """Call all validating webhooks at once. Raises the error of the first one that does not allow the write."""
+        asked = (self._ask(hook, self._shown(change), change.old) for hook in self.hooks.validating_webhooks)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
-        def admitted(old: Object) -> Object | None:
-            before, revision = fresh_copy(old), str(old["metadata"].get("resourceVersion"))
-            new = self._changed(mutate, old, before, revision)
-            self._require(new, before, revision)
-            return new
-
-        return admitted
-
-    def _changed(self, mutate: Mutation, old: Object, before: Object, revision: str) -> Object | None:
-        verdict = self._mutated
-        if verdict is None or verdict.revision != revision:
-            new = mutate(old)
-            if new is None or not self._hooks.mutates or self._write.operation == DELETE:
-                return new
-            raise Deferred(partial(self._resolve_change, revision, fresh_copy(new), before))
-        if verdict.error is not None:
-            raise verdict.error
-        return fresh_copy(verdict.new or {})
-
-    def _require(self, new: Object | None, before: Object, revision: str) -> None:
-        shown = None if self._write.operation == DELETE else new
-        if self._hooks.validating_webhooks:
-            verdict = self._validated
-            if verdict is None or verdict.revision != revision:
-                raise Deferred(partial(self._resolve_check, revision, shown and fresh_copy(shown), before))
-            if verdict.error is not None:
-                raise verdict.error
-        elif self._hooks.validating:
-            self._check(shown, before)
-
-    async def _resolve_change(self, revision: str, new: Object, before: Object) -> None:
-        try:
-            made = await self._mutate(fresh_copy(new), before)
-            if not same(made, new):
-                _clean(made, before, self._target)
-                entries = new["metadata"].get("managedFields") or []
-                made = updated(
-                    self._target, made, fresh_copy(before), patching=True, owners=lambda obj, old, sent: entries
-                )
-            self._mutated = _Verdict(revision, made)
-        except StatusError as error:
-            self._mutated = _Verdict(revision, error=error)
-
-    async def _resolve_check(self, revision: str, new: Object | None, before: Object) -> None:
-        try:
-            await self.validated(new, before)
-            self._validated = _Verdict(revision)
-        except StatusError as error:
-            self._validated = _Verdict(revision, error=error)
+    def _shown(self, change: Change) -> Object | None:
+        return None if self._write.operation == DELETE else change.new
 
     def _check(self, new: Object | None, old: Object | None) -> None:
-        """Evaluate all validating policies. Raises the error of the first denial, BudgetSpent."""
         findings, given = Findings(), self._input()
         views = _Views(self._write.row, new, old)
-        for hook in self._hooks.validating:
+        for hook in self.hooks.validating:
             for binding in self._matching(hook, new, old):
                 evaluation = Evaluation(hook.policy, binding, given, findings)
                 for data in self._data(hook, binding, given, views, evaluation.broken):
@@ -202,7 +152,7 @@ class Session:
         Those that ask for it are called a second time if a later one changed the object.
         """
         fixed = {key: obj["metadata"].get(key) for key in FIXED}
-        steps: list[PolicyHook | WebhookHook] = [*self._hooks.mutating, *self._hooks.mutating_webhooks]
+        steps: list[PolicyHook | WebhookHook] = [*self.hooks.mutating, *self.hooks.mutating_webhooks]
         last = -1
         for number, step in enumerate(steps):
             obj, changed = await self._step(step, obj, old, fixed)
@@ -240,13 +190,6 @@ class Session:
             if faults and not policy.ignores:
                 raise refused(policy, binding, faults[0], self._write)
         return obj
-
-    async def _ask_all(self, new: Object | None, old: Object | None) -> None:
-        """Call all validating webhooks at once. Raises the error of the first one that does not allow the write."""
-        asked = (self._ask(hook, new, old) for hook in self._hooks.validating_webhooks)
-        for outcome in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
 
     async def _ask(self, hook: WebhookHook, new: Object | None, old: Object | None) -> Object | None:
         """Call a webhook if it matches; return the object that it changed. Raises StatusError."""
@@ -325,6 +268,13 @@ def _reinvoked(step: PolicyHook | WebhookHook) -> bool:
     if isinstance(step, PolicyHook):
         return step.policy.spec.get("reinvocationPolicy") == "IfNeeded"
     return step.webhook.reinvoked
+
+
+def _updated(target: Target, made: Object, new: Object, old: Object) -> Object:
+    """Return the object as an update leaves it; nobody owns what was changed of `new`. Raises as `updated`."""
+    made, entries = fresh_copy(made), new["metadata"].get("managedFields") or []
+    _clean(made, old, target)
+    return updated(target, made, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
 
 
 def _clean(new: Object, old: Object, target: Target) -> None:

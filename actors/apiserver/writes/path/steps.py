@@ -1,0 +1,231 @@
+"""The write path: the steps that take one Change from its request to the store.
+
+| step | `create` | `change`: update, patch, apply, delete, subresources |
+|---|---|---|
+| decode | checks the body and stamps it (`check_new`) | the stored object is `old`, the mutation makes `new` |
+| complete | defaults and owners of the kind (`set_defaults`), then rules | in the mutation (`updated`), then rules |
+| check_author | rules: the author's rights to this content | the same, before errors of the mutation |
+| mutate | policies and webhooks of users change `new` | the same, and `new` is valid again after it |
+| check_valid | name, fields and namespace (`prepared`), then rules | in the mutation, then rules |
+| charge | quotas, once | quotas, before each attempt to store |
+| store | a generated name that exists is drawn again | a conflict begins again with the newest object |
+
+Contracts:
+- The rules of a step are rows of RULES (`admission/admission.py`), built-in ones, policies and webhooks alike.
+- A step raises a StatusError or leaves `change.new` as the next step needs it. Nothing changes `change.old`.
+- Nothing is stored before all steps have passed. A charge of a write that fails is given back by the quota controller.
+- The first attempt to change an object begins with the replica's, and stores it if its revision is still current. No
+  decision rests on stale data: before an error is raised or a write is skipped because of the replica's object, the
+  store's object is read. Webhooks are asked about the store's object only.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+import msgspec
+
+from actors.apiserver.api.errors import InternalError, Invalid
+from actors.apiserver.api.request.target import (
+    Target,
+    already_exists,
+    conflict,
+    may_be_stale,
+    name_exhausted,
+    not_found,
+)
+from actors.apiserver.api.request.traces import changed_fields
+from actors.apiserver.api.request.workers import offload
+from actors.apiserver.api.stored import Stored, decode_stored, encode_object, view
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage, Taken
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.rule import Step
+from actors.apiserver.writes.change import CREATE, UPDATE, Change, Mutation
+from actors.apiserver.writes.create import allocated, check_namespace, check_new, prepared, set_defaults
+from actors.apiserver.writes.metadata import finished, generated_name
+from actors.apiserver.writes.owners import Owners
+from protocols.kinds.served.row import Served
+from protocols.kinds.shapes.clean import complete
+from protocols.kube.errors import StatusError
+from protocols.kube.objects import same
+
+ATTEMPTS = 20
+NAME_ATTEMPTS = 8
+
+
+class Written(msgspec.Struct, frozen=True):
+    stored: Stored
+    """The stored object; after a removal its last content, at the revision of the deletion."""
+    removed: bool = False
+    warnings: Sequence[str] = ()
+    fields: str = ""
+    """Paths of the fields that changed of a pod, for its trace."""
+
+
+class WritePath:
+    def __init__(self, storage: Storage, replicas: dict[str, Replica], admission: Admission) -> None:
+        self.storage, self.admission = storage, admission
+        self._replicas = replicas
+
+    async def create(self, change: Change, owners: Owners) -> Written:
+        """Store a new object, the body of a request.
+
+        Raises BadRequest, Invalid and AlreadyExists, NotFound and Forbidden because of the namespace, and the errors
+        of admission.
+        """
+        admission, body = self.admission, change.sent
+        await admission.begin(change)
+        sent = check_new(change.target, body)
+        await offload(change.size, partial(set_defaults, change, owners, sent))
+        await admission.run(Step.COMPLETE, change)
+        await admission.check_author(change)
+        await admission.run(Step.MUTATE, change)
+        stored = await self._store_new(change)
+        warnings = change.target.resource.strategy.warnings(change.sent, None)
+        return Written(stored, warnings=[*warnings, *change.warnings])
+
+    async def _store_new(self, change: Change) -> Stored:
+        row, metadata, dry_run = change.target.resource, change.sent["metadata"], change.options.dry_run
+        base = "" if metadata.get("name") else metadata.get("generateName") or ""
+        taken, charged = set[str](), False
+        for _ in range(NAME_ATTEMPTS):
+            if base:
+                metadata["name"] = generated_name(base)
+            raw = await offload(change.size, partial(prepared, change, taken))
+            if row.namespaced:
+                check_namespace(change, await self._namespace(change.target.namespace))
+            await self.admission.run(Step.CHECK_VALID, change)
+            if not charged:
+                await self.admission.run(Step.CHARGE, change)
+                charged = True
+            try:
+                key = row.key(change.target.namespace, metadata["name"])
+                return await (self._try_create if dry_run else self.storage.create)(row, key, raw)
+            except KeyExists as exists:
+                if not base:
+                    raise already_exists(row, metadata["name"], exists.terminating) from None
+            except Taken as held:
+                taken.update(held.keys)
+        if taken:
+            raise InternalError(f"failed to allocate: others took {', '.join(sorted(taken))}; try again")
+        raise name_exhausted(row, metadata["name"])
+
+    async def _try_create(self, resource: Served, key: str, raw: bytes) -> Stored:
+        """Do a dry run of Storage.create. Raises KeyExists, Taken."""
+        existing = await self.storage.get(resource, key)
+        if existing is not None:
+            raise KeyExists(existing)
+        await self.storage.check_free(resource, None, raw)
+        return Stored(key, 0, raw)
+
+    async def _namespace(self, name: str) -> Stored:
+        """Return a namespace as the replica shows it, else as stored. Raises NotFound."""
+        namespaces = self._replicas["namespaces"]
+        if (shown := namespaces.objects.get(name)) is not None:
+            return shown
+        return await self.read(Target(namespaces.resource, "get", name=name))
+
+    async def change(self, change: Change, mutate: Mutation) -> Written:
+        """Apply `mutate` to the target's object and store the result. The body of a subresource was checked before.
+
+        Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` and of admission on fresh data.
+        """
+        target = change.target
+        if change.operation != CREATE:
+            await self.admission.begin(change)
+        shown = self._replicas[target.resource.store].objects.get(target.key)
+        # Of a dry run, nothing stored would reveal that the replica is behind.
+        fresh = shown is None or change.options.dry_run or (change.session is not None and change.session.asks)
+        current = await self.read(target) if fresh or shown is None else shown
+        taken = set[str]()
+        for _ in range(ATTEMPTS):
+            try:
+                made = await self._attempt(change, current, mutate, taken)
+            except StatusError as fault:
+                if fresh or not may_be_stale(fault):
+                    raise
+                current, fresh = await self.read(target), True
+                continue
+            if made.same and not fresh:
+                seen, current, fresh = current, await self.read(target), True
+                if current.rv != seen.rv:
+                    continue
+            if not made.same and not made.removed:
+                await self.admission.run(Step.CHARGE, change)
+            try:
+                return await self._store(change, current, made)
+            except Taken as held:
+                taken.update(held.keys)
+            except RevisionConflict as changed:
+                if changed.current is None:
+                    raise not_found(target.resource, target.name) from None
+                current, fresh = changed.current, True
+        raise conflict(target.resource, target.name)
+
+    async def read(self, target: Target) -> Stored:
+        """Return the newest object. Raises NotFound."""
+        found = await self.storage.get(target.resource, target.key)
+        if found is None:
+            raise not_found(target.resource, target.name)
+        return found
+
+    async def _attempt(self, change: Change, current: Stored, mutate: Mutation, taken: Collection[str]) -> "_Attempted":
+        """Take the steps from the stored object to the one to store."""
+        admission, size = self.admission, change.size + len(current.raw)
+        try:
+            await offload(size, partial(_mutate, change, current, mutate))
+        except StatusError as fault:
+            change.new = fault.rejected if isinstance(fault, Invalid) else None
+            if change.new is not None or change.operation != UPDATE:
+                await admission.check_author(change)
+            raise
+        await admission.run(Step.COMPLETE, change)
+        await admission.check_author(change)
+        await admission.run(Step.MUTATE, change)
+        await admission.run(Step.CHECK_VALID, change)
+        return await offload(size, partial(_encode, change, current, taken))
+
+    async def _store(self, change: Change, current: Stored, made: "_Attempted") -> Written:
+        row, dry_run, warnings = change.target.resource, change.options.dry_run, change.warnings
+        if made.removed:
+            rv = current.rv if dry_run else await self.storage.delete(row, current)
+            return Written(Stored(current.key, rv, made.raw), removed=True, warnings=warnings)
+        if made.same:
+            return Written(current, warnings=warnings)
+        warnings = [*made.warnings, *warnings]
+        if dry_run:
+            await self.storage.check_free(row, current.raw, made.raw)
+            return Written(Stored(current.key, current.rv, made.raw), warnings=warnings)
+        stored = await self.storage.update(row, current, made.raw)
+        return Written(stored, warnings=warnings, fields=made.fields)
+
+
+class _Attempted(msgspec.Struct, frozen=True):
+    """Result of an attempt: the object to store, or the last content of one that is `removed`."""
+
+    raw: bytes
+    same: bool = False
+    removed: bool = False
+    warnings: Sequence[str] = ()
+    fields: str = ""
+
+
+def _mutate(change: Change, current: Stored, mutate: Mutation) -> None:
+    row = change.target.resource
+    raw = view(row, current).raw
+    change.old, copy = decode_stored(raw, current.rv), decode_stored(raw, current.rv)
+    complete(change.old, row.shape)
+    complete(copy, row.shape)
+    change.new = mutate(copy)
+
+
+def _encode(change: Change, current: Stored, taken: Collection[str]) -> _Attempted:
+    target, old, new = change.target, change.old, change.new
+    resource = target.resource
+    if old is None or new is None:
+        return _Attempted(current.raw, removed=True)
+    if same(new, old) and not resource.converter.is_outdated(current.raw):
+        return _Attempted(current.raw, same=True)
+    raw = encode_object(resource.converter.to_stored(allocated(resource, new, old, taken)))
+    warnings = [] if target.subresource else resource.strategy.warnings(new, old)
+    return _Attempted(raw, removed=finished(new), warnings=warnings, fields=changed_fields(target, old, new))
