@@ -117,8 +117,9 @@ class ApiServer:
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
         self._policies = self._policy_admission()
+        self._admission = self._made_admission()
         backends = Backends(self._lookups.stored, context.settings.advertise_address)
-        self._connecting = Connecting(reader, self._nodes, self._lookups.stored, self._policies, backends)
+        self._connecting = Connecting(reader, self._nodes, self._lookups.stored, self._admission, backends)
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._definition_controller = self._build_definition_controller()
         self._server = self._listener(self._handler(reader))
@@ -224,15 +225,13 @@ class ApiServer:
     def _handler(self, reader: Reader) -> Handler:
         address = self._context.settings.api_url.removeprefix("https://")
         authenticator = self._authenticator
-        path = WritePath(self._storage, self.replicas, self._admission())
-        writing = Writing(path, reader, self._policies)
+        path = WritePath(self._storage, self.replicas, self._admission)
+        writing = Writing(path, reader)
         endpoints = Endpoints(
             reading=Reading(reader),
             writing=writing,
             scaling=Scaling(reader, writing),
-            evicting=Evicting(
-                path, self._policies, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])
-            ),
+            evicting=Evicting(path, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])),
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(authenticator.authorizer, authenticator.authority),
@@ -242,7 +241,7 @@ class ApiServer:
                 authenticator.authorizer,
                 self._catalog.table,
                 self._lookups.stored,
-                self._policies,
+                self._admission,
             ),
         )
         options = HandlerOptions(
@@ -268,7 +267,7 @@ class ApiServer:
     async def _account(self, namespace: str, name: str) -> Object | None:
         return await self._lookups.newest("serviceaccounts", namespace, name)
 
-    def _admission(self) -> Admission:
+    def _made_admission(self) -> Admission:
         settings, lookups = self._context.settings, self._lookups
         given = Dependencies(
             authorizer=self._authenticator.authorizer,

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.admission.policies.matching import Write, read_match
-from actors.apiserver.writes.change import CREATE, UPDATE
+from actors.apiserver.writes.admission.policies.matching import read_match
+from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.cel.text.mutations import as_maps
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
@@ -60,8 +61,8 @@ def test_equivalent_version_is_covered_unless_the_match_is_exact() -> None:
 
 def selected(rule: Object, obj: Object, namespace: Object, kind: Served = PODS, old: Object | None = None) -> bool:
     name = str(obj["metadata"].get("name"))
-    write = Write(CREATE, kind, "ns" if kind.namespaced else "", name, User("u"))
-    return read_match(rule).selects(write, kind, obj, old, namespace)
+    target = Target(kind, "create", "ns" if kind.namespaced else "", name)
+    return read_match(rule).selects(Change(target, User("u")), kind, obj, old, namespace)
 
 
 def labelled(name: str, **labels: str) -> Object:

@@ -52,6 +52,12 @@ class Change(msgspec.Struct):
         return self.new if wants and self.new is not None else {}
 
     @property
+    def namespace(self) -> str:
+        """The namespace as policies and webhooks see it: of a Namespace, its own name."""
+        target = self.target
+        return target.name if target.resource.full_name == "namespaces" else target.namespace
+
+    @property
     def attributes(self) -> Attributes:
         """The write as authorization rules see it."""
         target, row = self.target, self.target.resource

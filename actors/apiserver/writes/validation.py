@@ -4,7 +4,7 @@ import functools
 import json
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -147,8 +147,8 @@ class Review:
             return in_order(self._json, [*self._of_text, *self._of_fields])
         return [*self._of_text, *sorted(self._of_fields)]
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None

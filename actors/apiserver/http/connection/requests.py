@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.errors import BadRequest, BodyTooLarge
-from actors.apiserver.api.request.query import ListOptions
+from actors.apiserver.api.request.query import ListOptions, WriteOptions, write_options
 from actors.apiserver.api.request.selection import Selection
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
@@ -42,6 +42,10 @@ class Request(msgspec.Struct, frozen=True):
     """Wall-clock time at which the client's credential ends: no watch or stream lasts longer."""
     began: int = 0
     """Time of the trace at which it passed authentication."""
+
+    def write_options(self, kind: str) -> WriteOptions:
+        """Return the options of a write, of this kind. Raises Invalid."""
+        return write_options(self.query, self.dry_runs, self.http.headers.get("User-Agent", ""), kind)
 
 
 async def read_object(request: web.BaseRequest, kind: str, empty: bool = False) -> dict[str, Any]:

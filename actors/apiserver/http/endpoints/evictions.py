@@ -11,7 +11,6 @@ from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
-from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.budgets import Budgets, ignores_budgets, may_become_ready, not_processed, spares_unready
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.delete import DeleteOptions, check_preconditions, delete_options, deleted
@@ -38,15 +37,15 @@ SEVERAL = {
 
 
 class Evicting:
-    def __init__(self, path: WritePath, policies: PolicyAdmission, budgets: Budgets) -> None:
-        self._path, self._policies, self._budgets = path, policies, budgets
+    def __init__(self, path: WritePath, budgets: Budgets) -> None:
+        self._path, self._budgets = path, budgets
 
     async def create(self, request: Request) -> Reply:
         """Evict a pod unless its disruption budget does not allow it. Raises TooManyRequests."""
         body = await read_object(request.http, "Eviction")
         options = delete_options(_eviction_options(request.target, body), {}, request.dry_runs)
         reviewed = Change(request.target, request.user, WriteOptions(dry_run=options.dry_run), new=body)
-        warnings = await self._policies.review(reviewed)
+        warnings = await self._path.admission.review(reviewed)
         status = await self._within_budget(request, options)
         return Reply(dump(status, request.form), status["code"], request.form.media_type, warnings=warnings)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import render_object
 from actors.apiserver.api.errors import BadRequest, invalid_object
-from actors.apiserver.api.request.query import WriteOptions, write_options
+from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import view
 from actors.apiserver.http.connection.requests import Request, read_body, read_object
@@ -62,7 +62,7 @@ class Scaling:
 
     async def update(self, request: Request) -> Reply:
         body = await read_object(request.http, KIND)
-        options = _options(request, "UpdateOptions")
+        options = request.write_options("UpdateOptions")
 
         def change(scale: Object) -> Object:
             wanted = fresh_copy(body)
@@ -75,7 +75,7 @@ class Scaling:
 
     async def patch(self, request: Request) -> Reply:
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        options = _options(request, "PatchOptions")
+        options = request.write_options("PatchOptions")
         if media == APPLY_PATCH:
             return await self._apply(request, raw, options)
         check_media(request.target, media)
@@ -145,10 +145,6 @@ def _replicas(target: Target, scale: Object) -> int:
         cause = invalid("spec.replicas", replicas, "should be a non-negative integer")
         raise invalid_object("Scale", "autoscaling", target.name, [cause])
     return replicas
-
-
-def _options(request: Request, kind: str) -> WriteOptions:
-    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
 
 
 def _scale_reply(request: Request, obj: Object) -> Reply:

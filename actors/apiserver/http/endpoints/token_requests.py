@@ -16,7 +16,7 @@ from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
-from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
@@ -98,11 +98,11 @@ class Tokens:
         authorizer: Authorizer,
         table: Table,
         stored: Stored,
-        policies: PolicyAdmission,
+        admission: Admission,
     ) -> None:
         """`stored` reads (resource, namespace, name) from the store: a token must not outlive what is gone."""
         self._authority, self._authorizer, self._table, self._stored = authority, authorizer, table, stored
-        self._policies = policies
+        self._admission = admission
 
     async def create(self, request: Request) -> Reply:
         """Raises NotFound, BadRequest, Invalid, Conflict, Forbidden."""
@@ -121,7 +121,7 @@ class Tokens:
         asked = read_request(body)
         if is_node(request.user):
             await self._check_node(request, asked, audiences or [])
-        warnings = await self._policies.review(Change(target, request.user, new=body))
+        warnings = await self._admission.review(Change(target, request.user, new=body))
         token, ends = await self._issue(await self._grant(request, asked, uid))
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)

@@ -11,7 +11,7 @@ from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
 from actors.apiserver.api.errors import NotFound, StoreReadError, invalid_options
-from actors.apiserver.api.request.query import WriteOptions, write_options
+from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.request.traces import record_written
 from actors.apiserver.api.request.workers import offload
@@ -21,7 +21,6 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
-from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.change import CREATE, Change, Mutation
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
 from actors.apiserver.writes.owners import Owners, updaters
@@ -43,55 +42,52 @@ MOST_CORRUPT = 10
 
 
 class Writing:
-    def __init__(self, path: WritePath, reader: Reader, policies: PolicyAdmission) -> None:
-        self._path, self._reader, self._policies = path, reader, policies
+    def __init__(self, path: WritePath, reader: Reader) -> None:
+        self._path, self._reader = path, reader
 
     async def create(self, request: Request) -> Reply:
-        options = _options(request, "CreateOptions")
-        review = Review(options.validation)
-        with review:
+        options, target = request.write_options("CreateOptions"), request.target
+        with Review(options.validation) as review:
             body, size = await _body(request, review)
-            if request.target.subresource == "binding":
-                return _warned(await self._bind(request, body, options), review.warnings)
-            created = await self._create(request, body, options, updaters(request.target, options), size)
-            return _warned(created, review.warnings)
+            if target.subresource == "binding":
+                reply = await self._bind(request, body, options)
+            else:
+                reply = await self._create(request, body, options, updaters(target, options), size)
+            return _warned(reply, review.warnings)
 
     async def update(self, request: Request) -> Reply:
-        options, target = _options(request, "UpdateOptions"), request.target
-        review = Review(options.validation)
-        with review:
-            (body, size), owners = await _body(request, review), updaters(request.target, options)
+        options, target = request.write_options("UpdateOptions"), request.target
+        with Review(options.validation) as review:
+            (body, size), owners = await _body(request, review), updaters(target, options)
             try:
-                outcome = await self.change(request, replace_mutation(target, body, owners), options, size)
+                reply = await self._changed(request, replace_mutation(target, body, owners), options, size)
             except NotFound:
                 if not target.resource.create_on_update or target.subresource:
                     raise
-                return _warned(await self._create(request, body, options, owners, size), review.warnings)
-            return _warned(await _changed(request, outcome), review.warnings)
+                reply = await self._create(request, body, options, owners, size)
+            return _warned(reply, review.warnings)
 
     async def patch(self, request: Request) -> Reply:
-        options, target = _options(request, "PatchOptions"), request.target
-        review = Review(options.validation)
+        options, target = request.write_options("PatchOptions"), request.target
         media, raw = media_type(request.http.headers.get("Content-Type", "")), await read_body(request.http)
-        with review:
+        with Review(options.validation) as review:
             if media == APPLY_PATCH:
                 wanted = await offload_decoding(raw, media, lambda: applied_configuration(target, raw, options, review))
                 reply = await self._apply(request, wanted, options, len(raw))
             else:
                 mutation = await offload(len(raw), lambda: patch_mutation(target, media, raw, options, review))
-                reply = await _changed(request, await self.change(request, mutation, options, len(raw)))
+                reply = await self._changed(request, mutation, options, len(raw))
             return _warned(reply, review.warnings)
 
     async def _apply(self, request: Request, wanted: Object, options: WriteOptions, size: int) -> Reply:
         target = request.target
         try:
-            outcome = await self.change(request, apply_mutation(target, wanted, options), options, size)
+            return await self._changed(request, apply_mutation(target, wanted, options), options, size)
         except NotFound:
             if target.subresource:
                 raise
-            owners = await offload(size, lambda: applied_from_nothing(target, wanted, options))
-            return await self._create(request, wanted, options, owners, size)
-        return await _changed(request, outcome)
+        owners = await offload(size, lambda: applied_from_nothing(target, wanted, options))
+        return await self._create(request, wanted, options, owners, size)
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
@@ -101,9 +97,9 @@ class Writing:
         accepted, unasked = not outcome.removed and options.cascades, request.target.resource.strategy.unasked_warning
         warnings = [*([unasked] if unasked and not options.policy else []), *outcome.warnings]
         if request.target.resource.returns_object or not outcome.removed:
-            return _warned(await _written(request, outcome.stored, 202 if accepted else 200), warnings)
-        body = dump(_success(request.target, outcome.stored), request.form)
-        return _warned(Reply(body, media_type=request.form.media_type), warnings)
+            return await _written(request, Written(outcome.stored, warnings=warnings), 202 if accepted else 200)
+        body = dump(_removed(request.target, outcome.stored.obj["metadata"].get("uid", "")), request.form)
+        return Reply(body, media_type=request.form.media_type, warnings=warnings)
 
     async def deletecollection(self, request: Request) -> Reply:
         """Delete object by object, not in one transaction; objects that are gone already are skipped."""
@@ -152,8 +148,10 @@ class Writing:
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
         change = Change(request.target, request.user, options, CREATE, size, new=body)
-        created = _noted(request, change, await self._path.create(change, owners))
-        return _warned(await _written(request, created.stored, 201), created.warnings)
+        return await _written(request, _noted(request, change, await self._path.create(change, owners)), 201)
+
+    async def _changed(self, request: Request, mutation: Mutation, options: WriteOptions, size: int) -> Reply:
+        return await _written(request, await self.change(request, mutation, options, size))
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
         """Change the object of a request, if its author may; `size`: bytes of the request's body.
@@ -167,13 +165,12 @@ class Writing:
         target = request.target
         check_binding(target, binding)
         reviewed = Change(target, request.user, options, new=binding)
-        warnings = await self._policies.review(reviewed)
-        change = Change(target, request.user, options)
-        outcome = await self._path.change(change, partial(bound, target, binding))
+        warnings = await self._path.admission.review(reviewed)
+        outcome = await self._path.change(Change(target, request.user, options), partial(bound, target, binding))
         record_written(target, outcome.stored, request.began, request.user.name)
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         _noted(request, reviewed, outcome)
-        return _warned(Reply(dump(status, request.form), 201, request.form.media_type), warnings)
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return Reply(dump(status, request.form), 201, request.form.media_type, warnings=warnings)
 
 
 def _noted(request: Request, change: Change, written: Written) -> Written:
@@ -202,24 +199,18 @@ def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
     return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 
-async def _changed(request: Request, outcome: Written) -> Reply:
-    return _warned(await _written(request, outcome.stored, fields=outcome.fields), outcome.warnings)
-
-
-def _options(request: Request, kind: str) -> WriteOptions:
-    return write_options(request.query, request.dry_runs, request.http.headers.get("User-Agent", ""), kind)
-
-
 async def _delete_options(request: Request) -> DeleteOptions:
     return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
 
 
-async def _written(request: Request, stored: Stored, status: int = 200, fields: str = "") -> Reply:
-    record_written(request.target, stored, request.began, request.user.name, fields)
+async def _written(request: Request, written: Written, status: int = 200) -> Reply:
+    stored = written.stored
+    record_written(request.target, stored, request.began, request.user.name, written.fields)
     if request.form == PLAIN and stored.rv:
-        return Reply(_rendered(request, stored), status, request.form.media_type)
-    body = await offload(len(stored.raw), lambda: _rendered(request, stored))
-    return Reply(body, status, request.form.media_type)
+        body = _rendered(request, stored)
+    else:
+        body = await offload(len(stored.raw), lambda: _rendered(request, stored))
+    return Reply(body, status, request.form.media_type, warnings=written.warnings)
 
 
 def _rendered(request: Request, stored: Stored) -> bytes:
@@ -229,10 +220,6 @@ def _rendered(request: Request, stored: Stored) -> bytes:
     obj = view(request.target.resource, stored).obj
     bare = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
     return render_object(request.target.resource, bare, request.form) if request.form != PLAIN else dump(bare)
-
-
-def _success(target: Target, stored: Stored) -> Object:
-    return _removed(target, stored.obj["metadata"].get("uid", ""))
 
 
 def _removed(target: Target, uid: str = "") -> Object:

@@ -16,7 +16,7 @@ from actors.apiserver.http.nodes.location import Location, check_log_options, lo
 from actors.apiserver.http.nodes.pod_client import PodClient
 from actors.apiserver.http.nodes.proxy import Proxy, proxy_options, relay
 from actors.apiserver.reads.reader import Reader
-from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.change import CONNECT, Change
 from protocols.kube.meta import Object
 from protocols.kube.objects import text
@@ -76,11 +76,11 @@ class Connecting:
         reader: Reader,
         client: NodeClient,
         stored: Stored,
-        policies: PolicyAdmission,
+        admission: Admission,
         backends: Backends,
     ) -> None:
         self._reader = reader
-        self._policies = policies
+        self._admission = admission
         self._client = client
         self._dialing = Dialing(client)
         self._pods = PodClient()
@@ -101,7 +101,7 @@ class Connecting:
                 if proxied
                 else connect_options(subresource, http.query)
             )
-            await self._policies.review(Change(request.target, request.user, operation=CONNECT, new=options))
+            await self._admission.review(Change(request.target, request.user, operation=CONNECT, new=options))
         if request.target.subresource == PROXY:
             return await self._proxy.serve(request)
         if request.target.subresource == LOG:

@@ -4,6 +4,7 @@ The order is upstream's: what completes an object, what checks its author, polic
 checks it, and quotas at last. A rule of one's own is a class in a file of this folder and a row here.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from actors.apiserver.api.request.target import Target
@@ -57,6 +58,15 @@ class Admission:
         if self.given.policies is not None:
             change.session = await self.given.policies.begin(change)
 
+    async def review(self, change: Change) -> Sequence[str]:
+        """Check what is not stored: the body of a subresource, the options of a connection. Return warnings.
+
+        Nothing changes it. Raises StatusError.
+        """
+        await self.begin(change)
+        await self.run(Step.CHECK_VALID, change)
+        return change.warnings
+
     async def run(self, step: Step, change: Change) -> None:
         """Apply the rules of a step. Raises StatusError."""
         for rule in self._of(change, step):
@@ -65,11 +75,11 @@ class Admission:
                 if waits is not None:
                     await waits
 
-    async def check_author(self, change: Change) -> None:
-        """Apply the rules of CHECK_AUTHOR, in a thread if the object is large. Raises StatusError."""
+    async def check_author(self, change: Change, size: int) -> None:
+        """Apply the rules of CHECK_AUTHOR, in a thread if `size` bytes are many. Raises StatusError."""
         rules = [rule for rule in self._of(change, Step.CHECK_AUTHOR) if rule.concerns(change)]
         if rules:
-            await offload(change.size, partial(_apply, rules, change))
+            await offload(size, partial(_apply, rules, change))
 
     def _of(self, change: Change, step: Step) -> list[Rule]:
         target = change.target

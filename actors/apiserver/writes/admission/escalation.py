@@ -4,13 +4,12 @@ As upstream's, they check every change of a role or binding except those of the 
 `rules` and `subjects`: labels decide which roles an aggregated role collects.
 """
 
-import msgspec
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.authorizer import EVERYTHING, Authorizer
+from actors.apiserver.authorization.authorizer import EVERYTHING
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kinds.rbac.cover import uncovered
@@ -28,28 +27,20 @@ class Escalation(Rule):
     step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:
-        grant = replace(change.attributes, name=change.target.name)
-        check = EscalationCheck(self.given.authorizer)
-        change.reject(check.fault(change.author, grant, change.sent, change.old or {}))
+        # The name in the path is empty for a POST: permission to escalate some names does not include creating them.
+        wanted = replace(change.attributes, name=change.target.name)
+        change.reject(self._fault(change.author, wanted, change.sent, change.old or {}))
 
-
-class EscalationCheck(msgspec.Struct, frozen=True):
-    authorizer: Authorizer
-
-    def fault(self, user: User, wanted: Attributes, new: Object, old: Object) -> str:
-        """Return why this write would grant permissions that the user lacks; empty if it does not.
-
-        `old` is empty for a creation. `wanted.name` is the name in the path, which is empty for a POST: permission to
-        escalate some names does not include creating them. Raises NotFound for a binding to a missing role.
-        """
-        if wanted.group != GROUP or _granting(new) == _granting(old):
+    def _fault(self, user: User, wanted: Attributes, new: Object, old: Object) -> str:
+        """Return why this write would grant permissions that the user lacks. Raises NotFound for a missing role."""
+        if _granting(new) == _granting(old):
             return ""
         if wanted.resource in BINDINGS:
             return self._binding_fault(user, wanted, new)
         return self._role_fault(user, wanted, new, old) if wanted.resource in ROLES else ""
 
     def _role_fault(self, user: User, wanted: Attributes, new: Object, old: Object) -> str:
-        if self.authorizer.allows(user, replace(wanted, verb="escalate")):
+        if self.given.authorizer.allows(user, replace(wanted, verb="escalate")):
             return ""
         if fault := self._excess(user, wanted.namespace, read_rules(new)):
             return fault
@@ -60,16 +51,16 @@ class EscalationCheck(msgspec.Struct, frozen=True):
         kind, name = text(new, "roleRef", "kind"), text(new, "roleRef", "name")
         namespace = "" if kind == "ClusterRole" else wanted.namespace
         role = Attributes("bind", wanted.path, GROUP, f"{kind.lower()}s", "", wanted.namespace, name)
-        if self.authorizer.allows(user, role):
+        if self.given.authorizer.allows(user, role):
             return ""
-        policy = self.authorizer.policy()
+        policy = self.given.authorizer.policy()
         if policy is None or not policy.has_role(kind, name, namespace):
             message = f'{kind.lower()}s.{GROUP} "{name}" not found'
             raise NotFound(message, {"name": name, "group": GROUP, "kind": f"{kind.lower()}s"})
         return self._excess(user, wanted.namespace, policy.role_rules(kind, name, namespace))
 
     def _excess(self, user: User, namespace: str, granted: tuple[PolicyRule, ...]) -> str:
-        missing = uncovered(self.authorizer.rules(user, namespace), granted)
+        missing = uncovered(self.given.authorizer.rules(user, namespace), granted)
         if not missing:
             return ""
         listed = "\n".join(rule.compact() for rule in missing)

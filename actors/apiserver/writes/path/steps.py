@@ -78,7 +78,7 @@ class WritePath:
         sent = check_new(change.target, body)
         await offload(change.size, partial(set_defaults, change, owners, sent))
         await admission.run(Step.COMPLETE, change)
-        await admission.check_author(change)
+        await admission.check_author(change, change.size)
         await admission.run(Step.MUTATE, change)
         stored = await self._store_new(change)
         warnings = change.target.resource.strategy.warnings(change.sent, None)
@@ -177,10 +177,10 @@ class WritePath:
         except StatusError as fault:
             change.new = fault.rejected if isinstance(fault, Invalid) else None
             if change.new is not None or change.operation != UPDATE:
-                await admission.check_author(change)
+                await admission.check_author(change, size)
             raise
         await admission.run(Step.COMPLETE, change)
-        await admission.check_author(change)
+        await admission.check_author(change, size)
         await admission.run(Step.MUTATE, change)
         await admission.run(Step.CHECK_VALID, change)
         return await offload(size, partial(_encode, change, current, taken))

@@ -3,7 +3,7 @@
 What evaluates and calls them is imported with the first write that one of them is about.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,14 +11,12 @@ import msgspec
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.index import PolicyIndex
-from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
+from actors.apiserver.writes.change import Change
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:
     from actors.apiserver.writes.admission.policies.session import Parts, Session
-
-OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 
 
 class PolicyOptions(msgspec.Struct, frozen=True):
@@ -40,38 +38,16 @@ class PolicyAdmission:
         self._index, self._options = index, options
         self._parts: Parts | None = None
 
-    async def review(self, change: Change) -> Sequence[str]:
-        """Check what is not stored: the body of a subresource, the options of a connection. Return warnings.
-
-        Nothing changes it. Raises StatusError.
-        """
-        change.session = await self.begin(change)
-        if change.session is not None:
-            await change.session.check_policies(change)
-            await change.session.check_webhooks(change)
-        return change.warnings
-
     async def begin(self, change: Change) -> "Session | None":
         """Return the session of a write; None if no policy and no webhook is about writes of its kind."""
         target, row = change.target, change.target.resource
         hooks = await self._index.hooks(row, target.subresource, change.operation)
         if hooks is None:
             return None
-        from actors.apiserver.writes.admission.policies.matching import Write
         from actors.apiserver.writes.admission.policies.session import Session
 
-        write = Write(
-            operation=change.operation,
-            row=row,
-            namespace=target.name if row.full_name == "namespaces" else target.namespace,
-            name=target.name,
-            user=change.author,
-            subresource=target.subresource,
-            dry_run=change.options.dry_run,
-            options=_options(change),
-        )
         space = await self._options.namespace(target.namespace) if row.namespaced and target.namespace else None
-        return Session(write, hooks, self._made_parts(), space)
+        return Session(change, hooks, self._made_parts(), space)
 
     async def close(self) -> None:
         if self._parts is not None:
@@ -87,16 +63,3 @@ class PolicyAdmission:
             caller = Caller(given.service, given.slices)
             self._parts = Parts(given.authorizer, Parameters(given.find, given.below), caller)
         return self._parts
-
-
-def _options(change: Change) -> Object:
-    patches = change.target.verb == "patch" and change.operation == UPDATE
-    kind = "PatchOptions" if patches else OPTIONS.get(change.operation, "")
-    if not kind:
-        return {}
-    shown: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-    if change.options.manager:
-        shown["fieldManager"] = change.options.manager
-    if change.options.dry_run:
-        shown["dryRun"] = ["All"]
-    return shown

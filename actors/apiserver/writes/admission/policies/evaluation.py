@@ -11,7 +11,7 @@ import msgspec
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.writes.admission.policies.matching import Write
+from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
 from protocols.cel.text.source import SPENT, CelError, EvaluationError
 from protocols.cel.worker.asking import NotAnswered, answer
 from protocols.cel.worker.messages import (
@@ -33,6 +33,7 @@ SECONDS = 1.0
 ROUNDS = 16
 """Rounds of decisions of the authorizer; each answers all checks that the earlier ones led to."""
 UNDECIDED = "checks of the authorizer depend on each other too often"
+OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 REQUEST_RESOURCE = "authorizer.requestResource"
 
 
@@ -49,18 +50,18 @@ def read_conditions(spec: Object) -> tuple[Condition, ...]:
 class Input:
     """The values of one write that expressions read."""
 
-    def __init__(self, write: Write, authorizer: Authorizer, namespace: Object | None) -> None:
-        self._write = write
+    def __init__(self, change: Change, authorizer: Authorizer, namespace: Object | None) -> None:
+        self._change = change
         self._authorizer = authorizer
         self._namespace = _shown_namespace(namespace)
 
     def data(self, request: Object, new: Object | None, old: Object | None, params: Object | None) -> dict[str, Any]:
-        write = self._write
+        target = self._change.target
         resource = {
-            "group": write.row.group,
-            "resource": write.row.plural,
-            "subresource": write.subresource,
-            "namespace": write.namespace,
+            "group": target.resource.group,
+            "resource": target.resource.plural,
+            "subresource": target.subresource,
+            "namespace": self._change.namespace,
             "name": str(request["name"]),
         }
         return {
@@ -109,7 +110,7 @@ class Input:
         return all_hold(conditions, found)
 
     def _decide(self, asked: Any) -> bool:
-        user = _account(asked["account"]) if "account" in asked else self._write.user
+        user = _account(asked["account"]) if "account" in asked else self._change.author
         wanted = Attributes(
             verb=asked["verb"],
             path=asked.get("path", ""),
@@ -159,23 +160,37 @@ def _shown_namespace(namespace: Object | None) -> Object | None:
     return {**namespace, "metadata": metadata}
 
 
-def request_of(write: Write, row: Any, new: Object | None, old: Object | None) -> Object:
+def request_of(change: Change, row: Any, new: Object | None, old: Object | None) -> Object:
     """Return the AdmissionRequest without its objects; `row`: the version that the rules cover."""
-    name = write.name or str(at(new, "metadata", "name") or at(old, "metadata", "name") or "")
+    target, asked = change.target, change.target.resource
+    part, name = target.subresource, target.name or at(new, "metadata", "name") or at(old, "metadata", "name")
     return {
-        "kind": _kind(row, write.subresource),
+        "kind": _kind(row, part),
         "resource": {"group": row.group, "version": row.version, "resource": row.plural},
-        **({"subResource": write.subresource} if write.subresource else {}),
-        "requestKind": _kind(write.row, write.subresource),
-        "requestResource": {"group": write.row.group, "version": write.row.version, "resource": write.row.plural},
-        **({"requestSubResource": write.subresource} if write.subresource else {}),
-        **({"name": name} if name else {"name": ""}),
-        "namespace": write.namespace,
-        "operation": write.operation,
-        "userInfo": user_info(write.user),
-        "dryRun": write.dry_run,
-        "options": write.options or None,
+        **({"subResource": part} if part else {}),
+        "requestKind": _kind(asked, part),
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+        **({"requestSubResource": part} if part else {}),
+        "name": str(name or ""),
+        "namespace": change.namespace,
+        "operation": change.operation,
+        "userInfo": user_info(change.author),
+        "dryRun": change.options.dry_run,
+        "options": _options(change) or None,
     }
+
+
+def _options(change: Change) -> Object:
+    patches = change.target.verb == "patch" and change.operation == UPDATE
+    kind = "PatchOptions" if patches else OPTIONS.get(change.operation, "")
+    if not kind:
+        return {}
+    shown: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if change.options.manager:
+        shown["fieldManager"] = change.options.manager
+    if change.options.dry_run:
+        shown["dryRun"] = ["All"]
+    return shown
 
 
 def _kind(row: Any, subresource: str) -> Object:

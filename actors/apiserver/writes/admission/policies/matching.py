@@ -5,26 +5,13 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.request.user import User
+from actors.apiserver.writes.change import Change
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 ALL = "*"
-
-
-class Write(msgspec.Struct, frozen=True):
-    """Attributes of a write for admission."""
-
-    operation: str
-    row: Served
-    namespace: str
-    name: str
-    user: User
-    subresource: str = ""
-    dry_run: bool = False
-    options: Object = {}
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -91,24 +78,25 @@ class Match(msgspec.Struct, frozen=True):
                 break
         return None
 
-    def selects(self, write: Write, row: Served, new: Object | None, old: Object | None, namespace: Object) -> bool:
+    def selects(self, change: Change, row: Served, new: Object | None, old: Object | None, namespace: Object) -> bool:
         """Return True if names and selectors match a write; `row`: the version that the rules cover."""
-        name = write.name or str(at(new, "metadata", "name") or "")
-        if not any(self._named(rule, write, row, name) for rule in self.rules):
+        name = change.target.name or str(at(new, "metadata", "name") or "")
+        if not any(self._named(rule, change, row, name) for rule in self.rules):
             return False
-        if any(self._named(rule, write, row, name) for rule in self.excluded):
+        if any(self._named(rule, change, row, name) for rule in self.excluded):
             return False
-        return self._in_namespace(write, new, old, namespace) and self._selects_object(new, old)
+        return self._in_namespace(change, new, old, namespace) and self._selects_object(new, old)
 
-    def _named(self, rule: Rule, write: Write, row: Served, name: str) -> bool:
-        return rule.covers(row, write.subresource, write.operation) and (not rule.names or name in rule.names)
+    def _named(self, rule: Rule, change: Change, row: Served, name: str) -> bool:
+        return rule.covers(row, change.target.subresource, change.operation) and (not rule.names or name in rule.names)
 
-    def _in_namespace(self, write: Write, new: Object | None, old: Object | None, namespace: Object) -> bool:
+    def _in_namespace(self, change: Change, new: Object | None, old: Object | None, namespace: Object) -> bool:
         if not self.namespaces:
             return True
-        if write.row.plural == "namespaces" and not write.row.group:
+        written = change.target.resource
+        if written.full_name == "namespaces":
             return self.namespaces.matches(labels_of(new if new is not None else old))
-        return not write.row.namespaced or self.namespaces.matches(labels_of(namespace))
+        return not written.namespaced or self.namespaces.matches(labels_of(namespace))
 
     def _selects_object(self, new: Object | None, old: Object | None) -> bool:
         if not self.objects:

@@ -17,7 +17,6 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of
 from actors.apiserver.writes.admission.policies.index import Hooks, PolicyHook, WebhookHook
-from actors.apiserver.writes.admission.policies.matching import Write
 from actors.apiserver.writes.admission.policies.mutating import MutationFailed, mutated, refused
 from actors.apiserver.writes.admission.policies.parameters import Parameters, ParametersMissing
 from actors.apiserver.writes.admission.policies.validating import Binding, Evaluation, Findings, denied
@@ -54,8 +53,9 @@ class Parts(msgspec.Struct, frozen=True):
 class Session:
     """One write. `warnings` and `annotations` are complete once it is admitted."""
 
-    def __init__(self, write: Write, hooks: Hooks, parts: Parts, namespace: Object | None) -> None:
-        self._write, self.hooks, self._parts, self._namespace = write, hooks, parts, namespace
+    def __init__(self, change: Change, hooks: Hooks, parts: Parts, namespace: Object | None) -> None:
+        self._change, self.hooks, self._parts, self._namespace = change, hooks, parts, namespace
+        self._row = change.target.resource
         self._called = Findings()
         """Warnings and annotations of webhooks."""
         self._found = Findings()
@@ -72,14 +72,14 @@ class Session:
     @property
     def asks(self) -> bool:
         """True if others are asked about the write: only about the newest object, as their answers may have effects."""
-        changes = self.hooks.mutates and self._write.operation != DELETE
+        changes = self.hooks.mutates and self._change.operation != DELETE
         return changes or bool(self.hooks.validating_webhooks)
 
-    async def mutate(self, change: Change) -> None:
+    async def mutate(self) -> None:
         """Let policies and webhooks change the new object, then make it valid again. Raises StatusError."""
-        new, target = change.sent, change.target
-        made = await self._mutate(fresh_copy(new), change.old)
-        if same(made, new):
+        change, target, new = self._change, self._change.target, self._change.sent
+        made = await self._mutate(fresh_copy(new), change.old) if self.hooks.mutates else new
+        if made is new or same(made, new):
             return
         if change.old is None:
             keep_server_fields(made["metadata"], new["metadata"])
@@ -89,25 +89,25 @@ class Session:
         else:
             change.new = await offload(_size(made), partial(_updated, target, made, new, change.old))
 
-    async def check_policies(self, change: Change) -> None:
+    async def check_policies(self) -> None:
         """Evaluate all validating policies. Raises the error of the first denial, BudgetSpent."""
         if self.hooks.validating:
-            new = self._shown(change)
-            await offload(_size(new), partial(self._check, new, change.old))
+            await offload(_size(self._shown), partial(self._check, self._shown, self._change.old))
 
-    async def check_webhooks(self, change: Change) -> None:
+    async def check_webhooks(self) -> None:
         """Call all validating webhooks at once. Raises the error of the first one that does not allow the write."""
-        asked = (self._ask(hook, self._shown(change), change.old) for hook in self.hooks.validating_webhooks)
+        asked = (self._ask(hook, self._shown, self._change.old) for hook in self.hooks.validating_webhooks)
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def _shown(self, change: Change) -> Object | None:
-        return None if self._write.operation == DELETE else change.new
+    @property
+    def _shown(self) -> Object | None:
+        return None if self._change.operation == DELETE else self._change.new
 
     def _check(self, new: Object | None, old: Object | None) -> None:
         findings, given = Findings(), self._input()
-        views = _Views(self._write.row, new, old)
+        views = _Views(self._row, new, old)
         for hook in self.hooks.validating:
             for binding in self._matching(hook, new, old):
                 evaluation = Evaluation(hook.policy, binding, given, findings)
@@ -115,18 +115,18 @@ class Session:
                     evaluation.run(data)
         self._found = findings
         if findings.denials:
-            error = denied(self._write, new if new is not None else old, findings.denials)
+            error = denied(self._change, new if new is not None else old, findings.denials)
             error.warnings = self.warnings
             raise error
 
     def _matching(self, hook: PolicyHook, new: Object | None, old: Object | None) -> Iterable[Binding]:
         space, row = self._namespace or {}, hook.row
-        if not hook.policy.match.selects(self._write, row, new, old, space):
+        if not hook.policy.match.selects(self._change, row, new, old, space):
             return
         for binding in hook.bindings:
             if binding.match is None or (
-                binding.match.row_of((row, self._write.row), self._write.subresource, self._write.operation)
-                and binding.match.selects(self._write, row, new, old, space)
+                binding.match.row_of((row, self._row), self._change.target.subresource, self._change.operation)
+                and binding.match.selects(self._change, row, new, old, space)
             ):
                 yield binding
 
@@ -134,17 +134,17 @@ class Session:
         self, hook: PolicyHook, binding: Binding, given: Input, views: "_Views", broken: Callable[[str], None]
     ) -> Iterable[dict[str, Any]]:
         try:
-            found = self._parts.parameters.of(hook.policy.kind, binding.reference, self._write.namespace)
+            found = self._parts.parameters.of(hook.policy.kind, binding.reference, self._change.namespace)
         except ParametersMissing as error:
             broken(str(error))
             return
         new, old = views.of(hook.row)
-        request = request_of(self._write, hook.row, new, old)
+        request = request_of(self._change, hook.row, new, old)
         for params in found:
             yield given.data(request, new, old, params)
 
     def _input(self) -> Input:
-        return Input(self._write, self._parts.authorizer, self._namespace)
+        return Input(self._change, self._parts.authorizer, self._namespace)
 
     async def _mutate(self, obj: Object, old: Object | None) -> Object:
         """Return the object after all policies and webhooks that change it. Raises StatusError.
@@ -180,27 +180,27 @@ class Session:
         for binding in self._matching(hook, obj, old):
             faults: list[str] = []
             # The mutations see, and change, the object in the version of the request.
-            same_version = PolicyHook(policy, hook.bindings, self._write.row)
-            for data in self._data(same_version, binding, given, _Views(self._write.row, obj, old), faults.append):
+            same_version = PolicyHook(policy, hook.bindings, self._row)
+            for data in self._data(same_version, binding, given, _Views(self._row, obj, old), faults.append):
                 try:
                     if given.matches(policy.conditions, policy.scope._replace(variables=()), data):
-                        obj = mutated(policy, given, {**data, "object": obj}, self._write)
+                        obj = mutated(policy, given, {**data, "object": obj}, self._change)
                 except (CelError, MutationFailed) as error:
                     faults.append(str(error))
             if faults and not policy.ignores:
-                raise refused(policy, binding, faults[0], self._write)
+                raise refused(policy, binding, faults[0], self._change)
         return obj
 
     async def _ask(self, hook: WebhookHook, new: Object | None, old: Object | None) -> Object | None:
         """Call a webhook if it matches; return the object that it changed. Raises StatusError."""
-        webhook, row, views = hook.webhook, hook.row, _Views(self._write.row, new, old)
-        if not webhook.match.selects(self._write, row, new, old, self._namespace or {}):
+        webhook, row, views = hook.webhook, hook.row, _Views(self._row, new, old)
+        if not webhook.match.selects(self._change, row, new, old, self._namespace or {}):
             return None
         shown, before = views.of(row)
         try:
             if not await offload(_size(new), partial(self._holds, hook, row, shown, before)):
                 return None
-            uid, review = review_of(webhook, self._write, row, shown, before)
+            uid, review = review_of(webhook, self._change, row, shown, before)
             raw = await self._parts.caller.call(webhook, review)
             answer = await offload(len(raw), partial(read_answer, raw, uid, webhook.version))
             if not self._patches(webhook, answer, shown):
@@ -222,7 +222,7 @@ class Session:
         if not hook.webhook.conditions:
             return True
         given = self._input()
-        data = given.data(request_of(self._write, row, new, old), new, old, None)
+        data = given.data(request_of(self._change, row, new, old), new, old, None)
         return given.matches(hook.webhook.conditions, Scope(), data)
 
     def _patches(self, webhook: Webhook, answer: Answer, obj: Object | None) -> bool:

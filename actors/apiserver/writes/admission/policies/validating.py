@@ -15,7 +15,8 @@ from actors.apiserver.writes.admission.policies.evaluation import (
     read_conditions,
     value_of,
 )
-from actors.apiserver.writes.admission.policies.matching import EVERYTHING, Match, Write, read_match
+from actors.apiserver.writes.admission.policies.matching import EVERYTHING, Match, read_match
+from actors.apiserver.writes.change import Change
 from protocols.cel.text.source import CelError
 from protocols.cel.worker.messages import Outcome
 from protocols.kube.meta import Object
@@ -214,10 +215,13 @@ def read_validation(raw: Object) -> Validation:
     )
 
 
-def denied(write: Write, new: Object | None, denials: Sequence[Denial]) -> ApiError:
+def denied(change: Change, new: Object | None, denials: Sequence[Denial]) -> ApiError:
     """Return the error of the first denial."""
     first = denials[0]
-    name = write.name or str(at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown")
+    row, name = (
+        change.target.resource,
+        change.target.name or str(at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"),
+    )
     cause = {"message": first.message}
-    message = f'{write.row.full_name} "{name}" is forbidden: {first.message}'
-    return REASONS.get(first.reason, Invalid)(message, {**details(write.row, name), "causes": [cause]})
+    message = f'{row.full_name} "{name}" is forbidden: {first.message}'
+    return REASONS.get(first.reason, Invalid)(message, {**details(row, name), "causes": [cause]})

@@ -10,7 +10,8 @@ import msgspec
 
 from actors.apiserver.api.errors import ApiError, BadRequest, BodyTooLarge, Conflict, Forbidden, Invalid, NotFound
 from actors.apiserver.writes.admission.policies.evaluation import Condition, read_conditions, request_of
-from actors.apiserver.writes.admission.policies.matching import Match, Write, read_match
+from actors.apiserver.writes.admission.policies.matching import Match, read_match
+from actors.apiserver.writes.change import Change
 from protocols.errors import NodeplaneError
 from protocols.kinds.served.row import Served
 from protocols.kube.errors import BodyInvalid
@@ -97,14 +98,14 @@ def _decoded(text: Any) -> bytes:
 
 
 def review_of(
-    webhook: Webhook, write: Write, row: Served, new: Object | None, old: Object | None
+    webhook: Webhook, change: Change, row: Served, new: Object | None, old: Object | None
 ) -> tuple[str, Object]:
     """Return the uid and the AdmissionReview of one call."""
     uid = str(uuid.uuid4())
-    request = {"uid": uid, **request_of(write, row, new, old), "object": new, "oldObject": old}
+    request = {"uid": uid, **request_of(change, row, new, old), "object": new, "oldObject": old}
     if not request["name"]:
         del request["name"]
-    if not write.namespace:
+    if not change.namespace:
         del request["namespace"]
     return uid, {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{webhook.version}", "request": request}
 
