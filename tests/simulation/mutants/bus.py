@@ -149,8 +149,8 @@ BUS = (
     ),
     Mutant(
         "repeated-by-library",
-        "protocols/kubeclient/client.py",
-        old="        self._session._retry_connection = False\n",
+        "protocols/process/sessions.py",
+        old="    session._retry_connection = False\n",
         new="",
         mistake="The HTTP library repeats a PUT whose answer was lost: its caller gets a conflict with its own write.",
         profile="control",
