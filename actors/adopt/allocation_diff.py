@@ -17,7 +17,7 @@ Pods = Mapping[str, PodAllocation]
 """By uid."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class AllocationStep(msgspec.Struct, frozen=True):
     uid: str
     allocation: PodAllocation | None
     """None: the pod has released everything and is gone."""
@@ -59,16 +59,16 @@ def desired_pods(known: Pods, listed: Pods, running: Iterable[str]) -> dict[str,
     return {**retained, **listed}
 
 
-def diff_steps(known: Pods, desired: Pods) -> list[Step]:
+def diff_steps(known: Pods, desired: Pods) -> list[AllocationStep]:
     """Return the steps from `known` to `desired`, which must be free of conflicts. Releases come first."""
-    steps = [Step(uid, None) for uid in known if uid not in desired]
+    steps = [AllocationStep(uid, None) for uid in known if uid not in desired]
     growing: dict[str, frozenset[Resource]] = {}
     for uid, pod in desired.items():
         resources = exclusive_resources(pod)
         if uid not in known or resources - exclusive_resources(known[uid]):
             growing[uid] = resources
         elif pod != known[uid]:
-            steps.append(Step(uid, pod))
+            steps.append(AllocationStep(uid, pod))
     current = {uid: pod if uid in growing else desired[uid] for uid, pod in known.items() if uid in desired}
     owners = {resource: uid for uid, pod in current.items() for resource in exclusive_resources(pod)}
     return steps + _allocation_steps(growing, desired, owners)
@@ -76,12 +76,12 @@ def diff_steps(known: Pods, desired: Pods) -> list[Step]:
 
 def _allocation_steps(
     growing: dict[str, frozenset[Resource]], desired: Pods, owners: dict[Resource, str]
-) -> list[Step]:
+) -> list[AllocationStep]:
     """Return a step for each growing pod once what it gets is free. `growing`: what each is to have."""
     held: dict[str, set[Resource]] = defaultdict(set)
     for item, uid in owners.items():
         held[uid].add(item)
-    steps: list[Step] = []
+    steps: list[AllocationStep] = []
     while growing:
         ready = False
         for uid, resources in list(growing.items()):
@@ -91,13 +91,13 @@ def _allocation_steps(
             _release(uid, owners, held)
             owners |= dict.fromkeys(resources, uid)
             held[uid] = set(resources)
-            steps.append(Step(uid, desired[uid]))
+            steps.append(AllocationStep(uid, desired[uid]))
             del growing[uid]
         if not ready:
             # Pods that swap resources wait for one another in a circle: one of them releases everything first.
             holder = next(uid for uid in growing if held.get(uid))
             _release(holder, owners, held)
-            steps.append(Step(holder, None))
+            steps.append(AllocationStep(holder, None))
     return steps
 
 

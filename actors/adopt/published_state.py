@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.adopt.allocation_diff import Step
+from actors.adopt.allocation_diff import AllocationStep
 from actors.adopt.errors import StateFileCorrupt, StateNotPersisted
 from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
@@ -120,7 +120,7 @@ class PublishedState:
     def history(self) -> LedgerHistory:
         return self._history.as_message()
 
-    def events(self, steps: Iterable[Step]) -> list[LedgerEvent]:
+    def events(self, steps: Iterable[AllocationStep]) -> list[LedgerEvent]:
         """Return the steps as events with their future positions."""
         pods, events = dict(self.pods), list[LedgerEvent]()
         for step in steps:

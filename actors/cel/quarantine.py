@@ -12,7 +12,7 @@ Key = tuple[str, str]
 """Owner and expression: what one user's data does to an expression is no matter of others."""
 
 
-class Entry(msgspec.Struct):
+class QuarantinedExpression(msgspec.Struct):
     reason: str
     pause: float
     until: float
@@ -20,17 +20,17 @@ class Entry(msgspec.Struct):
 
 class Quarantine:
     def __init__(self) -> None:
-        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._entries: OrderedDict[Key, QuarantinedExpression] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, owner: str, expression: str, reason: str, now: float) -> Entry:
+    def add(self, owner: str, expression: str, reason: str, now: float) -> QuarantinedExpression:
         key = owner, expression
         before = self._entries.pop(key, None)
         again = before is not None and now < before.until + FORGIVEN_S
         pause = min(LONGEST_S, 2 * before.pause) if before is not None and again else FIRST_S
-        entry = self._entries[key] = Entry(reason, pause, now + pause)
+        entry = self._entries[key] = QuarantinedExpression(reason, pause, now + pause)
         if len(self._entries) > SIZE:
             self._entries.popitem(last=False)
         return entry
@@ -44,5 +44,5 @@ class Quarantine:
         }
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: QuarantinedExpression) -> str:
     return f"the expression was ended because it {entry.reason}; it is not evaluated again for {entry.pause:.0f} s"

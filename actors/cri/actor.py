@@ -11,8 +11,8 @@ import time
 import grpc
 import grpc.aio
 
-from actors.cri.event_stream import FALLEN_BACK, Connection, EventStream, EventStreamOptions, Phase
-from actors.cri.fault_injection import Faults
+from actors.cri.event_stream import FALLEN_BACK, EventConnection, EventStream, EventStreamOptions, Phase
+from actors.cri.fault_injection import InjectedFaults
 from actors.cri.operations import EVENTS_METRIC, OPERATIONS, STREAMED, OperationUnknown, cri_metrics
 from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.runtime_status import RuntimeReport, StatusPoller, StatusPollerOptions
@@ -35,7 +35,7 @@ class Cri:
         self._events_channel = RuntimeChannel(context.settings.runtime_endpoint)
         self._lists = Lists(self._channel)
         self._metrics = cri_metrics(context.registry, self._gate)
-        self._faults = Faults()
+        self._faults = InjectedFaults()
         self._reason = ""
         """Why the event stream is not open; empty if it is."""
         self._state = messages.RuntimeState()
@@ -111,7 +111,7 @@ class Cri:
         self._context.note(self._note())
         return messages.Empty()
 
-    def _on_stream(self, connection: Connection, reason: str) -> None:
+    def _on_stream(self, connection: EventConnection, reason: str) -> None:
         streaming = connection.phase is Phase.STREAMING
         self._count(streaming)
         self._reason = reason

@@ -48,7 +48,7 @@ class Phase(Enum):
 
 
 @dataclass
-class Connection:
+class EventConnection:
     """State of the event stream. Pure: callers pass the time in monotonic seconds."""
 
     phase: Phase = Phase.CONNECTING
@@ -103,14 +103,14 @@ class EventStreamOptions:
     channel: RuntimeChannel
     """Channel for events only: it is replaced at every attempt."""
     on_message: Callable[[bytes], None]
-    on_change: Callable[[Connection, str], None]
+    on_change: Callable[[EventConnection, str], None]
     """Called with the state, and the reason if the stream is not open."""
 
 
 class EventStream:
     def __init__(self, options: EventStreamOptions) -> None:
         self._options = options
-        self.connection = Connection()
+        self.connection = EventConnection()
         self._again = asyncio.Event()
         self._call: EventCall | None = None
         self._cut = ""

@@ -21,7 +21,7 @@ MOST_HELD = 4096
 
 
 @dataclass
-class Faults:
+class InjectedFaults:
     fault: str = ""
     count: int = 0
     """Events still to drop; with drop-events 0 means all."""

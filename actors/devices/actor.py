@@ -17,7 +17,7 @@ from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
 from actors.devices.manager import DeviceManager, DeviceManagerOptions
 from actors.devices.model.errors import CheckpointNotWritten
-from actors.devices.model.types import Limits
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.registration import RegistrationOptions, RegistrationServer
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.actor import Context, run_actor
@@ -53,7 +53,7 @@ class Devices:
                 bus=context.bus,
                 registry=context.registry,
                 log=context.log,
-                limits=Limits(),
+                limits=CallDeadlines(),
                 kubelet_directory=context.layout.kubelet,
                 alignment=context.settings.alignment,
                 boot=boot_id(),

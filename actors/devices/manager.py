@@ -16,12 +16,12 @@ from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
-from actors.devices.ledger.state import Override, State, drop_unmanaged
+from actors.devices.ledger.state import LedgerState, Override, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.model.errors import CheckpointNotWritten, PluginFailed, PreStartFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import DeviceKey, Limits, PodRecord
+from actors.devices.model.types import CallDeadlines, DeviceKey, PodRecord
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.registration import RegistryHandler
@@ -57,7 +57,7 @@ class DeviceManagerOptions:
     bus: Bus
     registry: CollectorRegistry
     log: logging.Logger
-    limits: Limits
+    limits: CallDeadlines
     kubelet_directory: Path
     alignment: Alignment
     boot: str
@@ -276,7 +276,7 @@ class DeviceManager:
     def _snapshot(self) -> Snapshot:
         self._encoded_state = self.machine.encoded_state()
         overrides = [Override(key.resource, key.id, health) for key, health in self._inventory.overrides.items()]
-        state = State(
+        state = LedgerState(
             pods=tuple(self._ledger.pods.values()),
             overrides=(*overrides, *self.dra_overrides.stored()),
             resources=tuple(self._inventory.resources),

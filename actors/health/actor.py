@@ -47,7 +47,7 @@ class HealthActor:
         self._client = ApiClient(self._client_options())
         options = RecorderOptions(component="kubelet", host=context.settings.node_name)
         self._recorder = EventRecorder(self._client, options)
-        self._metrics = Metrics(context.registry, self._table)
+        self._metrics = HealthMetrics(context.registry, self._table)
         self._refresh_scheduled = False
         self._refresh_timer: asyncio.TimerHandle | None = None
         self._statuses_changed = asyncio.Event()
@@ -190,7 +190,7 @@ DEVICES = GaugeFamily(
 )
 
 
-class Metrics:
+class HealthMetrics:
     def __init__(self, registry: CollectorRegistry, table: StatusTable) -> None:
         self.published = Counter(*PUBLISHED, registry=registry)
         self.events = Counter(*EVENTS, registry=registry)

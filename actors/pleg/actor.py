@@ -20,7 +20,7 @@ from actors.pleg.shell.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import OOM_RECHECK_S, Source, may_become_oom_killed
 from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEvents, MissedEvents
 from actors.pleg.state_machine.mode import Mode
-from actors.pleg.state_machine.status_merger import Change, StatusMerger
+from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger
 from protocols.actor import Context, run_actor
 from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
 from protocols.messages import cri as cri_messages
@@ -234,7 +234,7 @@ class PlegActor:
         self._mode_selector.on_relist()
         self._context.ready()
 
-    def _on_found(self, change: Change, source: Source) -> None:
+    def _on_found(self, change: StatusChange, source: Source) -> None:
         """Publish a change found by inspection, and check later if its event was missed."""
         if self._missed.inspected(change.old, change.new, change.since, time.time_ns()):
             asyncio.get_running_loop().call_later(GRACE_NS / 1e9 + 0.1, self._settle)
@@ -244,7 +244,7 @@ class PlegActor:
         if self._missed.settle(time.time_ns()):
             self._mode_selector.on_missed_events()
 
-    def _publish(self, change: Change, source: Source) -> None:
+    def _publish(self, change: StatusChange, source: Source) -> None:
         if may_become_oom_killed(change.old, change.status):
             asyncio.get_running_loop().call_later(OOM_RECHECK_S, self._relister.request_inspection, change.uid)
         mode = self._mode_selector.plan.mode

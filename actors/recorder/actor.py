@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prometheus_client import Counter
 
-from actors.recorder.polls import Node
+from actors.recorder.polls import RecordedNode
 from actors.recorder.streams import follow_node, follow_objects, now_ms
 from protocols.actor import Context, run_actor
 from protocols.bus import Bus, BusOptions
@@ -38,7 +38,7 @@ class Recorder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._path = Path(context.settings.record)
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, RecordedNode] = {}
         self._buses: list[Bus] = []
         self._writer: RecordingWriter | None = None
         self._failing = ""
@@ -80,7 +80,7 @@ class Recorder:
                 continue
             bus = await self._bus_of(run) if prefix else self._context.bus
             follow_node(bus, writer, prefix)
-            self._nodes[prefix] = Node(bus, self._layout_of(prefix), prefix, writer)
+            self._nodes[prefix] = RecordedNode(bus, self._layout_of(prefix), prefix, writer)
 
     async def _bus_of(self, run: Path) -> Bus:
         bus = Bus(BusOptions(name="", run_dir=run))

@@ -15,7 +15,7 @@ LONGEST = 500
 """Characters of a sample's name and labels; a longer one is left out."""
 
 
-class Metrics:
+class MetricsSampler:
     """Samples of the processes of one run directory."""
 
     def __init__(self, bus: Bus) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from actors.recorder.log_files import ContainerLogs, Lines
-from actors.recorder.metrics import Metrics
+from actors.recorder.metrics import MetricsSampler
 from actors.recorder.streams import now_ms
 from protocols.bus import Bus, BusError
 from protocols.messages import calls, devices
@@ -30,13 +30,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGES_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-class Node:
+class RecordedNode:
     """One node's processes, through a bus of its run directory."""
 
     def __init__(self, bus: Bus, where: Layout, prefix: str, writer: RecordingWriter) -> None:
         self._bus, self._where, self._prefix, self._writer = bus, where, prefix, writer
         self._collector = Collector(bus, prefix)
-        self._metrics = Metrics(bus)
+        self._metrics = MetricsSampler(bus)
         self._call_position = CallsRequest()
         self._passes = 0
         self._cpu: dict[str, tuple[int, float, float]] = {}

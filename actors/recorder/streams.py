@@ -37,7 +37,7 @@ def follow_objects(bus: Bus, writer: RecordingWriter) -> None:
     """Follow the resources of RECORDED, and events, for as long as the bus is open."""
     for resource in RECORDED:
         stream = stream_of(resource.group, resource.plural)
-        bus.follow(owner=objects.OWNER, stream=stream, sink=Objects(writer, stream), type=ObjectEvent)
+        bus.follow(owner=objects.OWNER, stream=stream, sink=ObjectsSink(writer, stream), type=ObjectEvent)
     stream = stream_of(EVENTS.group, EVENTS.plural)
     bus.follow(owner=objects.OWNER, stream=stream, sink=Events(writer), type=ObjectEvent)
 
@@ -47,7 +47,7 @@ def follow_node(bus: Bus, writer: RecordingWriter, prefix: str) -> None:
     for owner, stream, type in STATES:
         replica: Replica[Any] = Replica(_change(writer, f"{prefix}{owner}/{stream}"))
         bus.follow(owner=owner, stream=stream, sink=replica, type=type)
-    bus.follow(owner=pleg.OWNER, stream=pleg.POD_LIFECYCLE, sink=Lifecycle(writer, prefix), type=PodLifecycleEvent)
+    bus.follow(owner=pleg.OWNER, stream=pleg.POD_LIFECYCLE, sink=LifecycleSink(writer, prefix), type=PodLifecycleEvent)
 
 
 def _change(writer: RecordingWriter, source: str) -> Callable[[Op, str, Any, Any], None]:
@@ -68,7 +68,7 @@ class _Sink:
         """A stream that lags its owner is complete a moment later."""
 
 
-class Objects(_Sink):
+class ObjectsSink(_Sink):
     """The objects of one resource, as state."""
 
     def __init__(self, writer: RecordingWriter, source: str) -> None:
@@ -119,7 +119,7 @@ class Events(_Sink):
         self._writer.happened(sources.EVENTS, key_of(obj), obj, now_ms())
 
 
-class Lifecycle(_Sink):
+class LifecycleSink(_Sink):
     """Pod lifecycle events of pleg."""
 
     def __init__(self, writer: RecordingWriter, prefix: str) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from actors.runtime.model.containers import State
+from actors.runtime.model.containers import ContainerState
 from actors.runtime.rpc.image_service import ImageBusService
 from actors.runtime.server import RuntimeOptions, RuntimeServer
 from protocols.actor import Context, run_actor
@@ -109,7 +109,7 @@ class RuntimeCollector(Collector):
         containers = labelled(CONTAINERS)
         entries = self._server.pods.containers.values()
         counts = Counter((entry.life.state, entry.hollow is not None) for entry in entries)
-        for state in State:
+        for state in ContainerState:
             for hollow in (False, True):
                 containers.add_metric([state.name.lower(), "hollow" if hollow else "process"], counts[state, hollow])
         yield containers

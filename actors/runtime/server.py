@@ -16,7 +16,7 @@ from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.errors import SocketTaken
-from actors.runtime.model.pods import Clock, Pods
+from actors.runtime.model.pods import Clock, RuntimePods
 from actors.runtime.operations.adoption import Adoption
 from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers, Dependencies
@@ -57,7 +57,7 @@ class RuntimeServer:
     def __init__(self, options: RuntimeOptions) -> None:
         self._options = options
         self._launcher = LauncherHandle()
-        self.pods, self._clock = Pods(), Clock()
+        self.pods, self._clock = RuntimePods(), Clock()
         self.events = ContainerEvents(self._clock, options.events_ring)
         self.images = ImageStore(options.directory / "images", options.imported_only)
         self.cgroups = Cgroups(options.directory)

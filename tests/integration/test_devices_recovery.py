@@ -31,7 +31,7 @@ async def test_kubelets_checkpoint_is_on_disk_before_a_pod_is_admitted_and_after
         plugin = await node.stub().with_devices("a", "b", numa={"a": 1, "b": 1}).start()
         await node.settled(2, 2)
         await node.admit("p1", main={RESOURCE: 1})
-        entry = kubelet.Entry("p1", "main", RESOURCE, {1: ["a"]}, plugin.answer.SerializeToString())
+        entry = kubelet.CheckpointEntry("p1", "main", RESOURCE, {1: ["a"]}, plugin.answer.SerializeToString())
         assert kubelet.decode(checkpoint(node).read_bytes()) == kubelet.Data((entry,), {RESOURCE: ["a", "b"]})
         await node.release("p1")
         assert kubelet.decode(checkpoint(node).read_bytes()) == kubelet.Data(None, {RESOURCE: ["a", "b"]})
@@ -155,7 +155,7 @@ def takeover(path: Path, response: bytes) -> None:
     """What a kubelet might have done: one pod is gone, another has come."""
     data = kubelet.decode(path.read_bytes())
     entries = [entry for entry in data.entries or () if entry.pod == "ours"]
-    entries.append(kubelet.Entry("theirs", "main", RESOURCE, {-1: ["c"]}, response))
+    entries.append(kubelet.CheckpointEntry("theirs", "main", RESOURCE, {-1: ["c"]}, response))
     path.write_bytes(kubelet.encode(kubelet.Data(tuple(entries), data.registered)))
 
 

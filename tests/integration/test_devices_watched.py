@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.model.errors import PluginUnreachable, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import Limits
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.registration import RegistryHandler
@@ -60,7 +60,7 @@ def options(directory: Path, inventory: Inventory) -> PluginConnectionsOptions:
     return PluginConnectionsOptions(
         directory=directory,
         inventory=inventory,
-        limits=Limits(dial=1.0),
+        limits=CallDeadlines(dial=1.0),
         metrics=DeviceMetrics(CollectorRegistry()),
         changed=lambda resource: None,
         registered=lambda resource: None,

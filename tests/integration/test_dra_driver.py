@@ -17,7 +17,7 @@ from actors.simulator.driver.script import DriverScript
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import die_in_calls
-from actors.simulator.engine.scripts import Fault, Seconds, parse_script
+from actors.simulator.engine.scripts import CallFault, Seconds, parse_script
 from protocols.kubeclient.client import ApiError
 from protocols.messages.devices import ClaimReference, PrepareClaims, PreparedClaims
 from tests.support.device_node import until
@@ -111,7 +111,7 @@ async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so(
         options, api = DriverOptions(GPU, 1, "n1", lab.root, lab.root / "cdi", Path("/none")), Api()
         api.claims["a"] = allocated("a-uid", "gpu-0")
         board = HealthBoard(options.all_devices())
-        faults = Faults({"NodePrepareResources": (Fault(crash=True, restart=Seconds(0.5)),)})
+        faults = Faults({"NodePrepareResources": (CallFault(crash=True, restart=Seconds(0.5)),)})
         server = DriverServer(options, Claims(options, api), board, faults, list[str]().append)  # type: ignore[arg-type]  # the dictionary
         await server.start()
         await lab.connected(GPU)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.devices.calls.health import HealthChange, HealthDifference
 from actors.devices.calls.lists import list_report
-from actors.devices.calls.log import MAX_FOLLOWERS, MAX_PEER, CallLog, Peer, Purpose, Report
+from actors.devices.calls.log import MAX_FOLLOWERS, MAX_PEER, CallLog, CallPeer, Purpose, StreamMessage
 from actors.devices.calls.outcomes import allocated, preference_outcome
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
 from actors.devices.model.errors import PluginFailed, TooManyFollowers
@@ -93,7 +93,7 @@ def test_rings_stay_within_their_bounds_and_in_order(added: list[tuple[str, int,
 
 
 async def test_lists_of_a_chatty_plugin_displace_no_calls() -> None:
-    log, peer = CallLog(), Peer(GPU)
+    log, peer = CallLog(), CallPeer(GPU)
     with log.call(peer, ALLOCATE) as call:
         call.asked(pb.AllocateRequest())
     for number in range(3 * REPORTS):
@@ -103,7 +103,7 @@ async def test_lists_of_a_chatty_plugin_displace_no_calls() -> None:
 
 
 async def test_equal_lists_are_counted_and_their_record_moves_on() -> None:
-    log, peer = CallLog(), Peer(GPU)
+    log, peer = CallLog(), CallPeer(GPU)
     devices = [PluginDevice("a", True)]
     for before in (None, devices, devices, devices):
         log.report(peer, LIST_AND_WATCH, list_report(before, devices))
@@ -115,7 +115,7 @@ async def test_equal_lists_are_counted_and_their_record_moves_on() -> None:
 async def test_failed_call_states_the_consequence_for_its_pod() -> None:
     log = CallLog()
     purpose = Purpose("ns/pod main", "pod rejected")
-    with suppress(PluginFailed), log.call(Peer(GPU), ALLOCATE, purpose=purpose) as call:
+    with suppress(PluginFailed), log.call(CallPeer(GPU), ALLOCATE, purpose=purpose) as call:
         call.asked(pb.AllocateRequest())
         call.answered(pb.AllocateResponse())
         raise PluginFailed("too many bytes")
@@ -126,7 +126,7 @@ async def test_failed_call_states_the_consequence_for_its_pod() -> None:
 
 async def test_cancelled_call_is_recorded_as_cancelled() -> None:
     log = CallLog()
-    with pytest.raises(asyncio.CancelledError), log.call(Peer(GPU), ALLOCATE):
+    with pytest.raises(asyncio.CancelledError), log.call(CallPeer(GPU), ALLOCATE):
         raise asyncio.CancelledError
     assert [record.status for record in await served(log)] == ["CANCELLED"]
 
@@ -134,7 +134,7 @@ async def test_cancelled_call_is_recorded_as_cancelled() -> None:
 async def test_names_that_never_registered_share_one_ring() -> None:
     log = CallLog()
     for number in range(10 * MAX_PEERS):
-        with log.call(Peer(f"no-domain-{number}", known=False), REGISTER, incoming=True):
+        with log.call(CallPeer(f"no-domain-{number}", known=False), REGISTER, incoming=True):
             pass
     assert [record.peer for record in await served(log, "no-domain-639")] == ["no-domain-639"]
     assert len(log._rings._peers) == 1
@@ -143,7 +143,7 @@ async def test_names_that_never_registered_share_one_ring() -> None:
 async def test_names_are_bounded_and_fit_the_longest_resource() -> None:
     log, resource = CallLog(), f"{'d' * 244}.example/{'n' * 63}"
     for name in (resource, "x" * 10_000):
-        with log.call(Peer(name, "s" * 10_000), REGISTER, incoming=True):
+        with log.call(CallPeer(name, "s" * 10_000), REGISTER, incoming=True):
             pass
     first, second = await served(log)
     assert (first.peer, len(second.peer), len(second.socket)) == (resource, MAX_PEER, MAX_PEER)
@@ -151,7 +151,7 @@ async def test_names_are_bounded_and_fit_the_longest_resource() -> None:
 
 async def test_secrets_leave_the_log_only_on_request() -> None:
     log = CallLog()
-    with log.call(Peer(GPU), ALLOCATE) as call:
+    with log.call(CallPeer(GPU), ALLOCATE) as call:
         call.answered(allocation(TOKEN="s3cret"))
     assert "s3cret" not in str(await served(log))
     [record] = await served(log, show_secrets=True)
@@ -164,7 +164,7 @@ async def test_followers_beyond_the_bound_are_rejected() -> None:
     await asyncio.sleep(0)
     with pytest.raises(TooManyFollowers):
         await log.serve(CallsRequest(wait=9.0))
-    log.report(Peer(GPU), LIST_AND_WATCH, Report("over"))
+    log.report(CallPeer(GPU), LIST_AND_WATCH, StreamMessage("over"))
     replies = await asyncio.gather(*waiting)
     assert {len(reply.records) for reply in replies} == {1}
     assert log._waiting == set()
@@ -172,7 +172,7 @@ async def test_followers_beyond_the_bound_are_rejected() -> None:
 
 async def test_position_of_another_incarnation_starts_anew() -> None:
     log = CallLog()
-    log.report(Peer(GPU), LIST_AND_WATCH, Report("over"))
+    log.report(CallPeer(GPU), LIST_AND_WATCH, StreamMessage("over"))
     assert len((await log.serve(CallsRequest(incarnation=1, after=99))).records) == 1
 
 
@@ -257,9 +257,9 @@ def test_printed_lines_escape_control_characters_of_plugins(capsys: pytest.Captu
 async def test_names_that_are_not_unicode_are_recorded() -> None:
     log = CallLog()
     socket = "/plugins_registry/\udcff.sock"
-    with suppress(PluginFailed), log.call(Peer("\udcff.sock", socket, known=False), ALLOCATE):
+    with suppress(PluginFailed), log.call(CallPeer("\udcff.sock", socket, known=False), ALLOCATE):
         raise PluginFailed(f"no process listens at {socket}")
-    log.report(Peer(GPU, socket), LIST_AND_WATCH, Report("over", error=socket))
+    log.report(CallPeer(GPU, socket), LIST_AND_WATCH, StreamMessage("over", error=socket))
     first, second = await served(log)
     assert (first.peer, first.socket) == ("\\udcff.sock", "/plugins_registry/\\udcff.sock")
     assert second.error == first.socket

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.cri.actor import runtime_note
-from actors.cri.event_stream import STABLE_S, Connection, Phase, retry_delay
+from actors.cri.event_stream import STABLE_S, EventConnection, Phase, retry_delay
 from actors.cri.runtime_status import (
     MAX_HANDLERS,
     RETRY_S,
@@ -31,7 +31,7 @@ def test_retry_delay_follows_the_kep() -> None:
 
 
 def test_stream_runtime_dead_retries_by_table() -> None:
-    connection, now, attempts = Connection(), 0.0, []
+    connection, now, attempts = EventConnection(), 0.0, []
     for _ in range(11):
         attempts.append(now)
         now += connection.failed(now)
@@ -41,7 +41,7 @@ def test_stream_runtime_dead_retries_by_table() -> None:
 
 
 def test_stream_breaking_at_once_keeps_backing_off() -> None:
-    connection, now, delays = Connection(), 0.0, []
+    connection, now, delays = EventConnection(), 0.0, []
     for _ in range(4):
         connection.opened(now)
         delays.append(connection.failed(now + 0.01))
@@ -49,7 +49,7 @@ def test_stream_breaking_at_once_keeps_backing_off() -> None:
 
 
 def test_stream_stable_clears_failures() -> None:
-    connection = Connection()
+    connection = EventConnection()
     for _ in range(4):
         connection.failed(0.0)
     connection.opened(10.0)
@@ -58,7 +58,7 @@ def test_stream_stable_clears_failures() -> None:
 
 
 def test_stream_unsupported_stays_until_an_attempt_fails_or_opens() -> None:
-    connection = Connection()
+    connection = EventConnection()
     connection.unsupported(0.0)
     connection.connecting()
     assert connection.phase is Phase.UNSUPPORTED
@@ -67,7 +67,7 @@ def test_stream_unsupported_stays_until_an_attempt_fails_or_opens() -> None:
 
 
 def test_stream_unsupported_and_disconnected_at_once_backs_off() -> None:
-    connection, delays = Connection(), []
+    connection, delays = EventConnection(), []
     for _ in range(4):
         connection.unsupported(0.0)
         delays.append(connection.failed(0.01))

@@ -14,7 +14,7 @@ from actors.cri.event_stream import (
     ENDED,
     ENDED_AT_ONCE,
     NO_EVENTS,
-    Connection,
+    EventConnection,
     EventStream,
     EventStreamOptions,
     Phase,
@@ -84,7 +84,7 @@ async def listening(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
 
     channel, reported = Channel(), list[tuple[Phase, str]]()
 
-    def on_change(connection: Connection, reason: str) -> None:
+    def on_change(connection: EventConnection, reason: str) -> None:
         reported.append((connection.phase, reason))
 
     stream = EventStream(EventStreamOptions(channel, lambda message: None, on_change))

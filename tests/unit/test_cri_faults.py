@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.cri.fault_injection import MOST_HELD, REORDER_BATCH, Faults, FaultUnknown
+from actors.cri.fault_injection import MOST_HELD, REORDER_BATCH, FaultUnknown, InjectedFaults
 from protocols.messages.cri import ChaosRuntime
 from protocols.wire import cri_pb2
 
@@ -10,7 +10,7 @@ EVENTS = [bytes([n]) for n in range(REORDER_BATCH)]
 
 
 def heard(fault: str, count: int = 0) -> list[bytes]:
-    faults = Faults()
+    faults = InjectedFaults()
     faults.set(ChaosRuntime(fault, count))
     passed = [out for event in EVENTS for out in faults.apply(event)]
     return [*passed, b"|", *faults.set(ChaosRuntime("clear"))]
@@ -33,7 +33,7 @@ def test_fault_any_kind_changes_events(fault: str, count: int, out: list[bytes])
 
 
 def test_fault_stall_holds_bounded_events() -> None:
-    faults = Faults()
+    faults = InjectedFaults()
     faults.set(ChaosRuntime("stall"))
     for n in range(MOST_HELD + 5):
         faults.apply(str(n).encode())
@@ -41,7 +41,7 @@ def test_fault_stall_holds_bounded_events() -> None:
 
 
 def test_fault_clock_jump_moves_timestamps() -> None:
-    faults = Faults()
+    faults = InjectedFaults()
     faults.set(ChaosRuntime("clock-jump", seconds=-2.0))
     event = cri_pb2.ContainerEventResponse(container_id="c", created_at=5 * 10**9)
     moved = cri_pb2.ContainerEventResponse.FromString(faults.apply(event.SerializeToString())[0])
@@ -53,4 +53,4 @@ def test_fault_clock_jump_moves_timestamps() -> None:
 
 def test_fault_unknown_is_refused() -> None:
     with pytest.raises(FaultUnknown, match="there are stall"):
-        Faults().set(ChaosRuntime("explode"))
+        InjectedFaults().set(ChaosRuntime("explode"))

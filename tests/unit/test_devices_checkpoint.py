@@ -14,7 +14,7 @@ from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.ledger import Ledger
-from actors.devices.ledger.state import Override, State, decode, encode
+from actors.devices.ledger.state import LedgerState, Override, decode, encode
 from actors.devices.manager import DeviceManager
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
 from actors.devices.model.types import PodRecord
@@ -36,7 +36,7 @@ def record(uid: str, *ids: str) -> PodRecord:
     return PodRecord(allocation, {"main": {R: b"\x0a\xff\x00"}})
 
 
-STATE = State(mark=7, pods=(record("p1", "a"),), overrides=(Override(R, "a", "Unhealthy"),), resources=(R,))
+STATE = LedgerState(mark=7, pods=(record("p1", "a"),), overrides=(Override(R, "a", "Unhealthy"),), resources=(R,))
 SNAPSHOT = Snapshot(STATE, {R: ["b"]})
 
 
@@ -101,10 +101,10 @@ def test_what_a_kubelet_wrote_meanwhile_is_believed(tmp_path: Path) -> None:
     file = files(tmp_path)
     file.load()
     idle = PodRecord(PodAllocation("idle", "default", "idle", (ContainerAllocation("main"),)))
-    file.save(Snapshot(State(mark=7, pods=(record("p1", "a"), record("p2", "b"), idle)), {R: ["a", "b"]}))
+    file.save(Snapshot(LedgerState(mark=7, pods=(record("p1", "a"), record("p2", "b"), idle)), {R: ["a", "b"]}))
     entries = (
-        kubelet.Entry("p1", "main", R, {0: ["c"]}, b"x"),
-        kubelet.Entry("p3", "main", R, {-1: ["a", "c"]}, None),
+        kubelet.CheckpointEntry("p1", "main", R, {0: ["c"]}, b"x"),
+        kubelet.CheckpointEntry("p3", "main", R, {-1: ["a", "c"]}, None),
     )
     file.kubelets.write_bytes(kubelet.encode(kubelet.Data(entries, {R: [], "a.b/c": ["1"]})))
     found = file.load()
@@ -123,7 +123,7 @@ def test_a_crash_between_the_two_files_loses_and_invents_nothing(tmp_path: Path)
     file.load()
     file.save(SNAPSHOT)
     older = file.kubelets.read_bytes()
-    both = State(mark=8, pods=(*STATE.pods, record("p2", "c")), resources=(R,))
+    both = LedgerState(mark=8, pods=(*STATE.pods, record("p2", "c")), resources=(R,))
     file.save(Snapshot(both, {R: ["b"]}))
     file.kubelets.write_bytes(older)
     found = file.load()
@@ -145,7 +145,7 @@ class Disk:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.history = AllocationHistory(100)
-        self.saved: list[State] = []
+        self.saved: list[LedgerState] = []
         self.told: list[LedgerEvent] = []
         self.lines: list[str] = []
         self.full = False
@@ -165,7 +165,7 @@ class Disk:
 
     def options(self) -> CommitterOptions:
         return CommitterOptions(
-            snapshot=lambda: Snapshot(State(pods=tuple(self.ledger.pods.values())), {}),
+            snapshot=lambda: Snapshot(LedgerState(pods=tuple(self.ledger.pods.values())), {}),
             save=self.save,
             publish=self.publish,
             undo=self.undo,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.ledger.kubelet_checkpoint import (
+    CheckpointEntry,
     Data,
-    Entry,
     EntryTexts,
     checksum,
     decode,
@@ -23,13 +23,18 @@ from actors.devices.model.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 
 R = "example.com/resource"
-ENTRY = Entry("uid-1", "c1", R, {-1: ["Dev-1", "Dev-2"], 0: ["x"]}, b"\x12\x0a\xff")
+ENTRY = CheckpointEntry("uid-1", "c1", R, {-1: ["Dev-1", "Dev-2"], 0: ["x"]}, b"\x12\x0a\xff")
 VECTOR = Data((ENTRY,), {R: ["Dev-1", "Dev-2"], "a.b/c": [], "n.n/n": None})
 
 NAMES = st.text(max_size=8)
 IDS = st.none() | st.lists(NAMES, max_size=3)
 ENTRIES = st.builds(
-    Entry, NAMES, NAMES, NAMES, st.none() | st.dictionaries(st.integers(-1, 20), IDS), st.none() | st.binary(max_size=9)
+    CheckpointEntry,
+    NAMES,
+    NAMES,
+    NAMES,
+    st.none() | st.dictionaries(st.integers(-1, 20), IDS),
+    st.none() | st.binary(max_size=9),
 )
 DATA = st.builds(Data, st.none() | st.lists(ENTRIES, max_size=3).map(tuple), st.none() | st.dictionaries(NAMES, IDS))
 
@@ -75,7 +80,7 @@ def test_what_is_written_is_read(data: Data) -> None:
 
 @given(DATA, st.binary(min_size=1, max_size=4))
 def test_a_changed_list_does_not_have_the_checksum(data: Data, response: bytes) -> None:
-    other = Data((*(data.entries or ()), Entry("p", "c", R, {}, response)), data.registered)
+    other = Data((*(data.entries or ()), CheckpointEntry("p", "c", R, {}, response)), data.registered)
     raw = encode(data).replace(str(checksum(data)).encode(), str(checksum(other)).encode())
     with pytest.raises(CheckpointCorrupt, match="checksum does not match"):
         decode(raw)
@@ -97,7 +102,7 @@ def test_records_become_entries_and_entries_records() -> None:
     """A device on several nodes stands under each of them (trap 13)."""
     devices = (AllocatedDevice(R, "a", (0, 1)), AllocatedDevice(R, "b"), AllocatedDevice(R, "c", (1,)))
     [entry] = entries_of(record("p1", *devices))
-    assert entry == Entry("p1", "main", R, {0: ["a"], 1: ["a", "c"], -1: ["b"]}, b"\x0a\xff")
+    assert entry == CheckpointEntry("p1", "main", R, {0: ["a"], 1: ["a", "c"], -1: ["b"]}, b"\x0a\xff")
     found = records_of(Data((entry,), {}))["p1"]
     assert found.allocation.containers == (ContainerAllocation("main", devices=devices),)
     assert found.responses == {"main": {R: b"\x0a\xff"}}

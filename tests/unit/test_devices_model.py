@@ -28,12 +28,12 @@ from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.kubelet_checkpoint import entries_of
 from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
-from actors.devices.ledger.state import State
+from actors.devices.ledger.state import LedgerState
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, Rules
 from actors.devices.model.errors import AdmissionRejected, CheckpointNotWritten, NotEnoughResource, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import DeviceKey, Limits, PluginDevice, PluginOptions, PodRecord
+from actors.devices.model.types import CallDeadlines, DeviceKey, PluginDevice, PluginOptions, PodRecord
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import NumaInfo
@@ -125,13 +125,13 @@ class Life:
             allocator=PluginAllocator(plugins, DeviceMetrics(registry), logging.getLogger("model")),
             placer=placer,
             machine=MachineMetrics(registry),
-            recovery_window=RecoveryWindow(False, Limits()),
+            recovery_window=RecoveryWindow(False, CallDeadlines()),
             boot="boot",
         )
 
     def _snapshot(self) -> Snapshot:
         pods, resources = tuple(self.ledger.pods.values()), tuple(self.inventory.resources)
-        return Snapshot(State(pods=pods, resources=resources), self.inventory.all_healthy())
+        return Snapshot(LedgerState(pods=pods, resources=resources), self.inventory.all_healthy())
 
     def _save(self, snapshot: Snapshot) -> None:
         fate, self.fate = self.fate, ""
@@ -321,7 +321,7 @@ class Story(RuleBasedStateMachine):
         assert texts(data.entries or ()) == texts(told)
 
 
-def texts(entries: Iterable[kubelet.Entry]) -> set[str]:
+def texts(entries: Iterable[kubelet.CheckpointEntry]) -> set[str]:
     return {f"{entry.pod} {entry.container} {entry.resource} {entry.devices}" for entry in entries}
 
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import Limits, PluginDevice, PluginOptions
+from actors.devices.model.types import CallDeadlines, PluginDevice, PluginOptions
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.status_table import PluginStatusTable
@@ -25,7 +25,7 @@ def plugins(inventory: Inventory, patience: float) -> PluginConnections:
     options = PluginConnectionsOptions(
         directory=Path("/nowhere"),
         inventory=inventory,
-        limits=Limits(reconnect_wait=patience),
+        limits=CallDeadlines(reconnect_wait=patience),
         metrics=DeviceMetrics(CollectorRegistry()),
         changed=lambda resource: None,
         registered=lambda resource: None,

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import _parameters
-from actors.simulator.driver.health import Health, HealthBoard, parse_health
+from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
 from actors.simulator.driver.kubeconfig import KubeconfigUnusable, client_options
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
 from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
-from actors.simulator.engine.scripts import Fault, ScriptInvalid, Seconds, parse_script
+from actors.simulator.engine.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
 from tests.support.dra_rows import created, row
@@ -89,7 +89,7 @@ def late_claim(*devices: str, uid: str = "u") -> Any:
 async def test_attacher_reports_each_allocated_device_once_also_after_conflicts() -> None:
     api, lines = MemoryApi(), list[str]()
     board = HealthBoard(OPTIONS.all_devices())
-    board.set({"gpu-1": Health("Unhealthy", "no link")})
+    board.set({"gpu-1": ReportedHealth("Unhealthy", "no link")})
     conflicts = [conflict(), conflict()]
     api.fault = lambda verb, resource, name: conflicts.pop() if verb == "update" and conflicts else None
     attacher = Attacher(replace(OPTIONS, attach=0), api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
@@ -136,7 +136,7 @@ def test_health_by_file_and_by_step() -> None:
     assert len(board.devices) == 7
     board.apply(DriverStep(at=Seconds(2), add=("gpu-7",), silent=True))
     assert (len(board.devices), board.silent) == (8, True)
-    assert board.health_of(board.devices[2]) == Health("Unhealthy", "hot")
+    assert board.health_of(board.devices[2]) == ReportedHealth("Unhealthy", "hot")
 
 
 LISTED = b"""
@@ -170,7 +170,7 @@ def test_listed_devices_become_slices_as_they_are() -> None:
 def test_claims_are_answered_by_the_first_pattern_that_matches() -> None:
     fault = ClaimFault(claims={"a-*": ClaimAnswer(error="no"), "*": ClaimAnswer(skip=True)})
     assert (answer_for(fault, "a-1").error, answer_for(fault, "b").skip) == ("no", True)
-    assert answer_for(Fault(), "a-1") == ClaimAnswer()
+    assert answer_for(CallFault(), "a-1") == ClaimAnswer()
 
 
 def test_a_wrong_script_is_one_line() -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from actors.devices.dra.claim_cache import ClaimCache
 from actors.devices.dra.claim_checkpoint import ClaimWriter, ClaimWriterOptions, decode, encode
 from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOptions
-from actors.devices.dra.driver_instance import Outcome, failed_outcome
+from actors.devices.dra.driver_instance import ClaimsOutcome, failed_outcome
 from actors.devices.dra.errors import DriverFailed, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import ClaimInfo, PreparedDevice
@@ -37,18 +37,18 @@ class FakeDriver:
     held: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
 
-    async def prepare(self, claims: list[ClaimInfo], pod: str) -> Outcome:
+    async def prepare(self, claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
         for item in claims:
             assert self.name in self.world.on_disk().get(item.uid, ()), "asked before it was written down"
         return await self._meet(claims, self.held.update)
 
-    async def unprepare(self, claims: list[ClaimInfo], pod: str) -> Outcome:
+    async def unprepare(self, claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
         for item in claims:
             users = [pod for pod, names in self.world.using.items() if item.name in names]
             assert not users, f"{item.name} taken from {users}"
         return await self._meet(claims, self.held.difference_update)
 
-    async def _meet(self, claims: list[ClaimInfo], effect: Any) -> Outcome:
+    async def _meet(self, claims: list[ClaimInfo], effect: Any) -> ClaimsOutcome:
         fault = self.faults.pop() if self.faults else "well"
         await asyncio.sleep(0)
         if fault == "away":
@@ -59,7 +59,7 @@ class FakeDriver:
         await asyncio.sleep(0)
         if fault == "lost reply":
             return failed_outcome("lost")
-        outcome = Outcome()
+        outcome = ClaimsOutcome()
         if fault == "refuses":
             outcome.error = DriverFailed("no")
             return outcome

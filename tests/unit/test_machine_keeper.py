@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.devices.ledger.state import State, drop_unmanaged
+from actors.devices.ledger.state import LedgerState, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.model.errors import MachineUnreadable, PolicyChanged
 from actors.devices.model.types import PodRecord
@@ -109,7 +109,7 @@ def test_a_policy_may_change_once_nobody_holds_anything(tmp_path: Path) -> None:
 def test_what_nobody_guards_any_more_is_no_longer_held() -> None:
     """The state file was deleted, as the rejection says, and the policy is another one now."""
     block = AllocatedMemory("memory", GIB, (1,))
-    before = State(mark=7, pods=(PodRecord(pod("u", 1, 5, memory=(block,))), PodRecord(pod("v"))))
+    before = LedgerState(mark=7, pods=(PodRecord(pod("u", 1, 5, memory=(block,))), PodRecord(pod("v"))))
     static = Alignment(cpuManagerPolicy="static", memoryManagerPolicy="Static")
     assert drop_unmanaged(before, static) is before
     after = drop_unmanaged(before, Alignment(memoryManagerPolicy="Static"))

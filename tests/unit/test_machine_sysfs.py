@@ -8,7 +8,7 @@ from actors.devices.cpu import state_file as cpu_file
 from actors.devices.machine.state_files import StateFiles
 from actors.devices.machine.sysfs import online_cpus, read_hardware
 from actors.devices.memory import state_file as memory_file
-from actors.devices.memory.nodes import NodeMemory, Table
+from actors.devices.memory.nodes import MemoryTable, NodeMemory
 from actors.devices.model.errors import MachineUnreadable, StateFileCorrupt
 from protocols.errors import SettingsInvalid
 from protocols.messages.devices import AllocatedMemory
@@ -87,7 +87,7 @@ def test_checksums_are_a_kubelets() -> None:
     assert cpu_file.decode(raw) == ("static", held)
     assert b"1902567528" in cpu_file.encode("static", parse_list("1,3-15,17,19-31"), {})
     assert b"4236770233" in memory_file.encode("None", {}, {})
-    node = NodeMemory({"memory": Table(2048, 512, 1536, 512, 1024)}, 0, ())
+    node = NodeMemory({"memory": MemoryTable(2048, 512, 1536, 512, 1024)}, 0, ())
     blocks = {"pod": {"container1": (AllocatedMemory("memory", 512, (0,)),)}}
     raw = memory_file.encode("static", {0: node}, blocks)
     assert b'"checksum":4215593881' in raw

@@ -11,12 +11,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from actors.cri.event_stream import Connection, retry_delay
+from actors.cri.event_stream import EventConnection, retry_delay
 from actors.pleg.shell.relister import Relister, RelisterOptions
 from actors.pleg.shell.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
-from actors.pleg.state_machine.status_merger import Change, StatusMerger, must_inspect
+from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger, must_inspect
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -111,7 +111,7 @@ def test_a_timestamp_without_statuses_is_not_an_empty_pod() -> None:
 
 @pytest.mark.scenario("129827")
 def test_a_short_restart_of_the_runtime_does_not_end_events_for_good() -> None:
-    ours, now = Connection(), 0.0
+    ours, now = EventConnection(), 0.0
     for _ in range(5):
         now += ours.failed(now)
     assert now >= 0.4, "five attempts without a pause are over before the runtime is back"
@@ -216,7 +216,7 @@ def test_a_relist_under_way_does_not_undo_a_later_event() -> None:
     assert ours.event(exited, NOW + 2).change is not None
     plan = ours.relist(NOW, {UID: {"s1": "running", "c1": "running"}})
     assert plan.inspect == []
-    change: Change | None = ours.inspected(UID, pod(run("running")), NOW)
+    change: StatusChange | None = ours.inspected(UID, pod(run("running")), NOW)
     assert change is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from actors.pleg.shell.publisher import MAX_DELAYED, PodPublisher
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.mode import Mode
-from actors.pleg.state_machine.status_merger import Change
+from actors.pleg.state_machine.status_merger import StatusChange
 from protocols.bus import Op
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
 
@@ -24,12 +24,12 @@ class Told:
         self.events.append((op, key, value))
 
 
-def change(uid: str, name: str, gone: bool = False) -> Change:
+def change(uid: str, name: str, gone: bool = False) -> StatusChange:
     status = None if gone else PodStatus(uid=uid, name=name)
-    return Change(uid, status, [PodLifecycleEvent(uid, "ContainerStarted", name)], {}, {}, 0)
+    return StatusChange(uid, status, [PodLifecycleEvent(uid, "ContainerStarted", name)], {}, {}, 0)
 
 
-async def burst(changes: list[Change]) -> tuple[list[str], list[str], dict[str, PodStatus], int]:
+async def burst(changes: list[StatusChange]) -> tuple[list[str], list[str], dict[str, PodStatus], int]:
     published: dict[str, PodStatus] = {}
     statuses, lifecycle = Told(), Told()
     outbox = PodPublisher(published, statuses, lifecycle)  # type: ignore[arg-type]  # what is used of a stream

@@ -11,7 +11,7 @@ import pytest
 
 from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import PluginFailed
-from actors.devices.model.types import Limits
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.simulator.engine.playback import cut
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
@@ -83,7 +83,7 @@ async def test_cut_ends_every_call_and_stream_as_a_death_does(tmp_path: Path) ->
 async def test_call_of_a_plugin_whose_stream_ended_fails_and_is_not_cancelled(tmp_path: Path) -> None:
     calls = CallLog()
     async with hanging(tmp_path / "s") as (served, _):
-        plugin = Plugin(PluginEndpoint("example.com/gpu", tmp_path / "s", Limits(), calls))
+        plugin = Plugin(PluginEndpoint("example.com/gpu", tmp_path / "s", CallDeadlines(), calls))
         call = asyncio.create_task(plugin.allocate(["gpu-0"]))
         await until_async("the call", lambda: served.begun == 1)
         await plugin.close()
@@ -93,7 +93,7 @@ async def test_call_of_a_plugin_whose_stream_ended_fails_and_is_not_cancelled(tm
 
 async def test_call_of_a_caller_that_is_cancelled_is(tmp_path: Path) -> None:
     async with hanging(tmp_path / "s") as (served, _):
-        plugin = Plugin(PluginEndpoint("example.com/gpu", tmp_path / "s", Limits()))
+        plugin = Plugin(PluginEndpoint("example.com/gpu", tmp_path / "s", CallDeadlines()))
         call = asyncio.create_task(plugin.allocate(["gpu-0"]))
         await until_async("the call", lambda: served.begun == 1)
         call.cancel()
@@ -105,7 +105,7 @@ async def test_call_of_a_caller_that_is_cancelled_is(tmp_path: Path) -> None:
 async def test_call_of_a_plugin_that_died_ends_with_its_status_though_the_connection_is_closed(tmp_path: Path) -> None:
     path, calls = tmp_path / "s", CallLog()
     async with hanging(path) as (served, server):
-        plugin = Plugin(PluginEndpoint("example.com/gpu", path, Limits(), calls))
+        plugin = Plugin(PluginEndpoint("example.com/gpu", path, CallDeadlines(), calls))
         call = asyncio.create_task(plugin.allocate(["gpu-0"]))
         await until_async("the call", lambda: served.begun == 1)
         await asyncio.gather(cut(server, path), plugin.close())

@@ -3,8 +3,8 @@
 import pytest
 
 from actors.simulator.engine.scripts import Seconds
-from actors.simulator.plugin.devices import Devices, numbered
-from actors.simulator.plugin.script import Answer, DeviceNode, DeviceSpec, Mount, PluginStep, Strategy
+from actors.simulator.plugin.devices import PluginDevices, numbered
+from actors.simulator.plugin.script import AllocateAnswer, DeviceNode, DeviceSpec, PluginMount, PluginStep, Strategy
 from actors.simulator.plugin.scripted_server import answer_for, prefer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
@@ -14,7 +14,7 @@ def step(**what: object) -> PluginStep:
 
 
 def test_steps_change_devices_and_say_so() -> None:
-    devices = Devices("gpu", numbered("gpu", 4, 2))
+    devices = PluginDevices("gpu", numbered("gpu", 4, 2))
     assert devices.numa() == {"gpu-0": (0,), "gpu-1": (0,), "gpu-2": (1,), "gpu-3": (1,)}
     assert devices.apply(step(unhealthy=("gpu-1", "nix"), health={"gpu-2": "Odd"})) == [
         "nix is not there",
@@ -58,10 +58,10 @@ def test_packed_and_spread_consider_numa() -> None:
 
 
 def test_answers() -> None:
-    assert answer_for(Answer(), ["a", "b"], "GPU") == pb.ContainerAllocateResponse(envs={"GPU": "a,b"})
-    answer = Answer(
+    assert answer_for(AllocateAnswer(), ["a", "b"], "GPU") == pb.ContainerAllocateResponse(envs={"GPU": "a,b"})
+    answer = AllocateAnswer(
         envs={"ALL": "x $IDS", "N": "1"},
-        mounts=(Mount(container_path="/c/$ID", host_path="/h/$ID", read_only=True),),
+        mounts=(PluginMount(container_path="/c/$ID", host_path="/h/$ID", read_only=True),),
         devices=(DeviceNode(container_path="/dev/null", host_path="/dev/null"),),
         annotations={"k": "$IDS"},
         cdi=("example.com/gpu=$ID",),

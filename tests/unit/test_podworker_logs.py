@@ -198,7 +198,7 @@ def test_links_among_the_logs_lead_nowhere(log: Path, tmp_path: Path) -> None:
     assert reader.read() == b""
     assert reader.at_end() is End.WAIT
     with pytest.raises(OSError, match="symbolic links"):
-        shim_logs.LogFile(str(log))
+        shim_logs.ContainerLogFile(str(log))
     write_log(str(log), ("mine",), 0)
     assert victim.read_text() == "the host's"
 

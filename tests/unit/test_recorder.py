@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.recorder.log_files import END, PER_PASS, ContainerLogs, Lines, last_lines
-from actors.recorder.metrics import LONGEST, MOST, SERVER_EVERY, Metrics
+from actors.recorder.metrics import LONGEST, MOST, SERVER_EVERY, MetricsSampler
 from actors.recorder.redact import redacted
 from protocols.bus import Unavailable
 from protocols.kube.meta import LAST_APPLIED
@@ -112,7 +112,7 @@ COMMITS, WINDOW = "nodeplane_store_commits_total", 'nodeplane_replica_window{gro
 async def test_small_pages_are_sampled_each_time_and_api_processes_in_turn() -> None:
     pages: Any = Pages(**{"store": f"# HELP\n{COMMITS} 7\nother 1\n", "a": "", "apiserver-0": f"{WINDOW} 1\n"})
     pages._pages["apiserver-1"] = f"{WINDOW} 2\n"
-    metrics, names = Metrics(pages), ["apiserver-0", "apiserver-1", "devices", "pleg", "store"]
+    metrics, names = MetricsSampler(pages), ["apiserver-0", "apiserver-1", "devices", "pleg", "store"]
     found = [await metrics.read(names) for _ in range(2 * SERVER_EVERY + 1)]
     assert [sorted(each) for each in found[:2]] == [["apiserver-0", "store"], ["store"]]
     assert [each["store"] for each in found] == [{COMMITS: 7}] * len(found)
@@ -124,6 +124,6 @@ async def test_small_pages_are_sampled_each_time_and_api_processes_in_turn() -> 
 async def test_samples_of_a_process_are_bounded() -> None:
     lines = [f'{COMMITS}{{n="{number}"}} 1' for number in range(MOST + 5)]
     pages: Any = Pages(store="\n".join([f'{COMMITS}{{n="{"x" * LONGEST}"}} 1', *lines]))
-    found = (await Metrics(pages).read(["store"]))["store"]
+    found = (await MetricsSampler(pages).read(["store"]))["store"]
     assert len(found) == MOST
     assert max(map(len, found)) <= LONGEST

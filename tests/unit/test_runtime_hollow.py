@@ -8,11 +8,11 @@ from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.model.containers import (
     Container,
     ContainerRecord,
+    ContainerState,
     HollowScript,
     Life,
     Sandbox,
     SandboxRecord,
-    State,
 )
 from actors.runtime.model.pods import Clock
 from actors.runtime.state.container_events import ContainerEvents
@@ -30,7 +30,7 @@ async def test_container_ends_in_time_after_a_step_of_the_clock_back(tmp_path: P
     record = ContainerRecord("c", "s", "boot", b"", before_the_step)
     container = Container(record, pb.ContainerConfig(), sandbox, HollowScript(duration_ns=10**7))
     await backend.start(container)
-    assert container.life.state is State.RUNNING
+    assert container.life.state is ContainerState.RUNNING
     async with asyncio.timeout(2):
         assert await wait_ended(container, None)
     assert container.life.finished_at == before_the_step.created_at + 10**7

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.images.bounded_tar import BoundedFile, Bounds, Budget, TarReader
+from actors.runtime.images.bounded_tar import BoundedFile, Bounds, ImageBudget, TarReader
 from actors.runtime.images.layers import LayerUnpacker
 from actors.runtime.images.store import ImageStore, full_name, short_name
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
@@ -143,7 +143,7 @@ def test_what_is_no_archive_at_all(tmp_path: Path) -> None:
 
 def lay(root: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> None:
     root.mkdir(exist_ok=True)
-    budget = Budget(Bounds())
+    budget = ImageBudget(Bounds())
     unpacked = LayerUnpacker(root, budget)
     try:
         unpacked.apply(TarReader(BoundedFile(io.BytesIO(images.layer(list(entries))), budget)))

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Bounds, Budget, TarReader
+from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Bounds, ImageBudget, TarReader
 from actors.runtime.images.layers import LayerUnpacker
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import Image, ImageConfig
@@ -38,7 +38,7 @@ def lay(root: Path, entries: Layer, bounds: Bounds | None = None) -> None:
 
 def lay_bytes(root: Path, data: bytes, bounds: Bounds | None = None) -> None:
     root.mkdir(exist_ok=True)
-    budget = Budget(bounds or SMALL)
+    budget = ImageBudget(bounds or SMALL)
     unpacked = LayerUnpacker(root, budget)
     try:
         unpacked.apply(TarReader(BoundedFile(io.BytesIO(data), budget)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import image_id, image_ref, sandbox_status
 from actors.runtime.model.errors import AmbiguousId, InvalidRequest, NameReserved, NotFound, SubscriberTooSlow
-from actors.runtime.model.pods import Clock, Pods, Reservations, resolve
+from actors.runtime.model.pods import Clock, Reservations, RuntimePods, resolve
 from actors.runtime.operations.containers import stop_signal
 from actors.runtime.spec import command
 from actors.runtime.spec.command import parse_duration
@@ -28,8 +28,8 @@ def container(pod: Sandbox, name: str, at: int = 1, **fields: Any) -> Container:
     return Container(ContainerRecord(f"c0{name}", pod.id, "boot", b"", Life(created_at=at)), config, pod)
 
 
-def pods() -> Pods:
-    held = Pods()
+def pods() -> RuntimePods:
+    held = RuntimePods()
     for at, name in ((2, "b"), (1, "a")):
         held.add_sandbox(sandbox(name, at, labels={"app": name}))
         held.add_container(container(held.sandboxes[f"5b{name}"], name, at, labels={"app": name, "x": "1"}))
@@ -73,7 +73,7 @@ def test_lists_are_sorted_by_creation_and_filters_are_anded() -> None:
 
 @given(st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), max_size=3))
 def test_a_label_filter_finds_exactly_what_has_every_pair(wanted: dict[str, str]) -> None:
-    held = Pods()
+    held = RuntimePods()
     all_labels = [{}, {"a": "1"}, {"a": "1", "b": "2"}, {"a": "2", "c": "1"}]
     for number, labels in enumerate(all_labels):
         held.add_sandbox(sandbox(str(number), number + 1, labels=labels))

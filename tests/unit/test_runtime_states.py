@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.runtime.model.containers import Life, State
+from actors.runtime.model.containers import ContainerState, Life
 from actors.runtime.model.errors import WrongState
 from actors.runtime.model.pods import Clock
 from actors.runtime.state import lifecycle
@@ -37,10 +37,10 @@ def test_states_only_move_forward_and_an_end_is_final(ops: list[tuple[str, int, 
         except WrongState:
             assert life is before
         assert life.state.value >= before.state.value
-        if before.state is State.EXITED:
+        if before.state is ContainerState.EXITED:
             assert life == before
         assert life.created_at == 1000
-        assert (life.finished_at > 0) == (life.state is State.EXITED)
+        assert (life.finished_at > 0) == (life.state is ContainerState.EXITED)
         assert not life.started_at or life.started_at >= life.created_at
         assert not life.finished_at or life.finished_at >= max(life.started_at, life.created_at)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline
-from actors.simulator.engine.scripts import Fault, ScriptInvalid, Seconds, Step, parse_script, read_script
+from actors.simulator.engine.scripts import CallFault, ScriptInvalid, ScriptStep, Seconds, parse_script, read_script
 from actors.simulator.plugin.script import PluginScript
 from tests.support.plane import REPO
 
@@ -62,14 +62,14 @@ def test_the_example_is_a_script() -> None:
     assert [step.at for step in script.steps] == [5, 8, 9, 15, 20, 60]
     assert script.steps[1].crash
     assert (script.steps[2].remove, script.steps[2].register) == (2, True)
-    assert script.steps[3].calls == {"Allocate": Fault(error="out of luck", times=1)}
+    assert script.steps[3].calls == {"Allocate": CallFault(error="out of luck", times=1)}
 
 
-STEPS = st.lists(st.floats(0, 100).map(lambda at: Step(at=Seconds(at))), max_size=8)
+STEPS = st.lists(st.floats(0, 100).map(lambda at: ScriptStep(at=Seconds(at))), max_size=8)
 
 
 @given(STEPS, st.lists(st.floats(0, 30), max_size=20))
-def test_each_step_comes_once_in_time_and_in_order(steps: list[Step], pauses: list[float]) -> None:
+def test_each_step_comes_once_in_time_and_in_order(steps: list[ScriptStep], pauses: list[float]) -> None:
     timeline, now, seen = Timeline(steps), 0.0, []
     for pause in [*pauses, 1000.0]:
         wait = timeline.wait(now)
@@ -83,18 +83,18 @@ def test_each_step_comes_once_in_time_and_in_order(steps: list[Step], pauses: li
 
 
 def test_a_script_may_begin_anew() -> None:
-    timeline = Timeline([Step(at=Seconds(1)), Step(at=Seconds(2))], repeat=5.0)
+    timeline = Timeline([ScriptStep(at=Seconds(1)), ScriptStep(at=Seconds(2))], repeat=5.0)
     seen = [(now, step.at) for now in range(14) for step in timeline.due(now)]
     assert seen == [(1, 1), (2, 2), (6, 1), (7, 2), (11, 1), (12, 2)]
     assert timeline.wait(13.5) == 1.5
 
 
 def test_a_fault_for_some_calls_is_over_after_them() -> None:
-    faults = Faults({"Allocate": Fault(error="no", times=2)})
+    faults = Faults({"Allocate": CallFault(error="no", times=2)})
     assert [faults.take("Allocate").error for _ in range(4)] == ["no", "no", "", ""]
-    faults.set("Allocate", Fault(error="again", times=1))
+    faults.set("Allocate", CallFault(error="again", times=1))
     assert [faults.take("Allocate").error for _ in range(2)] == ["again", ""]
-    assert faults.take("ListAndWatch") == Fault()
+    assert faults.take("ListAndWatch") == CallFault()
 
 
 def test_a_sequence_has_a_fault_for_each_call_and_then_none() -> None:

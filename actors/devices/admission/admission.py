@@ -23,7 +23,7 @@ from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
 from actors.devices.model.errors import AdmissionAborted, AdmissionRejected, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import Limits, PodRecord
+from actors.devices.model.types import CallDeadlines, PodRecord
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.plugins.inventory import Inventory
 from protocols.messages.devices import AdmitPod, AdmittedPod
@@ -38,7 +38,7 @@ class RecoveryWindow:
     closes some time after podworker has listed the pods of the node.
     """
 
-    def __init__(self, lost: bool, limits: Limits) -> None:
+    def __init__(self, lost: bool, limits: CallDeadlines) -> None:
         self._limits = limits
         self._until = time.monotonic() + limits.claiming if lost else 0.0
         self._shortened = asyncio.Event()

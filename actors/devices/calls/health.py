@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from actors.devices.calls.log import Report
+from actors.devices.calls.log import StreamMessage
 from protocols.wire.rendering import MAX_ITEMS
 
 
@@ -36,10 +36,10 @@ class HealthDifference:
         self._changed += len(changes)
         self._first += changes[: MAX_ITEMS - len(self._first)]
 
-    def report(self, dropped: Sequence[tuple[str, str]] = ()) -> Report:
+    def report(self, dropped: Sequence[tuple[str, str]] = ()) -> StreamMessage:
         """Return the record. `dropped` are the pools and names of devices that a complete message leaves out."""
         changed = self._changed + len(dropped)
-        report = Report(f"{changed} device{'s' * (changed != 1)} changed" if changed else "nothing changed")
+        report = StreamMessage(f"{changed} device{'s' * (changed != 1)} changed" if changed else "nothing changed")
         report.content = {"devices": self._devices}
         if self._first:
             report.content["changed"] = [_shown(report, at, change) for at, change in enumerate(self._first)]
@@ -50,7 +50,7 @@ class HealthDifference:
         return report
 
 
-def _shown(report: Report, at: int, change: HealthChange) -> dict[str, Any]:
+def _shown(report: StreamMessage, at: int, change: HealthChange) -> dict[str, Any]:
     texts = {"pool_name": change.pool, "device_name": change.device, "health": change.health}
     texts |= {"message": change.message, "before": change.before}
     path = ("reply", "changed", at)
@@ -58,6 +58,6 @@ def _shown(report: Report, at: int, change: HealthChange) -> dict[str, Any]:
     return shown | ({"timeout": change.timeout} if change.timeout else {})
 
 
-def _omit(report: Report, name: str, count: int) -> None:
+def _omit(report: StreamMessage, name: str, count: int) -> None:
     if count > MAX_ITEMS:
         report.renderer.omitted[f"reply.{name}"] = count - MAX_ITEMS

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from actors.devices.calls.log import Report
+from actors.devices.calls.log import StreamMessage
 from actors.devices.model.types import PluginDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from protocols.wire.rendering import MAX_ITEMS, Path
 
 
-def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice], outcome: str = "") -> Report:
+def list_report(before: Sequence[PluginDevice] | None, now: Sequence[PluginDevice], outcome: str = "") -> StreamMessage:
     """Return the record of a list: counts, and the first of the added, removed and changed devices.
 
     A list that equals the last one costs one comparison; `before` is None for the first list of a connection.
     """
     same, healthy = before == now, sum(device.healthy for device in now)
-    report = Report(outcome or ("nothing changed" if same else f"capacity {len(now)}, allocatable {healthy}"))
+    report = StreamMessage(outcome or ("nothing changed" if same else f"capacity {len(now)}, allocatable {healthy}"))
     report.content = {"devices": len(now), "healthy": healthy}
     if not same:
         report.outcome += _odd_words(now)
@@ -31,7 +31,7 @@ def _odd_words(devices: Sequence[PluginDevice]) -> str:
     return f"; {count}: {odd[0].word!r} is not exactly 'Healthy'"
 
 
-def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[str, PluginDevice]) -> None:
+def _add_differences(report: StreamMessage, before: dict[str, PluginDevice], now: dict[str, PluginDevice]) -> None:
     added = [device for id, device in now.items() if id not in before]
     removed = [device for id, device in before.items() if id not in now]
     changed = [device for id, device in now.items() if id in before and before[id] != device]
@@ -40,7 +40,7 @@ def _add_differences(report: Report, before: dict[str, PluginDevice], now: dict[
     _put(report, "changed", changed)
 
 
-def _put(report: Report, name: str, devices: list[PluginDevice], whole: bool = True) -> None:
+def _put(report: StreamMessage, name: str, devices: list[PluginDevice], whole: bool = True) -> None:
     """Record the first of some devices; with `whole`, what they are, else their ids."""
     if not devices:
         return
@@ -50,7 +50,7 @@ def _put(report: Report, name: str, devices: list[PluginDevice], whole: bool = T
     report.content[name] = [_shown(report, device, ("reply", name, at), whole) for at, device in enumerate(shown)]
 
 
-def _shown(report: Report, device: PluginDevice, path: Path, whole: bool) -> dict[str, Any]:
+def _shown(report: StreamMessage, device: PluginDevice, path: Path, whole: bool) -> dict[str, Any]:
     text = report.renderer.text
     made: dict[str, Any] = {"ID": text(device.id, (*path, "ID"))}
     if whole:

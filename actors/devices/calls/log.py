@@ -34,7 +34,7 @@ MAX_WORDS = 512
 
 
 @dataclass(frozen=True)
-class Peer:
+class CallPeer:
     """The other end of a call."""
 
     name: str
@@ -60,7 +60,7 @@ NO_PURPOSE = Purpose()
 class RecordedCall:
     """One call. As context manager it records the call at its end, with the exception as its outcome."""
 
-    def __init__(self, log: "CallLog", record: CallRecord, peer: Peer, purpose: Purpose) -> None:
+    def __init__(self, log: "CallLog", record: CallRecord, peer: CallPeer, purpose: Purpose) -> None:
         self._log = log
         self._record = record
         self._began = time.perf_counter()
@@ -139,7 +139,7 @@ class CallLog:
 
     def call(
         self,
-        peer: Peer,
+        peer: CallPeer,
         method: Method[Any, Any],
         *,
         deadline: float = 0.0,
@@ -158,7 +158,7 @@ class CallLog:
         )
         return RecordedCall(self, record, peer, purpose)
 
-    def report(self, peer: Peer, method: Method[Any, Any], report: "Report") -> None:
+    def report(self, peer: CallPeer, method: Method[Any, Any], report: "StreamMessage") -> None:
         """Record a message of a stream, or its end."""
         record = CallRecord(
             peer=_name(peer.name),
@@ -181,7 +181,7 @@ class CallLog:
         self._open.pop(id(call), None)
         self._add(record, call.peer, secrets, report=False)
 
-    def _add(self, record: CallRecord, peer: Peer, secrets: list[Any], *, report: bool) -> None:
+    def _add(self, record: CallRecord, peer: CallPeer, secrets: list[Any], *, report: bool) -> None:
         self._rings.add(record, secrets, report=report, known=peer.known)
         for waiting in self._waiting:
             if not waiting.done():
@@ -219,7 +219,7 @@ class CallLog:
         )
 
 
-class Report:
+class StreamMessage:
     """Content of a message of a stream, as it is recorded."""
 
     def __init__(self, outcome: str, status: str = "OK", error: str = "") -> None:

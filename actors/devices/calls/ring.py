@@ -27,7 +27,7 @@ OVERHEAD = 256
 """Bytes an entry costs besides its record and secrets."""
 
 
-class Entry(NamedTuple):
+class RingEntry(NamedTuple):
     """One record, encoded since bytes cost the garbage collector nothing."""
 
     number: int
@@ -46,12 +46,12 @@ class Entry(NamedTuple):
 _encode = msgspec.msgpack.encode
 
 
-def entry_of(number: int, record: CallRecord, secrets: list[tuple[Path, str]]) -> Entry:
+def entry_of(number: int, record: CallRecord, secrets: list[tuple[Path, str]]) -> RingEntry:
     body = _encode(msgspec.structs.replace(record, number=0, began_ns=0, seconds=0.0, times=1))
-    return Entry(number, record.began_ns, record.seconds, 1, body, _encode(secrets) if secrets else b"")
+    return RingEntry(number, record.began_ns, record.seconds, 1, body, _encode(secrets) if secrets else b"")
 
 
-def decoded(entry: Entry, *, show_secrets: bool) -> CallRecord:
+def decoded(entry: RingEntry, *, show_secrets: bool) -> CallRecord:
     body = msgspec.msgpack.decode(entry.body, type=CallRecord)
     record = msgspec.structs.replace(
         body, number=entry.number, began_ns=entry.began_ns, seconds=entry.seconds, times=entry.times
@@ -64,23 +64,23 @@ def decoded(entry: Entry, *, show_secrets: bool) -> CallRecord:
 class Ring:
     def __init__(self, count: int, size: int) -> None:
         self._count, self._limit = count, size
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[RingEntry] = deque()
         self.size = 0
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: RingEntry) -> None:
         self._entries.append(entry)
         self.size += entry.size
         while len(self._entries) > self._count or (self.size > self._limit and len(self._entries) > 1):
             self.size -= self._entries.popleft().size
 
-    def last(self) -> Entry | None:
+    def last(self) -> RingEntry | None:
         return self._entries[-1] if self._entries else None
 
-    def replace_last(self, entry: Entry) -> None:
+    def replace_last(self, entry: RingEntry) -> None:
         self.size += entry.size - self._entries.pop().size
         self._entries.append(entry)
 
-    def after(self, number: int) -> Iterator[Entry]:
+    def after(self, number: int) -> Iterator[RingEntry]:
         return (entry for entry in self._entries if entry.number > number)
 
 
@@ -111,11 +111,11 @@ class Rings:
         self.size += ring.size - before
         self._trim()
 
-    def page(self, peer: str, after: int) -> tuple[list[Entry], bool]:
+    def page(self, peer: str, after: int) -> tuple[list[RingEntry], bool]:
         """Return the next entries after a number in order, and True if there are more."""
         pairs = self._peers.values() if not peer else [self._peers[name] for name in {"", peer} & self._peers.keys()]
         found = sorted(entry for pair in pairs for ring in pair for entry in ring.after(after))
-        page: list[Entry] = []
+        page: list[RingEntry] = []
         size = 0
         for entry in found:
             size += entry.size

@@ -5,7 +5,7 @@ import msgspec
 from actors.devices.cpu.pool import Holdings
 from actors.devices.cpu.topology import Cpus
 from actors.devices.model.errors import StateFileCorrupt
-from actors.devices.model.go_checksum import Field, checksum_of, mapping, struct
+from actors.devices.model.go_checksum import GoField, checksum_of, mapping, struct
 from protocols.errors import SettingsInvalid
 from protocols.node.cpulist import format_list, parse_list
 
@@ -43,9 +43,9 @@ def decode(raw: bytes) -> tuple[str, Holdings]:
 def checksum(state: CpuState) -> int:
     entries = mapping({uid: mapping(held) for uid, held in state.entries.items()})
     fields = (
-        Field("PolicyName", "string", state.policy_name),
-        Field("DefaultCPUSet", "string", state.default_cpu_set),
-        Field("Entries", "map[string]map[string]string", entries),
-        Field("Checksum", "checksum.Checksum", "0"),
+        GoField("PolicyName", "string", state.policy_name),
+        GoField("DefaultCPUSet", "string", state.default_cpu_set),
+        GoField("Entries", "map[string]map[string]string", entries),
+        GoField("Checksum", "checksum.Checksum", "0"),
     )
     return checksum_of(f"(*state.CPUManagerCheckpoint){struct(fields)}")

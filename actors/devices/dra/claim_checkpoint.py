@@ -21,7 +21,7 @@ KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
 VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k8s.io/v1"
 
 
-class Device(msgspec.Struct, frozen=True, rename="pascal"):
+class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
     pool_name: str
     device_name: str
     share_id: str | None = msgspec.field(name="ShareID", default=None)
@@ -29,22 +29,22 @@ class Device(msgspec.Struct, frozen=True, rename="pascal"):
     cdi_device_ids: tuple[str, ...] | None = msgspec.field(name="CDIDeviceIDs", default=None)
 
 
-class Driver(msgspec.Struct, frozen=True, rename="pascal"):
-    devices: tuple[Device, ...] | None = None
+class CheckpointDriver(msgspec.Struct, frozen=True, rename="pascal"):
+    devices: tuple[CheckpointDevice, ...] | None = None
 
 
-class Claim(msgspec.Struct, frozen=True, rename="pascal"):
+class CheckpointClaim(msgspec.Struct, frozen=True, rename="pascal"):
     claim_uid: str = msgspec.field(name="ClaimUID")
     claim_name: str
     namespace: str
     pod_uids: dict[str, dict[str, str]] | None = msgspec.field(name="PodUIDs", default=None)
-    driver_state: dict[str, Driver] | None = None
+    driver_state: dict[str, CheckpointDriver] | None = None
 
 
 class Inner(msgspec.Struct, frozen=True):
     kind: Literal["DRACheckpoint"]
     api_version: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = msgspec.field(name="apiVersion")
-    claims: tuple[Claim, ...] | None = msgspec.field(name="ClaimInfoStateList", default=None)
+    claims: tuple[CheckpointClaim, ...] | None = msgspec.field(name="ClaimInfoStateList", default=None)
 
 
 class Outer(msgspec.Struct, frozen=True, rename="pascal"):
@@ -91,16 +91,16 @@ class ClaimFile:
         write_atomic(self.path, raw, mode=0o600)
 
 
-def _claim(claim: ClaimInfo) -> Claim:
+def _claim(claim: ClaimInfo) -> CheckpointClaim:
     drivers = {
-        name: Driver(tuple(_device(item) for item in devices) or None)
+        name: CheckpointDriver(tuple(_device(item) for item in devices) or None)
         for name, devices in sorted(claim.drivers.items())
     }
-    return Claim(claim.uid, claim.name, claim.namespace, {uid: {} for uid in sorted(claim.pods)}, drivers)
+    return CheckpointClaim(claim.uid, claim.name, claim.namespace, {uid: {} for uid in sorted(claim.pods)}, drivers)
 
 
-def _device(device: PreparedDevice) -> Device:
-    return Device(
+def _device(device: PreparedDevice) -> CheckpointDevice:
+    return CheckpointDevice(
         pool_name=device.pool,
         device_name=device.device,
         share_id=device.share_id or None,
@@ -109,7 +109,7 @@ def _device(device: PreparedDevice) -> Device:
     )
 
 
-def _info(claim: Claim) -> ClaimInfo:
+def _info(claim: CheckpointClaim) -> ClaimInfo:
     drivers = {
         name: tuple(_prepared(item) for item in driver.devices or ())
         for name, driver in (claim.driver_state or {}).items()
@@ -117,7 +117,7 @@ def _info(claim: Claim) -> ClaimInfo:
     return ClaimInfo(claim.namespace, claim.claim_name, claim.claim_uid, set(claim.pod_uids or ()), drivers)
 
 
-def _prepared(device: Device) -> PreparedDevice:
+def _prepared(device: CheckpointDevice) -> PreparedDevice:
     return PreparedDevice(
         pool=device.pool_name,
         device=device.device_name,

@@ -15,7 +15,7 @@ from functools import partial
 
 from actors.devices.dra.claim_cache import ClaimCache, required_drivers
 from actors.devices.dra.claim_checkpoint import ClaimWriter
-from actors.devices.dra.driver_instance import Outcome, failed_outcome
+from actors.devices.dra.driver_instance import ClaimsOutcome, failed_outcome
 from actors.devices.dra.driver_registry import DriverRegistry
 from actors.devices.dra.errors import ClaimUnprepared, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
@@ -144,7 +144,7 @@ class ClaimPreparer:
         await self._options.writer.write()
         raise_first(outcomes)
 
-    async def _prepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> Outcome:
+    async def _prepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
         try:
             outcome = await self._options.drivers.serving(driver).prepare(claims, pod)
         except NodeplaneError as error:
@@ -169,7 +169,7 @@ class ClaimPreparer:
         await self._options.writer.write()
         raise_first(outcomes)
 
-    async def _unprepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> Outcome:
+    async def _unprepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
         try:
             outcome = await self._options.drivers.serving(driver).unprepare(claims, pod)
         except NodeplaneError as error:
@@ -187,7 +187,7 @@ class ClaimPreparer:
             task.exception()  # retrieved, since no waiter may be left
 
 
-def raise_first(outcomes: Iterable[Outcome]) -> None:
+def raise_first(outcomes: Iterable[ClaimsOutcome]) -> None:
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error

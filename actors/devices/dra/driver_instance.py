@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.devices.calls.log import CallLog, Peer, Purpose, RecordedCall, Report
+from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall, StreamMessage
 from actors.devices.calls.outcomes import claims_outcome
 from actors.devices.dra.errors import DriverFailed, HealthUnimplemented
 from actors.devices.dra.metrics import DraMetrics
@@ -76,7 +76,7 @@ MAX_ERROR_LENGTH = 4096
 PREPARE_METHOD = "NodePrepareResources"
 
 
-class Outcome:
+class ClaimsOutcome:
     """Result of one call for several claims: the successes, and the first error."""
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ class Outcome:
         self.error: NodeplaneError | None = None
 
 
-def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
+def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> ClaimsOutcome:
     """Evaluate any version's response to `method`.
 
     One failed claim does not undo the others.
     """
-    outcome, claims = Outcome(), {claim.uid: claim for claim in asked}
+    outcome, claims = ClaimsOutcome(), {claim.uid: claim for claim in asked}
     for uid in sorted(reply.claims):
         answer = reply.claims[uid]
         if uid not in claims:
@@ -112,7 +112,7 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> Outcome:
     return outcome
 
 
-def _fail(outcome: Outcome, text: str) -> None:
+def _fail(outcome: ClaimsOutcome, text: str) -> None:
     outcome.error = outcome.error or DriverFailed(" ".join(text[:MAX_ERROR_LENGTH].split()))
 
 
@@ -168,7 +168,7 @@ class DriverInstance:
         self.closed = False
         self.serves_health = bool(options.health) and options.health_advertised
         self._changed = asyncio.Event()
-        self._peer = Peer(options.driver, options.endpoint)
+        self._peer = CallPeer(options.driver, options.endpoint)
         self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
         following = restarted(self._watch, "driver connection", options.driver)
         self._task = awaited(following, "driver connection")
@@ -198,15 +198,15 @@ class DriverInstance:
         self._changed = asyncio.Event()
         self.options.on_changed()
 
-    async def prepare(self, claims: Sequence[ClaimInfo], pod: str) -> Outcome:
+    async def prepare(self, claims: Sequence[ClaimInfo], pod: str) -> ClaimsOutcome:
         purpose = Purpose(pod, "the pod waits, and the call is repeated")
         return await self._call(PREPARE[self.options.service], claims, purpose)
 
-    async def unprepare(self, claims: Sequence[ClaimInfo], pod: str) -> Outcome:
+    async def unprepare(self, claims: Sequence[ClaimInfo], pod: str) -> ClaimsOutcome:
         purpose = Purpose(pod, "the claims stay prepared, and the call is repeated")
         return await self._call(UNPREPARE[self.options.service], claims, purpose)
 
-    async def _call(self, method: Method[Any, Any], claims: Sequence[ClaimInfo], purpose: Purpose) -> Outcome:
+    async def _call(self, method: Method[Any, Any], claims: Sequence[ClaimInfo], purpose: Purpose) -> ClaimsOutcome:
         """Send all claims in one call. Errors are part of the outcome."""
         if self.closed:
             return failed_outcome(
@@ -222,7 +222,7 @@ class DriverInstance:
 
     async def _send(
         self, call: RecordedCall, method: Method[Any, Any], claims: Sequence[ClaimInfo], timeout: float
-    ) -> Outcome:
+    ) -> ClaimsOutcome:
         request = method.request()
         for claim in claims:
             request.claims.add(namespace=claim.namespace, uid=claim.uid, name=claim.name)
@@ -249,7 +249,7 @@ class DriverInstance:
             self.serves_health = True
             self.options.on_changed()
 
-    def record_health(self, report: Report) -> None:
+    def record_health(self, report: StreamMessage) -> None:
         """Record a message of the health stream, or its end."""
         self.options.calls.report(self._peer, self.options.health_method, report)
 
@@ -266,8 +266,8 @@ class DriverInstance:
         raise DriverFailed("its health stream ended: the driver closed it")
 
 
-def failed_outcome(text: str) -> Outcome:
-    outcome = Outcome()
+def failed_outcome(text: str) -> ClaimsOutcome:
+    outcome = ClaimsOutcome()
     outcome.error = DriverFailed(text)
     return outcome
 

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from actors.devices.calls.health import HealthDifference
-from actors.devices.calls.log import CallLog, Report
+from actors.devices.calls.log import CallLog, StreamMessage
 from actors.devices.dra.driver_instance import DriverInstance, DriverInstanceOptions, choose_health, choose_service
 from actors.devices.dra.errors import DriverFailed, DriverMissing, HealthUnimplemented
 from actors.devices.dra.health import DeviceReport, HealthCache
@@ -68,11 +68,11 @@ class HealthMonitor:
             except HealthUnimplemented as error:
                 if not instance.options.health_advertised:
                     return
-                instance.record_health(Report("it is not called again", "UNIMPLEMENTED", str(error)))
+                instance.record_health(StreamMessage("it is not called again", "UNIMPLEMENTED", str(error)))
                 self._log_once(instance.options.driver, f"{error}; it is not called again")
                 return
             except DriverFailed as error:
-                instance.record_health(Report(STREAM_ENDED, error.status, str(error)))
+                instance.record_health(StreamMessage(STREAM_ENDED, error.status, str(error)))
                 self._log_once(instance.options.driver, str(error))
             with suppress(TimeoutError):  # a new connection need not wait
                 async with asyncio.timeout(self._options.reopen):  # wait_for may swallow a cancellation (bpo-37658)

@@ -24,7 +24,7 @@ CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
 SECOND_NS = 1_000_000_000
 
 
-class Entry(msgspec.Struct, frozen=True, rename="pascal"):
+class DeviceHealthEntry(msgspec.Struct, frozen=True, rename="pascal"):
     pool_name: str
     device_name: str
     health: str
@@ -34,8 +34,8 @@ class Entry(msgspec.Struct, frozen=True, rename="pascal"):
     message: str = ""
 
 
-class Driver(msgspec.Struct, frozen=True, rename="pascal"):
-    devices: dict[str, Entry] = {}
+class DriverHealth(msgspec.Struct, frozen=True, rename="pascal"):
+    devices: dict[str, DeviceHealthEntry] = {}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class HealthFile:
         """Restore reports that have not expired. Blocks: call it before the event loop is busy."""
         until = self._options.clock() + self._options.reconnect_wait
         try:
-            drivers = msgspec.json.decode(read_bounded(self._options.path), type=dict[str, Driver])
+            drivers = msgspec.json.decode(read_bounded(self._options.path), type=dict[str, DriverHealth])
             for driver, state in drivers.items():
                 reports = {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
                 self._options.health_cache.restore(driver, reports, until)
@@ -107,7 +107,7 @@ class HealthFile:
         await asyncio.sleep(REPEAT_PAUSE_S)
 
     def _encode(self) -> bytes:
-        drivers: dict[str, dict[str, Entry]] = {}
+        drivers: dict[str, dict[str, DeviceHealthEntry]] = {}
         now, wall = self._options.clock(), time.time()
         for name in sorted(self._options.names()):
             report = self._options.health_cache.report(name)
@@ -115,13 +115,13 @@ class HealthFile:
                 drivers.setdefault(name.driver, {})[f"{name.pool}/{name.device}"] = self._entry(
                     name, report, wall - now
                 )
-        return msgspec.json.encode({driver: Driver(devices) for driver, devices in drivers.items()})
+        return msgspec.json.encode({driver: DriverHealth(devices) for driver, devices in drivers.items()})
 
-    def _entry(self, name: DeviceName, report: HealthReport, offset: float) -> Entry:
+    def _entry(self, name: DeviceName, report: HealthReport, offset: float) -> DeviceHealthEntry:
         endless = report.timeout == float("inf")
         timeout = self._options.timeout if endless else report.timeout
         seen = self._options.clock() if endless else report.deadline - report.timeout
-        return Entry(
+        return DeviceHealthEntry(
             pool_name=name.pool,
             device_name=name.device,
             health=report.health,
@@ -130,7 +130,7 @@ class HealthFile:
             message=report.message,
         )
 
-    def _report(self, entry: Entry) -> HealthReport:
+    def _report(self, entry: DeviceHealthEntry) -> HealthReport:
         seen = datetime.datetime.fromisoformat(entry.last_updated).timestamp()
         timeout = entry.health_check_timeout / SECOND_NS
         age = max(0.0, time.time() - seen)  # the wall clock may have been set back

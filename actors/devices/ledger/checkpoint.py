@@ -12,7 +12,7 @@ import msgspec
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
-from actors.devices.ledger.state import State, encode
+from actors.devices.ledger.state import LedgerState, encode
 from actors.devices.model.go_checksum import Constant
 from protocols.process.files import digest, make_directory, read_bounded, sweep_once, write_atomic
 from protocols.process.sockets import DIRECTORY_MODE
@@ -22,7 +22,7 @@ from protocols.process.sockets import DIRECTORY_MODE
 class Snapshot:
     """State to be written."""
 
-    state: State
+    state: LedgerState
     healthy: Mapping[str, list[str]]
     """Sorted healthy ids of every registered resource."""
 

@@ -20,7 +20,7 @@ WRITE_DELAY_S = 0.5
 
 
 @dataclass(frozen=True)
-class Change:
+class PendingChange:
     """A pod admitted, changed or released, not durable yet."""
 
     record: PodRecord
@@ -51,8 +51,8 @@ class Committer:
     def __init__(self, history: AllocationHistory, options: CommitterOptions) -> None:
         self._history = history
         self._options = options
-        self._pending: list[Change] = []
-        self._writing: list[Change] = []
+        self._pending: list[PendingChange] = []
+        self._writing: list[PendingChange] = []
         self._dirty = False
         self._wake = asyncio.Event()
         self._logged_error = ""
@@ -66,7 +66,7 @@ class Committer:
         A record without its pod's name is durable but not an event: it was never published.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending.append(Change(record, not (deleted or update), deleted, done))
+        self._pending.append(PendingChange(record, not (deleted or update), deleted, done))
         self.request_write()
         return done
 
@@ -132,7 +132,7 @@ class Committer:
             self._options.log("device checkpoint writable again")
         self._logged_error = ""
 
-    def _acknowledge(self, batch: list[Change], events: list[LedgerEvent]) -> None:
+    def _acknowledge(self, batch: list[PendingChange], events: list[LedgerEvent]) -> None:
         self._writing = []
         for event in events:
             self._history.append(event)
@@ -141,7 +141,7 @@ class Committer:
             if not change.done.done():
                 change.done.set_result(None)
 
-    def _fail(self, batch: list[Change], why: str) -> None:
+    def _fail(self, batch: list[PendingChange], why: str) -> None:
         """Take back admissions; keep releases and updates pending until the disk works."""
         if why != self._logged_error:
             self._options.log(why)  # once: the log may be on the same full disk

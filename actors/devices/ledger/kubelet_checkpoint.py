@@ -15,7 +15,7 @@ from protocols.messages.devices import AllocatedDevice, ContainerAllocation, Pod
 NAME = "kubelet_internal_checkpoint"
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CheckpointEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One resource of one container."""
 
     pod: str = msgspec.field(name="PodUID")
@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    entries: tuple[Entry, ...] | None = msgspec.field(name="PodDeviceEntries")
+    entries: tuple[CheckpointEntry, ...] | None = msgspec.field(name="PodDeviceEntries")
     registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
     """Healthy ids by resource; empty for a disconnected plugin within its grace period."""
 
@@ -73,7 +73,7 @@ def registered_text(listed: Mapping[str, list[str] | None] | None) -> Constant:
     return Constant(b" RegisteredDevices:(map[string][]string)" + _map(pairs) + b"}")
 
 
-def entry_text(entry: Entry) -> bytes:
+def entry_text(entry: CheckpointEntry) -> bytes:
     nodes = None if entry.devices is None else sorted(entry.devices.items())
     devices = _map(None if nodes is None else [(str(node).encode(), _strings(ids)) for node, ids in nodes])
     response = _slice(None if entry.response is None else [b"%d" % byte for byte in entry.response])
@@ -99,11 +99,13 @@ FOREIGN_BOOT = "another life"
 """Boot id of records that are not ours: their pods are checked before they start again."""
 
 
-def entries_of(record: PodRecord) -> list[Entry]:
+def entries_of(record: PodRecord) -> list[CheckpointEntry]:
     """Return one entry per container and resource, in the record's order."""
     uid = record.allocation.uid
     return [
-        Entry(uid, container.name, resource, nodes, record.responses.get(container.name, {}).get(resource, b""))
+        CheckpointEntry(
+            uid, container.name, resource, nodes, record.responses.get(container.name, {}).get(resource, b"")
+        )
         for container in record.allocation.containers
         for resource, nodes in _by_resource(container.devices).items()
     ]
@@ -119,13 +121,13 @@ def _by_resource(devices: Iterable[AllocatedDevice]) -> dict[str, dict[int, list
 
 def records_of(data: Data) -> dict[str, PodRecord]:
     """Return records by uid, without pod names: the checkpoint has none."""
-    pods: dict[str, list[Entry]] = {}
+    pods: dict[str, list[CheckpointEntry]] = {}
     for entry in data.entries or ():
         pods.setdefault(entry.pod, []).append(entry)
     return {uid: _record(uid, entries) for uid, entries in pods.items()}
 
 
-def _record(uid: str, entries: list[Entry]) -> PodRecord:
+def _record(uid: str, entries: list[CheckpointEntry]) -> PodRecord:
     devices: dict[str, dict[DeviceKey, set[int]]] = {}
     responses: dict[str, dict[str, bytes]] = {}
     for entry in entries:
@@ -148,15 +150,15 @@ class EntryTexts:
     """Cache of each record's entries and checksummed text. Records are immutable."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[PodRecord, list[Entry], list[bytes]]] = {}
+        self._made: dict[str, tuple[PodRecord, list[CheckpointEntry], list[bytes]]] = {}
 
-    def of(self, records: Iterable[PodRecord]) -> tuple[list[Entry], list[bytes]]:
+    def of(self, records: Iterable[PodRecord]) -> tuple[list[CheckpointEntry], list[bytes]]:
         made = {record.allocation.uid: self._one(record) for record in records}
         self._made = made
         entries = [entry for _, some, _ in made.values() for entry in some]
         return entries, [text for _, _, texts in made.values() for text in texts]
 
-    def _one(self, record: PodRecord) -> tuple[PodRecord, list[Entry], list[bytes]]:
+    def _one(self, record: PodRecord) -> tuple[PodRecord, list[CheckpointEntry], list[bytes]]:
         known = self._made.get(record.allocation.uid)
         if known is not None and known[0] is record:
             return known

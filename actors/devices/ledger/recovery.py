@@ -14,7 +14,7 @@ from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger import state
 from actors.devices.ledger.kubelet_checkpoint import records_of
 from actors.devices.ledger.ledger import held_by
-from actors.devices.ledger.state import State
+from actors.devices.ledger.state import LedgerState
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.types import DeviceKey, PodRecord
 from protocols.process.files import digest
@@ -25,7 +25,7 @@ EMPTY = "no device allocation is known: containers that run will say what they w
 
 @dataclass(frozen=True)
 class RecoveredState:
-    state: State
+    state: LedgerState
     registered: tuple[str, ...] = ()
     """Resources whose plugins are expected back; otherwise their devices expire."""
     warnings: tuple[str, ...] = ()
@@ -53,12 +53,12 @@ def recover(ours: bytes | None, theirs: bytes | None) -> RecoveredState:
         return RecoveredState(
             mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged=damaged
         )
-    found, conflicts = merged(data, mine or State())
+    found, conflicts = merged(data, mine or LedgerState())
     warnings = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in conflicts))
     return RecoveredState(found, registered, warnings, foreign=mine is not None, damaged=damaged)
 
 
-def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> State | None:
+def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> LedgerState | None:
     try:
         return None if raw is None else state.decode(raw)
     except CheckpointCorrupt as error:
@@ -74,7 +74,7 @@ def _read_theirs(raw: bytes | None, damaged: dict[str, str]) -> kubelet.Data | N
         return None
 
 
-def merged(data: kubelet.Data, mine: State) -> tuple[State, list[DeviceKey]]:
+def merged(data: kubelet.Data, mine: LedgerState) -> tuple[LedgerState, list[DeviceKey]]:
     """Combine kubelet's allocations with our names and idle pods, as a new lineage.
 
     Also return the devices that kubelet gives to two pods; the first pod keeps them.
@@ -128,12 +128,12 @@ def _named(record: PodRecord, known: PodRecord | None) -> PodRecord:
     return PodRecord(allocation, record.responses, record.boot)
 
 
-def _taken_over(found: State, mine: State | None) -> str:
+def _taken_over(found: LedgerState, mine: LedgerState | None) -> str:
     held = sum(bool(held_by(record.allocation)) for record in found.pods)
     why = "ours is missing or damaged" if mine is None else "it is not the one we wrote: a kubelet had this node"
     return f"device allocations of {held} pods taken from kubelet's checkpoint ({why})"
 
 
-def resources_of(found: State) -> tuple[str, ...]:
+def resources_of(found: LedgerState) -> tuple[str, ...]:
     held = {key.resource for record in found.pods for key in held_by(record.allocation)}
     return tuple(sorted(held | set(found.resources)))

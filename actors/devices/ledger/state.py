@@ -27,7 +27,7 @@ class Override(msgspec.Struct, frozen=True):
     health: str
 
 
-class State(msgspec.Struct, frozen=True):
+class LedgerState(msgspec.Struct, frozen=True):
     """Everything that survives a restart."""
 
     version: int = VERSION
@@ -48,19 +48,19 @@ class State(msgspec.Struct, frozen=True):
         return {DeviceKey(item.resource, item.id): item.health for item in self.overrides if item.resource}
 
 
-def fresh() -> State:
+def fresh() -> LedgerState:
     """Return an empty state of a new lineage."""
-    return State(mark=first_mark(time.time_ns()))
+    return LedgerState(mark=first_mark(time.time_ns()))
 
 
-def encode(state: State) -> bytes:
+def encode(state: LedgerState) -> bytes:
     return seal(msgspec.json.encode(state))
 
 
-def decode(raw: bytes) -> State:
+def decode(raw: bytes) -> LedgerState:
     """Raises CheckpointCorrupt."""
     try:
-        state = msgspec.json.decode(unseal(raw), type=State)
+        state = msgspec.json.decode(unseal(raw), type=LedgerState)
     except (msgspec.DecodeError, SealBroken) as error:
         raise CheckpointCorrupt(str(error)) from None
     if not OLDEST <= state.version <= VERSION:
@@ -68,7 +68,7 @@ def decode(raw: bytes) -> State:
     return msgspec.structs.replace(state, version=VERSION)
 
 
-def drop_unmanaged(state: State, settings: Alignment) -> State:
+def drop_unmanaged(state: LedgerState, settings: Alignment) -> LedgerState:
     """Drop CPUs and memory whose manager is turned off by now: nobody guards them any more.
 
     If anything is dropped, the state is a new lineage and followers start again.

@@ -12,7 +12,7 @@ Holdings = Mapping[str, Mapping[str, Blocks]]
 """Blocks by pod uid and container."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class MemoryTable(msgspec.Struct, frozen=True):
     """One type of memory on one node, in bytes. free + reserved = allocatable."""
 
     total: int
@@ -22,12 +22,12 @@ class Table(msgspec.Struct, frozen=True):
     reserved: int = 0
     free: int = 0
 
-    def take(self, size: int) -> "Table":
+    def take(self, size: int) -> "MemoryTable":
         return msgspec.structs.replace(self, reserved=self.reserved + size, free=self.free - size)
 
 
 class NodeMemory(msgspec.Struct, frozen=True):
-    tables: dict[str, Table]
+    tables: dict[str, MemoryTable]
     assignments: int = 0
     """Blocks that name this node."""
     group: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ def empty_node(node: int, totals: Mapping[str, int], reserved: Mapping[str, int]
     tables = {}
     for kind, total in totals.items():
         usable = max(0, total - reserved.get(kind, 0) - (huge if kind == "memory" else 0))
-        tables[kind] = Table(total=total, system=reserved.get(kind, 0), allocatable=usable, free=usable)
+        tables[kind] = MemoryTable(total=total, system=reserved.get(kind, 0), allocatable=usable, free=usable)
     return NodeMemory(tables, group=(node,))
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.devices.memory.nodes import Blocks, Holdings, NodeMemory, Nodes, Table
+from actors.devices.memory.nodes import Blocks, Holdings, MemoryTable, NodeMemory, Nodes
 from actors.devices.model.errors import StateFileCorrupt
-from actors.devices.model.go_checksum import Field, checksum_of, mapping, numbered, sequence, struct
+from actors.devices.model.go_checksum import GoField, checksum_of, mapping, numbered, sequence, struct
 from protocols.messages.devices import AllocatedMemory
 
 NAME = "memory_manager_state"
@@ -82,14 +82,14 @@ def checksum(policy: str, nodes: Nodes, holdings: Holdings) -> int:
         for uid, held in holdings.items()
     }
     fields = (
-        Field("PolicyName", "string", policy),
-        Field("MachineState", "state.NUMANodeMap", machine),
-        Field(
+        GoField("PolicyName", "string", policy),
+        GoField("MachineState", "state.NUMANodeMap", machine),
+        GoField(
             "Entries",
             "state.ContainerMemoryAssignments",
             mapping({uid: mapping(held) for uid, held in entries.items()}),
         ),
-        Field("Checksum", "checksum.Checksum", "0"),
+        GoField("Checksum", "checksum.Checksum", "0"),
     )
     return checksum_of(f"(*state.MemoryManagerCheckpoint){struct(fields)}")
 
@@ -103,11 +103,11 @@ def _node(memory: NodeMemory) -> Mapping[str, Any]:
 
 
 def _read_node(state: NodeState) -> NodeMemory:
-    tables = {kind: Table(*msgspec.structs.astuple(table)) for kind, table in state.memory_map.items()}
+    tables = {kind: MemoryTable(*msgspec.structs.astuple(table)) for kind, table in state.memory_map.items()}
     return NodeMemory(tables, state.number_of_assignments, state.cells)
 
 
-def _table(table: Table) -> Mapping[str, int]:
+def _table(table: MemoryTable) -> Mapping[str, int]:
     return {
         "total": table.total,
         "systemReserved": table.system,
@@ -129,24 +129,24 @@ def _spew_node(memory: NodeMemory) -> str:
     tables = {kind: f"<*>{_spew_table(table)}" for kind, table in memory.tables.items()}
     return struct(
         (
-            Field("NumberOfAssignments", "int", str(memory.assignments)),
-            Field("MemoryMap", "map[v1.ResourceName]*state.MemoryTable", mapping(tables)),
-            Field("Cells", "[]int", sequence(memory.group)),
+            GoField("NumberOfAssignments", "int", str(memory.assignments)),
+            GoField("MemoryMap", "map[v1.ResourceName]*state.MemoryTable", mapping(tables)),
+            GoField("Cells", "[]int", sequence(memory.group)),
         )
     )
 
 
-def _spew_table(table: Table) -> str:
+def _spew_table(table: MemoryTable) -> str:
     names = ("TotalMemSize", "SystemReserved", "Allocatable", "Reserved", "Free")
     values = (table.total, table.system, table.allocatable, table.reserved, table.free)
-    return struct(Field(name, "uint64", str(value)) for name, value in zip(names, values, strict=True))
+    return struct(GoField(name, "uint64", str(value)) for name, value in zip(names, values, strict=True))
 
 
 def _spew_block(block: AllocatedMemory) -> str:
     return struct(
         (
-            Field("NUMAAffinity", "[]int", sequence(block.numa)),
-            Field("Type", "v1.ResourceName", block.type),
-            Field("Size", "uint64", str(block.size)),
+            GoField("NUMAAffinity", "[]int", sequence(block.numa)),
+            GoField("Type", "v1.ResourceName", block.type),
+            GoField("Size", "uint64", str(block.size)),
         )
     )

@@ -35,7 +35,7 @@ class Constant:
         return (hashed * self._factor + self._known[low]) & MASK
 
 
-class Field(NamedTuple):
+class GoField(NamedTuple):
     name: str
     type: str
     text: str
@@ -45,7 +45,7 @@ def checksum_of(text: str) -> int:
     return fold(OFFSET, text.encode())
 
 
-def struct(fields: Iterable[Field]) -> str:
+def struct(fields: Iterable[GoField]) -> str:
     return "{" + " ".join(f"{field.name}:({field.type}){field.text}" for field in fields) + "}"
 
 

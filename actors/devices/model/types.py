@@ -54,7 +54,7 @@ class PodRecord(msgspec.Struct, frozen=True):
         return bool(self.allocation.name)
 
 
-class Limits(msgspec.Struct, frozen=True):
+class CallDeadlines(msgspec.Struct, frozen=True):
     """Deadlines in seconds."""
 
     dial: float = 10.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.devices.calls.lists import list_report
-from actors.devices.calls.log import CallLog, Report
+from actors.devices.calls.log import CallLog, StreamMessage
 from actors.devices.model.errors import PluginFailed, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import Limits, PluginDevice
+from actors.devices.model.types import CallDeadlines, PluginDevice
 from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
@@ -35,7 +35,7 @@ async def _nothing_to_write() -> None:
 class PluginConnectionsOptions:
     directory: Path
     inventory: Inventory
-    limits: Limits
+    limits: CallDeadlines
     metrics: DeviceMetrics
     changed: Callable[[str], None]
     """Called after devices or health of a resource changed."""
@@ -49,7 +49,7 @@ class PluginConnectionsOptions:
 
 
 @dataclass(eq=False)
-class Connection:
+class PluginConnection:
     plugin: Plugin
     generation: int
     devices: list[PluginDevice] | None = None
@@ -70,7 +70,7 @@ class PluginConnections:
         self._options = options
         self._unwritten: set[str] = set()
         """New resources that are not known to be on disk."""
-        self._connections: dict[str, list[Connection]] = {}
+        self._connections: dict[str, list[PluginConnection]] = {}
         self._timers: set[asyncio.TimerHandle] = set()
         self._tasks = Tasks()
         self._wait_until = time.monotonic() + options.limits.reconnect_wait
@@ -108,7 +108,7 @@ class PluginConnections:
             await plugin.close()
             raise
         self._options.metrics.registered(resource)
-        self._replace(Connection(plugin, generation))
+        self._replace(PluginConnection(plugin, generation))
 
     def _check_room(self, resource: str) -> None:
         if len(self._options.inventory.resources) >= MAX_RESOURCES:
@@ -154,7 +154,7 @@ class PluginConnections:
             self._unwritten.discard(resource)
         return generation
 
-    def _replace(self, connection: Connection) -> None:
+    def _replace(self, connection: PluginConnection) -> None:
         resource = connection.resource
         connection.task = self._tasks.start(self._follow(connection), "plugin stream", resource)
         mine = self._connections.setdefault(resource, [])
@@ -172,7 +172,7 @@ class PluginConnections:
             plugin.endpoint.resource, shown, pre_start=plugin.options.pre_start, preferred=plugin.options.preferred
         )
 
-    async def _follow(self, connection: Connection) -> None:
+    async def _follow(self, connection: PluginConnection) -> None:
         """Follow one plugin's stream from its first list to its end."""
         resource, why, status = connection.resource, "replaced or deregistered", "CANCELLED"
         try:
@@ -200,7 +200,7 @@ class PluginConnections:
             self._options.status_table.ended(resource, connection.generation, why)
             await connection.plugin.close()
 
-    def _report(self, connection: Connection, devices: list[PluginDevice]) -> bool:
+    def _report(self, connection: PluginConnection, devices: list[PluginDevice]) -> bool:
         """Apply a connection's list. Return True if the resource changed."""
         resource, generation, inventory = connection.resource, connection.generation, self._options.inventory
         connection.devices = devices
@@ -209,27 +209,27 @@ class PluginConnections:
             self._options.status_table.reported(resource, generation)
         return changed
 
-    def _record_list(self, connection: Connection, devices: list[PluginDevice]) -> None:
+    def _record_list(self, connection: PluginConnection, devices: list[PluginDevice]) -> None:
         entry = self._options.inventory.resources[connection.resource]
         superseded = connection.generation < entry.serving and entry.connected
         outcome = "not used: a newer connection of this resource serves" if superseded else ""
         report = list_report(connection.devices, devices, outcome)
         self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, report)
 
-    def _record_end(self, connection: Connection, status: str, why: str) -> None:
+    def _record_end(self, connection: PluginConnection, status: str, why: str) -> None:
         grace, entry = self._options.limits.stop_grace, self._options.inventory.resources[connection.resource]
         outcome = f"{'another' if entry.connected else 'no'} connection of this resource serves"
         if entry.serving == connection.generation:
             outcome = f"devices are Unknown and not allocatable; after {grace:g} s without a plugin they are dropped"
-        self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, Report(outcome, status, why))
+        self._options.calls.report(connection.plugin.endpoint.peer, LIST_AND_WATCH, StreamMessage(outcome, status, why))
 
-    def _retire(self, connection: Connection) -> None:
+    def _retire(self, connection: PluginConnection) -> None:
         """Cancel older connections to the same socket: nobody is at their other end."""
         for old in self._connections[connection.resource]:
             if old.generation < connection.generation and old.socket == connection.socket:
                 old.task.cancel()
 
-    def _on_stream_end(self, connection: Connection) -> None:
+    def _on_stream_end(self, connection: PluginConnection) -> None:
         resource = connection.resource
         self._connections[resource].remove(connection)
         if self._options.inventory.disconnect(resource, connection.generation, time.monotonic()):

@@ -18,7 +18,7 @@ MISSING_MESSAGE = "device is no longer reported by its plugin"
 
 
 @dataclass
-class Resource:
+class InventoryResource:
     """One resource; `serving` is the generation that reported the devices."""
 
     name: str
@@ -37,7 +37,7 @@ class Inventory:
     """All resources this node ever had, and overrides of health."""
 
     def __init__(self, known: Iterable[str] = (), overrides: Mapping[DeviceKey, str] | None = None) -> None:
-        self.resources = {name: Resource(name) for name in known}
+        self.resources = {name: InventoryResource(name) for name in known}
         self.overrides = dict(overrides or {})
         self._generation = 0
         self._healthy: dict[str, list[str]] = {}
@@ -46,12 +46,12 @@ class Inventory:
     def expect(self, names: Iterable[str], now: float) -> None:
         """Expect plugins from before a restart; their grace period starts at `now`."""
         for name in names:
-            resource = self.resources.setdefault(name, Resource(name))
+            resource = self.resources.setdefault(name, InventoryResource(name))
             resource.registered, resource.stopped_at = True, now
 
     def register(self, name: str) -> int:
         """Add a connection and return its generation. An older one keeps serving until this one reports."""
-        self.resources.setdefault(name, Resource(name)).registered = True
+        self.resources.setdefault(name, InventoryResource(name)).registered = True
         self._generation += 1
         return self._generation
 

@@ -16,10 +16,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from actors.devices.calls.log import NO_PURPOSE, CallLog, Peer, Purpose, RecordedCall
+from actors.devices.calls.log import NO_PURPOSE, CallLog, CallPeer, Purpose, RecordedCall
 from actors.devices.calls.outcomes import allocated, options_outcome, preference_outcome
 from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe, status_of
-from actors.devices.model.types import Limits, PluginDevice, PluginOptions
+from actors.devices.model.types import CallDeadlines, PluginDevice, PluginOptions
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket
@@ -146,12 +146,12 @@ class PluginEndpoint:
 
     resource: str
     socket: Path
-    limits: Limits
+    limits: CallDeadlines
     calls: CallLog = field(default_factory=CallLog)
 
     @property
-    def peer(self) -> Peer:
-        return Peer(self.resource, str(self.socket))
+    def peer(self) -> CallPeer:
+        return CallPeer(self.resource, str(self.socket))
 
 
 class Plugin:

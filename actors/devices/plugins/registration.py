@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.devices.calls.log import CallLog, Peer, Purpose
+from actors.devices.calls.log import CallLog, CallPeer, Purpose
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.connections import PluginConnections
 from protocols.errors import NodeplaneError
@@ -61,7 +61,7 @@ class RegistrationServer:
 
     async def _recorded(self, request: pb.RegisterRequest, deadline: float) -> None:
         """Register a plugin and record its call. Raises the error that the plugin is sent."""
-        peer = Peer(request.resource_name, request.endpoint, known=False)
+        peer = CallPeer(request.resource_name, request.endpoint, known=False)
         purpose = Purpose(if_failed="registration rejected")
         with self._options.calls.call(peer, REGISTER, deadline=deadline, purpose=purpose, incoming=True) as call:
             call.asked(request)

@@ -76,12 +76,12 @@ POD = "pod"
 """Scope in which the hints of all containers of a pod are merged; the other one is `container`."""
 
 
-class Verdict(NamedTuple):
+class MergedHint(NamedTuple):
     hint: Hint
     admit: bool
 
 
-def decide(policy: str, providers: Sequence[ProviderHints], order: HintOrder) -> Verdict:
+def decide(policy: str, providers: Sequence[ProviderHints], order: HintOrder) -> MergedHint:
     """Merge hints under a policy other than none."""
     resources = gather(providers)
     if policy == SINGLE:
@@ -89,7 +89,7 @@ def decide(policy: str, providers: Sequence[ProviderHints], order: HintOrder) ->
     best = merge(resources, order)
     if policy == SINGLE and best.mask == order.numa.everything:
         best = Hint(None, best.preferred)
-    return Verdict(best, policy == BEST_EFFORT or best.preferred)
+    return MergedHint(best, policy == BEST_EFFORT or best.preferred)
 
 
 def _single(hint: Hint) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import grpc
 import grpc.aio
 
-from actors.devices.calls.log import CallLog, Peer, Purpose, RecordedCall
+from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall
 from actors.devices.model.errors import RegistrationFailed, describe
 from protocols.errors import NodeplaneError
 from protocols.process.layout import SOCKET_PATH_LIMIT
@@ -32,7 +32,7 @@ class PluginInfo(NamedTuple):
     """The socket in plugins_registry/."""
 
 
-class Handler(Protocol):
+class PluginHandler(Protocol):
     """Accept plugins of one type. The first two methods raise NodeplaneError with the message the plugin is sent."""
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None: ...
@@ -51,14 +51,14 @@ NOT_REGISTERED = "not registered; it is tried again"
 
 
 class Registrar:
-    def __init__(self, handlers: Mapping[str, Handler], calls: CallLog) -> None:
+    def __init__(self, handlers: Mapping[str, PluginHandler], calls: CallLog) -> None:
         self._handlers = handlers
         self._calls = calls
         self._registered: dict[Path, PluginInfo] = {}
 
     async def register(self, socket: Path) -> PluginInfo:
         """Raises RegistrationFailed; the plugin is not registered then."""
-        peer = Peer(socket.name, str(socket), known=False)
+        peer = CallPeer(socket.name, str(socket), known=False)
         async with AsyncExitStack() as stack:
             with self._calls.call(peer, GET_INFO, deadline=INFO_S, purpose=Purpose(if_failed=NOT_REGISTERED)) as call:
                 await wait_listening(socket)
@@ -111,7 +111,7 @@ class Registrar:
     async def _notify(self, channel: grpc.aio.Channel, info: PluginInfo, error: str) -> str:
         """Return the error, or "" if the plugin acknowledged. Drivers may answer a rejection with an error."""
         status = pb.RegistrationStatus(plugin_registered=not error, error=error)
-        peer = Peer(info.name, str(info.socket), known=not error)
+        peer = CallPeer(info.name, str(info.socket), known=not error)
         with self._calls.call(peer, NOTIFY, deadline=NOTIFY_S) as call:
             call.asked(status)
             try:

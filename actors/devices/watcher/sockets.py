@@ -84,7 +84,7 @@ class Operation(Enum):
     DEREGISTER = "deregister"
 
 
-class Step(NamedTuple):
+class SocketStep(NamedTuple):
     path: Path
     identity: SocketIdentity
     operation: Operation
@@ -116,14 +116,14 @@ class RegistryState:
                 entry.due = min(entry.due, now + RETRY_FIRST_S)
         self._drop_unused()
 
-    def next_steps(self, now: float) -> list[Step]:
+    def next_steps(self, now: float) -> list[SocketStep]:
         """Return the steps to take now. Each must be answered by `finished`."""
         steps = [step for path, entry in self._entries.items() if (step := _step(path, entry, now)) is not None]
         for step in steps:
             self._entries[step.path].busy = True
         return steps
 
-    def finished(self, step: Step, ok: bool, now: float) -> None:
+    def finished(self, step: SocketStep, ok: bool, now: float) -> None:
         """Record the result of a step."""
         entry = self._entries[step.path]
         entry.busy = False
@@ -154,11 +154,11 @@ def _waits(entry: SocketState) -> bool:
     return not entry.busy and entry.actual is None and entry.desired is not None
 
 
-def _step(path: Path, entry: SocketState, now: float) -> Step | None:
+def _step(path: Path, entry: SocketState, now: float) -> SocketStep | None:
     if entry.busy:
         return None
     if entry.actual is not None and entry.actual != entry.desired:
-        return Step(path, entry.actual, Operation.DEREGISTER)
+        return SocketStep(path, entry.actual, Operation.DEREGISTER)
     if entry.desired is not None and entry.actual is None and entry.due <= now:
-        return Step(path, entry.desired, Operation.REGISTER)
+        return SocketStep(path, entry.desired, Operation.REGISTER)
     return None

@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import RegistrationFailed
-from actors.devices.watcher.registrar import Handler, Registrar
-from actors.devices.watcher.sockets import Operation, RegistryState, Scan, Step, scan
+from actors.devices.watcher.registrar import PluginHandler, Registrar
+from actors.devices.watcher.sockets import Operation, RegistryState, Scan, SocketStep, scan
 from protocols.actor.metrics import labelled
 from protocols.process.families import GaugeFamily
 from protocols.process.inotify import Changes
@@ -30,7 +30,7 @@ MAX_CONCURRENT = 32
 @dataclass(frozen=True)
 class WatcherOptions:
     directory: Path
-    handlers: Mapping[str, Handler]
+    handlers: Mapping[str, PluginHandler]
     """By plugin type."""
     registry: CollectorRegistry
     log: logging.Logger
@@ -80,10 +80,10 @@ class PluginWatcher:
         prepare_directory(self._options.directory)
         return scan(self._options.directory)
 
-    def _begin(self, step: Step, changes: Changes) -> None:
+    def _begin(self, step: SocketStep, changes: Changes) -> None:
         self._tasks.start(self._do(step, changes), "plugin registration", f"{step.operation.value} {step.path.name}")
 
-    async def _do(self, step: Step, changes: Changes) -> None:
+    async def _do(self, step: SocketStep, changes: Changes) -> None:
         ok = False
         try:
             async with self._slots:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.pleg.state_machine.mode import Mode, ModeInput, Plan, health_fault, next_health_check, plan
+from actors.pleg.state_machine.mode import Mode, ModeInput, ModePlan, health_fault, next_health_check, plan
 from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
@@ -34,7 +34,7 @@ class ModeSelector:
         self.on_period: Callable[[], None] | None = None
         """Called when the period of relists has changed."""
         self.runtime = RuntimeState()
-        self.plan: Plan = plan(self.runtime, self._input())
+        self.plan: ModePlan = plan(self.runtime, self._input())
 
     @property
     def merges(self) -> bool:

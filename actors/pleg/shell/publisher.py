@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from actors.pleg.state_machine.lifecycle_events import Source
 from actors.pleg.state_machine.mode import Mode
-from actors.pleg.state_machine.status_merger import Change
+from actors.pleg.state_machine.status_merger import StatusChange
 from protocols.bus import Op, Stream
 from protocols.errors import NodeplaneError
 from protocols.messages.pleg import PodLifecycleEvent, PodStatus
@@ -32,7 +32,7 @@ class PodPublisher:
         self._changes = 0
         self._flushed_this_iteration = False
 
-    def put(self, change: Change, source: Source, mode: Mode) -> None:
+    def put(self, change: StatusChange, source: Source, mode: Mode) -> None:
         for event in change.events:
             log.debug(
                 "PodLifecycleEvent source=%s mode=%s pod_uid=%s type=%s id=%s",

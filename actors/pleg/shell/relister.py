@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from actors.pleg.shell.mode_selector import ModeSelector
 from actors.pleg.shell.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import Source
-from actors.pleg.state_machine.status_merger import Change, StatusMerger
+from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger
 from protocols.process.rates import TokenBucket
 from protocols.process.tasks import Tasks, report
 from protocols.trace import span
@@ -35,7 +35,7 @@ class RelisterOptions:
     runtime: RuntimeClient
     mode: ModeSelector
     """Gives the period of relists; learns when one succeeded and if the runtime stamps its statuses."""
-    on_change: Callable[[Change, Source], None]
+    on_change: Callable[[StatusChange, Source], None]
     """Called with each change that a relist or the inspection of one pod found."""
     on_relist: Callable[[int, float], None]
     """Called after a successful full relist with its start (ns since the epoch) and duration in seconds."""

@@ -34,7 +34,7 @@ class ModeInput:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModePlan:
     mode: Mode
     period_s: float
     """Seconds from the end of a full relist to the start of the next."""
@@ -43,7 +43,7 @@ class Plan:
     why: str
 
 
-def plan(state: RuntimeState, inputs: ModeInput) -> Plan:
+def plan(state: RuntimeState, inputs: ModeInput) -> ModePlan:
     if not inputs.gate:
         return _generic("the feature gate EventedPLEG is off")
     if inputs.mode == Mode.GENERIC.value:
@@ -60,7 +60,7 @@ def plan(state: RuntimeState, inputs: ModeInput) -> Plan:
         return _hint("asked for")
     if inputs.stamps is False and inputs.mode != Mode.EVENTED.value:
         return _hint("the runtime does not stamp its statuses")
-    return Plan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(inputs))
+    return ModePlan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(inputs))
 
 
 def _why_evented(inputs: ModeInput) -> str:
@@ -69,12 +69,12 @@ def _why_evented(inputs: ModeInput) -> str:
     return "the runtime streams events and stamps statuses" if inputs.stamps else "the runtime streams events"
 
 
-def _hint(why: str) -> Plan:
-    return Plan(Mode.HINT, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
+def _hint(why: str) -> ModePlan:
+    return ModePlan(Mode.HINT, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
 
 
-def _generic(why: str) -> Plan:
-    return Plan(Mode.GENERIC, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
+def _generic(why: str) -> ModePlan:
+    return ModePlan(Mode.GENERIC, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
 
 
 def health_fault(last_started: float, now: float, limit_s: float) -> str:

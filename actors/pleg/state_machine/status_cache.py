@@ -27,7 +27,7 @@ TOMBSTONES = 20_000
 
 
 @dataclass
-class Entry:
+class CachedStatus:
     status: PodStatus
     modified: int
     """Orders updates: the runtime's timestamp if it is sane, else our clock."""
@@ -40,7 +40,7 @@ class Entry:
 class StatusCache:
     """All times are nanoseconds since the epoch."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, CachedStatus] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)
     relisted_until: int = 0
     """Start of the last successful full relist. Everything up to then is known, except of uninspectable pods."""
@@ -84,7 +84,7 @@ class StatusCache:
         if rank is Rank.INSPECTION:
             self.uninspectable.pop(status.uid, None)
         self.newest = max(self.newest, observed)
-        self.entries[status.uid] = Entry(status, stamp, observed, rank)
+        self.entries[status.uid] = CachedStatus(status, stamp, observed, rank)
         return True
 
     def drop(self, uid: str, stamp: int, rank: Rank) -> bool:

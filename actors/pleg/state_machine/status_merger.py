@@ -25,7 +25,7 @@ from protocols.wire import cri_pb2
 
 
 @dataclass(frozen=True)
-class Change:
+class StatusChange:
     """The new status of one pod (None: gone from the runtime), with its lifecycle events."""
 
     uid: str
@@ -41,7 +41,7 @@ class Change:
 class MergeResult:
     """The outcome of merging one event."""
 
-    change: Change | None = None
+    change: StatusChange | None = None
     inspect: bool = False
     """The event was stale or cannot be right: inspect the pod."""
 
@@ -89,7 +89,7 @@ class StatusMerger:
         gone = [uid for uid in {**known, **self.cache.uninspectable} if uid not in snapshot]
         return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
 
-    def inspected(self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0) -> Change | None:
+    def inspected(self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0) -> StatusChange | None:
         """Merge an inspection begun at `stamp` by our clock; return None if nothing changed.
 
         `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane.
@@ -107,12 +107,12 @@ class StatusMerger:
     def _put(self, old: PodStatus | None, new: PodStatus, stamp: int, rank: Rank, observed: int = 0) -> bool:
         return self.cache.put(with_ips_kept(old, new), stamp, rank, observed)
 
-    def _change(self, uid: str, old: PodStatus | None, since: int) -> Change | None:
+    def _change(self, uid: str, old: PodStatus | None, since: int) -> StatusChange | None:
         new = self.cache.get(uid)
         if _content(old) == _content(new):
             return None
         before, after = states_of(old), states_of(new)
-        return Change(uid, new, changes(uid, before, after), before, after, since)
+        return StatusChange(uid, new, changes(uid, before, after), before, after, since)
 
 
 def _content(status: PodStatus | None) -> tuple[object, ...] | None:

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 
-from actors.runtime.model.containers import Container, ExecResult, State
+from actors.runtime.model.containers import Container, ContainerState, ExecResult
 from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.shim.streams import stamp
 from actors.runtime.state.directory import StateDirectory
@@ -71,7 +71,7 @@ class HollowBackend:
 
     def adopt(self, container: Container) -> None:
         """After a restart: end at the scripted time, even if it has passed."""
-        if container.life.state is State.RUNNING:
+        if container.life.state is ContainerState.RUNNING:
             self._arm(container)
 
     def _arm(self, container: Container) -> None:

@@ -17,7 +17,7 @@ from actors.runtime.backends.shim_connection import Started, connect, read_exit,
 from actors.runtime.backends.shim_process import ShimProcess, apply_exit, trace
 from actors.runtime.cgroups.hierarchy import Cgroups
 from actors.runtime.cgroups.pods import PodGroup, pod_group
-from actors.runtime.model.containers import Container, ExecResult, State
+from actors.runtime.model.containers import Container, ContainerState, ExecResult
 from actors.runtime.model.errors import ExecFailed, LauncherGone, StartFailed, StateNotWritten, WrongState
 from actors.runtime.shim import channel
 from actors.runtime.spec import command, isolation
@@ -106,7 +106,7 @@ class ProcessBackend:
     def main_pid(self, container: Container) -> int:
         """Return the pid of the container's first process, 0 unless it runs."""
         process = self._processes.get(container.id)
-        return process.shim.main if process and container.life.state is State.RUNNING else 0
+        return process.shim.main if process and container.life.state is ContainerState.RUNNING else 0
 
     def spec_file(self, container: Container) -> Path:
         """Return the path of what the container's shim executes; it exists from the start on."""
@@ -138,7 +138,7 @@ class ProcessBackend:
     async def _follow_shim(self, container: Container, connection: socket.socket, began: Started | None) -> None:
         process = self._attach(container, connection)
         process.shim.pid, process.shim.main = (began.shim, began.pid) if began else (0, 0)
-        if container.life.state is State.CREATED:  # the runtime was killed during the start
+        if container.life.state is ContainerState.CREATED:  # the runtime was killed during the start
             await asyncio.wait([process.startup], timeout=ADOPT_DEADLINE_S)
 
     async def _surroundings(self, container: Container) -> Surroundings:

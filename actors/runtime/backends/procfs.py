@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _UTIME, _CUTIME, _MINFLT, _MAJFLT, _RSS = 11, 13, 7, 9, 21  # of /proc/PID/stat, counted behind the name's bracket
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     cpu_ns: int = 0
     rss: int = 0
     faults: int = 0
@@ -22,18 +22,18 @@ class Usage(NamedTuple):
     processes: int = 0
 
 
-def usage_below(shim: int) -> Usage:
+def usage_below(shim: int) -> ProcessUsage:
     """Sum over the descendants of a shim, with the CPU time of reaped ones. Zeros when the shim is gone."""
     ended = _stat(shim)
-    total = Usage(cpu_ns=_children_ns(ended)) if ended else Usage()
+    total = ProcessUsage(cpu_ns=_children_ns(ended)) if ended else ProcessUsage()
     for pid in descendants(shim):
         if fields := _stat(pid):
             total = _add(total, fields, _rss(pid) or fields[_RSS] * _PAGE)
     return total
 
 
-def _add(total: Usage, fields: list[int], rss: int) -> Usage:
-    return Usage(
+def _add(total: ProcessUsage, fields: list[int], rss: int) -> ProcessUsage:
+    return ProcessUsage(
         total.cpu_ns + (fields[_UTIME] + fields[_UTIME + 1]) * _TICK_NS + _children_ns(fields),
         total.rss + rss,
         total.faults + fields[_MINFLT],

@@ -22,7 +22,7 @@ from actors.runtime.backends.shim_connection import (
     read_exit,
     read_started,
 )
-from actors.runtime.model.containers import Container, ExecResult, State
+from actors.runtime.model.containers import Container, ContainerState, ExecResult
 from actors.runtime.model.errors import ExecFailed, ExecTimedOut, LauncherGone
 from actors.runtime.shim import channel
 from actors.runtime.state.lifecycle import Lifecycle
@@ -208,7 +208,7 @@ class ShimProcess:
         """Handle the end of the shim; its files record how it ended."""
         if end := read_exit(self._directory):
             self._exited(end)
-        elif (began := read_started(self._directory)) and self._container.life.state is not State.EXITED:
+        elif (began := read_started(self._directory)) and self._container.life.state is not ContainerState.EXITED:
             self._lifecycle.lost(self._container, time.time_ns())
             self._on_lost(self._container, began)
         self._finish_startup(
@@ -224,7 +224,7 @@ class ShimProcess:
     def _finish_startup(self, error: Exception | None = None) -> None:
         if self.startup.done():
             return
-        if error is not None and self._container.life.state is State.CREATED:
+        if error is not None and self._container.life.state is ContainerState.CREATED:
             self.startup.set_exception(error)
             self.startup.exception()
         else:

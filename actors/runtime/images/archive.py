@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
-from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, Budget, TarReader
+from actors.runtime.images.bounded_tar import UNREADABLE, BoundedFile, ImageBudget, TarReader
 from actors.runtime.model.containers import ImageConfig
 from actors.runtime.model.errors import ImageTooLarge, ImageUnusable
 from protocols.kube.jsons import read_json
@@ -37,7 +37,7 @@ class Archive:
     A gzipped archive is decompressed to the file `spool` first, since its blobs are not read in file order.
     """
 
-    def __init__(self, path: Path, spool: Path, budget: Budget) -> None:
+    def __init__(self, path: Path, spool: Path, budget: ImageBudget) -> None:
         self._path = path
         self.budget = budget
         self._raw = _open_regular(path)

@@ -40,7 +40,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """Bytes of a manifest or a configuration."""
 
 
-class Budget:
+class ImageBudget:
     """Use of the bounds by one image. All methods raise ImageTooLarge."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -97,7 +97,7 @@ _MOST_GLOBALS = 64 * 1024
 class BoundedFile:
     """File object for tarfile: plain files may be read anywhere, gzipped ones only forwards."""
 
-    def __init__(self, file: IO[bytes], budget: Budget) -> None:
+    def __init__(self, file: IO[bytes], budget: ImageBudget) -> None:
         start = file.read(len(ZSTD))
         file.seek(0)
         self.zstd = start == ZSTD

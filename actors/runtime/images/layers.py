@@ -19,7 +19,7 @@ import tarfile
 from pathlib import Path
 
 from actors.runtime.images.archive import Archive
-from actors.runtime.images.bounded_tar import Budget, TarReader
+from actors.runtime.images.bounded_tar import ImageBudget, TarReader
 from actors.runtime.model.errors import ImageUnusable
 from protocols.process.beneath import Walk, open_beneath, parent_beneath, proc_path
 
@@ -47,7 +47,7 @@ def unpack(archive: Archive, layers: tuple[str, ...], root: Path) -> int:
 class LayerUnpacker:
     """Apply layers, lowest first, to the root directory of an image."""
 
-    def __init__(self, root: Path, budget: Budget) -> None:
+    def __init__(self, root: Path, budget: ImageBudget) -> None:
         self._budget = budget
         self._as_root = os.geteuid() == 0
         self._parent, self._parent_name = -1, ""

@@ -162,13 +162,13 @@ class ImageStore:
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
         from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
-        from actors.runtime.images.bounded_tar import Bounds, Budget  # as above
+        from actors.runtime.images.bounded_tar import Bounds, ImageBudget  # as above
         from actors.runtime.images.layers import unpack  # as above
 
         fresh = self._directory / f".new-{secrets.token_hex(8)}"
         fresh.mkdir(mode=_MODE)
         try:
-            with Archive(path, fresh / _SPOOL, Budget(self._bounds or Bounds())) as archive:
+            with Archive(path, fresh / _SPOOL, ImageBudget(self._bounds or Bounds())) as archive:
                 contents = archive.contents()
                 names = names or tuple(full_name(name) for name in contents.names)
                 if not names:

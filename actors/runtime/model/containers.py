@@ -11,7 +11,7 @@ import msgspec
 from protocols.wire import cri_pb2 as pb
 
 
-class State(enum.Enum):
+class ContainerState(enum.Enum):
     CREATED = 0
     RUNNING = 1
     EXITED = 2
@@ -28,10 +28,10 @@ class Life(msgspec.Struct, frozen=True):
     message: str = ""
 
     @property
-    def state(self) -> State:
+    def state(self) -> ContainerState:
         if self.finished_at:
-            return State.EXITED
-        return State.RUNNING if self.started_at else State.CREATED
+            return ContainerState.EXITED
+        return ContainerState.RUNNING if self.started_at else ContainerState.CREATED
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ class SandboxRecord(msgspec.Struct, frozen=True):
 
 
 class DeviceNode(msgspec.Struct, frozen=True):
-    """Device node that the host lacks; fields of shim.mounts.Node."""
+    """Device node that the host lacks; fields of shim.mounts.MissingDevice."""
 
     path: str
     kind: str
@@ -183,7 +183,7 @@ class ExecResult:
     exit_code: int
 
 
-class Backend(Protocol):
+class ContainerBackend(Protocol):
     """Interface of a way to run containers: as processes, or simulated."""
 
     async def start(self, container: Container) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from actors.runtime.model.containers import Container, Sandbox, State
+from actors.runtime.model.containers import Container, ContainerState, Sandbox
 from actors.runtime.model.pods import sandbox_state
 from protocols.wire import cri_pb2 as pb
 
@@ -11,9 +11,9 @@ POD_IP = "127.0.0.1"
 
 
 CONTAINER_STATES = {
-    State.CREATED: pb.CONTAINER_CREATED,
-    State.RUNNING: pb.CONTAINER_RUNNING,
-    State.EXITED: pb.CONTAINER_EXITED,
+    ContainerState.CREATED: pb.CONTAINER_CREATED,
+    ContainerState.RUNNING: pb.CONTAINER_RUNNING,
+    ContainerState.EXITED: pb.CONTAINER_EXITED,
 }
 
 
@@ -76,7 +76,7 @@ def sandbox_item(sandbox: Sandbox) -> pb.PodSandbox:
 
 def container_status(container: Container) -> pb.ContainerStatus:
     config, life = container.config, container.life
-    exited = life.state is State.EXITED
+    exited = life.state is ContainerState.EXITED
     return pb.ContainerStatus(
         id=container.id,
         metadata=config.metadata,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from actors.runtime.model.containers import Container, Sandbox, State
+from actors.runtime.model.containers import Container, ContainerState, Sandbox
 from actors.runtime.model.errors import AmbiguousId, NameReserved, NotFound
 from protocols.wire import cri_pb2 as pb
 
@@ -86,7 +86,7 @@ class Reservations:
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class Pods:
+class RuntimePods:
     def __init__(self) -> None:
         self.sandboxes: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
@@ -173,4 +173,4 @@ def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
 
 
 def running_containers(containers: Iterable[Container]) -> list[Container]:
-    return [container for container in containers if container.life.state is State.RUNNING]
+    return [container for container in containers if container.life.state is ContainerState.RUNNING]

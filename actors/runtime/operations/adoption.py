@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 
 from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
 from actors.runtime.backends.shim_connection import connect, read_exit, read_started
-from actors.runtime.model.containers import Container, ContainerRecord, Sandbox, SandboxRecord, State
+from actors.runtime.model.containers import Container, ContainerRecord, ContainerState, Sandbox, SandboxRecord
 from actors.runtime.model.errors import InvalidRequest, NameReserved
 from actors.runtime.model.pods import Reservations, container_key, sandbox_key
 from actors.runtime.operations.containers import Dependencies
@@ -91,7 +91,7 @@ class Adoption:
                 self._deps.mount_points.hold(container)
 
     async def _take_over(self, container: Container) -> None:
-        if container.life.state is State.EXITED:
+        if container.life.state is ContainerState.EXITED:
             return
         if container.hollow is not None:
             self._deps.hollow.adopt(container)

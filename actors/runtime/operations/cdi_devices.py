@@ -31,7 +31,7 @@ class NodeEdit(msgspec.Struct, frozen=True, rename="camel"):
     gid: int | None = None
 
 
-class Mount(msgspec.Struct, frozen=True, rename="camel"):
+class CdiMount(msgspec.Struct, frozen=True, rename="camel"):
     host_path: str
     container_path: str
     options: tuple[str, ...] | None = None
@@ -41,12 +41,12 @@ class Mount(msgspec.Struct, frozen=True, rename="camel"):
 class Edits(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] | None = None
     device_nodes: tuple[NodeEdit, ...] | None = None
-    mounts: tuple[Mount, ...] | None = None
+    mounts: tuple[CdiMount, ...] | None = None
     hooks: tuple[Any, ...] | None = None
     additional_gids: tuple[int, ...] | None = msgspec.field(name="additionalGids", default=None)
 
 
-class Device(msgspec.Struct, frozen=True, rename="camel"):
+class CdiDevice(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     container_edits: Edits = Edits()
 
@@ -55,7 +55,7 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     cdi_version: str = msgspec.field(name="cdiVersion")
     kind: str
     """VENDOR/CLASS; a device's full name is VENDOR/CLASS=NAME."""
-    devices: tuple[Device, ...] = ()
+    devices: tuple[CdiDevice, ...] = ()
     container_edits: Edits = Edits()
     """Edits for every container that gets any of the devices."""
 

@@ -11,18 +11,18 @@ from actors.runtime.backends.process_backend import ProcessBackend
 from actors.runtime.backends.procfs import boot_id
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import (
-    Backend,
     Container,
+    ContainerBackend,
     ContainerRecord,
+    ContainerState,
     DeviceNode,
     ExecResult,
     Image,
     Life,
     Sandbox,
-    State,
 )
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
-from actors.runtime.model.pods import Clock, Pods, container_key, new_id, running_containers
+from actors.runtime.model.pods import Clock, RuntimePods, container_key, new_id, running_containers
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
 from actors.runtime.operations.host_paths import MountPoints, ready_sources
 from actors.runtime.operations.image_volumes import resolve_images
@@ -62,7 +62,7 @@ KILL_DEADLINE_S = 15.0
 class Dependencies:
     """State and services that the operations share."""
 
-    pods: Pods
+    pods: RuntimePods
     state: StateDirectory
     events: ContainerEvents
     clock: Clock
@@ -79,7 +79,7 @@ class Containers:
         self._boot = boot_id()
         self.shutting_down = False
 
-    def backend(self, container: Container) -> Backend:
+    def backend(self, container: Container) -> ContainerBackend:
         return self._deps.processes if container.hollow is None else self._deps.hollow
 
     async def create(self, sandbox_id: str, config: pb.ContainerConfig) -> str:
@@ -132,7 +132,7 @@ class Containers:
             return
         if container.starting is not None:
             await asyncio.wait([container.starting])
-        if container.life.state is not State.RUNNING:
+        if container.life.state is not ContainerState.RUNNING:
             return
         if timeout > 0:
             if not container.stop_sent:
@@ -152,7 +152,7 @@ class Containers:
             raise WrongState(f'container "{container.id}" is just being {doing}; try again')
         container.removing = True
         try:
-            if container.life.state is State.RUNNING:
+            if container.life.state is ContainerState.RUNNING:
                 await self._kill(container)
             await self._erase(container)
         finally:
@@ -174,13 +174,13 @@ class Containers:
         Raises WrongState, without any change, if the container uses more memory than the new limit.
         """
         container = self._deps.pods.container(id)
-        if container.life.state is State.EXITED:
+        if container.life.state is ContainerState.EXITED:
             raise WrongState(f'container "{container.id}" has ended')
         changed = pb.ContainerConfig.FromString(container.record.config)
         changed.linux.resources.MergeFrom(resources)
         before = container.config
         await self._save_config(container, changed)
-        if container.life.state is not State.RUNNING or container.hollow is not None:
+        if container.life.state is not ContainerState.RUNNING or container.hollow is not None:
             return
         if fault := self._deps.processes.update(container):
             await self._save_config(container, before)
@@ -245,7 +245,7 @@ class Containers:
     def _require_startable(self, container: Container) -> None:
         if self.shutting_down:
             raise ShuttingDown("the plane is going down and starts no containers")
-        if container.life.state is not State.CREATED or container.starting is not None or container.removing:
+        if container.life.state is not ContainerState.CREATED or container.starting is not None or container.removing:
             state = "starting" if container.starting is not None else container.life.state.name.lower()
             raise WrongState(f'container "{container.id}" is {state}; only a created one can be started')
         _require_ready(container.sandbox)
@@ -253,7 +253,7 @@ class Containers:
     def find_running(self, id: str) -> Container:
         """Raises NotFound, WrongState."""
         container = self._deps.pods.container(id)
-        if container.life.state is not State.RUNNING:
+        if container.life.state is not ContainerState.RUNNING:
             raise WrongState(f'container "{container.id}" is {container.life.state.name.lower()}, not running')
         return container
 

@@ -12,7 +12,7 @@ from actors.runtime.images.store import ImageStore, short_name
 from actors.runtime.model.containers import Image
 from actors.runtime.model.cri_messages import image_id, image_ref
 from actors.runtime.model.errors import InvalidRequest, NotFound
-from actors.runtime.model.pods import Pods
+from actors.runtime.model.pods import RuntimePods
 from protocols.bus import Bus, Call
 from protocols.messages.runtime import (
     ALIAS_IMAGE,
@@ -34,7 +34,7 @@ MOST_PULLED = 1024
 
 
 class ImageMethods:
-    def __init__(self, pods: Pods, images: ImageStore, directory: Path) -> None:
+    def __init__(self, pods: RuntimePods, images: ImageStore, directory: Path) -> None:
         self._pods = pods
         self._images = images
         self._directory = directory
@@ -95,7 +95,7 @@ class ImageMethods:
         return _virtual(spec.image) if virtual else None
 
 
-def images_used(pods: Pods) -> set[str]:
+def images_used(pods: RuntimePods) -> set[str]:
     """Return ids of images that containers run, or have as volumes."""
     containers = pods.containers.values()
     run = {container.image.id for container in containers if container.image is not None}
@@ -134,7 +134,7 @@ def _virtual(name: str) -> pb.Image:
 class ImageBusService:
     """Import, list and removal of images on the bus, one change at a time."""
 
-    def __init__(self, images: ImageStore, pods: Pods) -> None:
+    def __init__(self, images: ImageStore, pods: RuntimePods) -> None:
         self._images = images
         self._pods = pods
         self._turn = asyncio.Lock()

@@ -16,7 +16,7 @@ from actors.runtime.model.cri_messages import (
     sandbox_status,
 )
 from actors.runtime.model.errors import InvalidRequest
-from actors.runtime.model.pods import Clock, Pods
+from actors.runtime.model.pods import Clock, RuntimePods
 from actors.runtime.operations.containers import Containers
 from actors.runtime.operations.sandboxes import Sandboxes
 from actors.runtime.spec.isolation import recursive_read_only
@@ -32,7 +32,7 @@ API_VERSION = "v1"
 
 
 class InfoMethods:
-    def __init__(self, pods: Pods, cgroups: Cgroups, events: ContainerEvents) -> None:
+    def __init__(self, pods: RuntimePods, cgroups: Cgroups, events: ContainerEvents) -> None:
         self._pods = pods
         self._cgroups = cgroups
         self._events = events
@@ -75,7 +75,7 @@ class InfoMethods:
 
 
 class SandboxMethods:
-    def __init__(self, pods: Pods, sandboxes: Sandboxes, clock: Clock) -> None:
+    def __init__(self, pods: RuntimePods, sandboxes: Sandboxes, clock: Clock) -> None:
         self._pods = pods
         self._sandboxes = sandboxes
         self._clock = clock
@@ -134,7 +134,7 @@ def _as_json(message: Message) -> dict[str, object]:
 
 
 class ContainerMethods:
-    def __init__(self, pods: Pods, containers: Containers, processes: ProcessBackend) -> None:
+    def __init__(self, pods: RuntimePods, containers: Containers, processes: ProcessBackend) -> None:
         self._pods = pods
         self._containers = containers
         self._processes = processes

@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 
 from actors.runtime.backends.process_backend import ProcessBackend
-from actors.runtime.backends.procfs import Usage, usage_below
+from actors.runtime.backends.procfs import ProcessUsage, usage_below
 from actors.runtime.model.containers import Container, Sandbox
-from actors.runtime.model.pods import Pods
+from actors.runtime.model.pods import RuntimePods
 from protocols.wire import cri_pb2 as pb
 
 
 class StatsMethods:
-    def __init__(self, pods: Pods, processes: ProcessBackend, directory: Path) -> None:
+    def __init__(self, pods: RuntimePods, processes: ProcessBackend, directory: Path) -> None:
         self._pods = pods
         self._processes = processes
         self._directory = directory
@@ -34,15 +34,15 @@ class StatsMethods:
         found = self._pods.list_sandboxes(request.filter.id, None, request.filter.label_selector)
         return pb.ListPodSandboxStatsResponse(stats=[await self._pod(sandbox) for sandbox in found])
 
-    async def _usages(self, containers: list[Container]) -> list[Usage]:
+    async def _usages(self, containers: list[Container]) -> list[ProcessUsage]:
         shims = [self._processes.shim_pid(container) for container in containers]
-        return await asyncio.to_thread(lambda: [usage_below(shim) if shim else Usage() for shim in shims])
+        return await asyncio.to_thread(lambda: [usage_below(shim) if shim else ProcessUsage() for shim in shims])
 
     async def _read(self, containers: list[Container]) -> list[pb.ContainerStats]:
         usages, now = await self._usages(containers), time.time_ns()
         return [self._stats(container, usage, now) for container, usage in zip(containers, usages, strict=True)]
 
-    def _stats(self, container: Container, usage: Usage, now: int) -> pb.ContainerStats:
+    def _stats(self, container: Container, usage: ProcessUsage, now: int) -> pb.ContainerStats:
         return pb.ContainerStats(
             attributes=pb.ContainerAttributes(
                 id=container.id,
@@ -63,7 +63,7 @@ class StatsMethods:
     async def _pod(self, sandbox: Sandbox) -> pb.PodSandboxStats:
         containers = list(sandbox.containers.values())
         usages, now = await self._usages(containers), time.time_ns()
-        total = Usage(*map(sum, zip(*usages, strict=True))) if usages else Usage()
+        total = ProcessUsage(*map(sum, zip(*usages, strict=True))) if usages else ProcessUsage()
         stats = [self._stats(container, usage, now) for container, usage in zip(containers, usages, strict=True)]
         return pb.PodSandboxStats(
             attributes=pb.PodSandboxAttributes(
@@ -81,11 +81,11 @@ class StatsMethods:
         )
 
 
-def _cpu(usage: Usage, now: int) -> pb.CpuUsage:
+def _cpu(usage: ProcessUsage, now: int) -> pb.CpuUsage:
     return pb.CpuUsage(timestamp=now, usage_core_nano_seconds=pb.UInt64Value(value=usage.cpu_ns))
 
 
-def _memory(usage: Usage, now: int) -> pb.MemoryUsage:
+def _memory(usage: ProcessUsage, now: int) -> pb.MemoryUsage:
     return pb.MemoryUsage(
         timestamp=now,
         working_set_bytes=pb.UInt64Value(value=usage.rss),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from actors.runtime.model.errors import InvalidRequest, WrongState
-from actors.runtime.model.pods import Pods
+from actors.runtime.model.pods import RuntimePods
 from actors.runtime.operations.containers import Containers
 from protocols.wire import cri_pb2 as pb
 
@@ -15,7 +15,9 @@ STDOUT, STDERR = 1, 2
 
 
 class StreamMethods:
-    def __init__(self, pods: Pods, containers: Containers, private: Callable[[], Collection[int]] = frozenset) -> None:
+    def __init__(
+        self, pods: RuntimePods, containers: Containers, private: Callable[[], Collection[int]] = frozenset
+    ) -> None:
         """`private` returns the ports of the plane, which port-forward rejects."""
         self._pods = pods
         self._containers = containers

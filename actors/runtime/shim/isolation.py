@@ -9,8 +9,8 @@ import os
 from typing import Any, NamedTuple
 
 from actors.runtime.shim import mounts, system
-from actors.runtime.shim.mounts import Mount, Node, bind, checked, make_directory
-from actors.runtime.shim.root import DEVICES, Root, View, pivot_to, prepare_root, show_cgroups
+from actors.runtime.shim.mounts import MissingDevice, Mount, bind, checked, make_directory
+from actors.runtime.shim.root import DEVICES, CgroupView, Root, pivot_to, prepare_root, show_cgroups
 
 
 class Isolation(NamedTuple):
@@ -27,12 +27,12 @@ class Isolation(NamedTuple):
     readonly: bool = False
     """Read-only root."""
     privileged: bool = False
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[MissingDevice, ...] = ()
     masked: tuple[str, ...] = ()
     """Paths that it cannot read."""
     sealed: tuple[str, ...] = ()
     """Paths that it cannot write to."""
-    views: tuple[View, ...] = ()
+    views: tuple[CgroupView, ...] = ()
     """Its cgroups, for a cgroup namespace."""
     scratch: str = ""
     """Directory for a file system of device nodes."""
@@ -58,8 +58,8 @@ def parse(record: dict[str, Any] | None) -> Isolation:
     image = Root(**record["root"]) if record.get("root") else None
     lists = {
         "mounts": tuple(Mount(*entry) for entry in record.get("mounts") or ()),
-        "nodes": tuple(Node(*entry) for entry in record.get("nodes") or ()),
-        "views": tuple(View(*entry) for entry in record.get("views") or ()),
+        "nodes": tuple(MissingDevice(*entry) for entry in record.get("nodes") or ()),
+        "views": tuple(CgroupView(*entry) for entry in record.get("views") or ()),
         "masked": tuple(record.get("masked") or ()),
         "sealed": tuple(record.get("sealed") or ()),
     }

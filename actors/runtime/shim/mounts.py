@@ -36,7 +36,7 @@ class Mount(NamedTuple):
     """Mounts below the source come along."""
 
 
-class Node(NamedTuple):
+class MissingDevice(NamedTuple):
     """Device node that the host lacks."""
 
     path: str
@@ -203,7 +203,7 @@ def checked(what: str, call: "system.Call") -> None:
 _KINDS = {"c": stat.S_IFCHR, "u": stat.S_IFCHR, "b": stat.S_IFBLK, "p": stat.S_IFIFO}
 
 
-def make_nodes(nodes: tuple[Node, ...], scratch: str, top: str) -> None:
+def make_nodes(nodes: tuple[MissingDevice, ...], scratch: str, top: str) -> None:
     """Make device nodes on a file system of their own and bind them below `top`. Raises RuntimeError.
 
     Nobody can reach that file system by a path afterwards, so the container can add no node to it.
@@ -221,7 +221,7 @@ def make_nodes(nodes: tuple[Node, ...], scratch: str, top: str) -> None:
         checked("a place for device nodes", lambda: system.detach(scratch))
 
 
-def _make_node(node: Node, place: str) -> bool:
+def _make_node(node: MissingDevice, place: str) -> bool:
     """Make the node; False where that is not permitted and the host has the same one. Raises RuntimeError."""
     try:
         os.mknod(place, node.mode & 0o7777 | _KINDS[node.kind], os.makedev(node.major, node.minor))
@@ -236,7 +236,7 @@ def _make_node(node: Node, place: str) -> bool:
     return True
 
 
-def _on_host(node: Node) -> bool:
+def _on_host(node: MissingDevice) -> bool:
     try:
         found = os.stat(node.path)
     except OSError:

@@ -13,8 +13,8 @@ from actors.runtime.shim.mounts import (
     NODEV,
     NOEXEC,
     NOSUID,
+    MissingDevice,
     Mount,
-    Node,
     bind,
     checked,
     make_directory,
@@ -25,12 +25,12 @@ from protocols.process.beneath import Walk, proc_path
 
 _SHARED = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 DEVICES = (
-    Node("/dev/null", "c", 1, 3),
-    Node("/dev/zero", "c", 1, 5),
-    Node("/dev/full", "c", 1, 7),
-    Node("/dev/random", "c", 1, 8),
-    Node("/dev/urandom", "c", 1, 9),
-    Node("/dev/tty", "c", 5, 0),
+    MissingDevice("/dev/null", "c", 1, 3),
+    MissingDevice("/dev/zero", "c", 1, 5),
+    MissingDevice("/dev/full", "c", 1, 7),
+    MissingDevice("/dev/random", "c", 1, 8),
+    MissingDevice("/dev/urandom", "c", 1, 9),
+    MissingDevice("/dev/tty", "c", 5, 0),
 )
 """Devices that every container has; of the OCI runtime specification."""
 _LINKS = (
@@ -102,7 +102,7 @@ def _quoted(path: str) -> str:
 CGROUPS = "/sys/fs/cgroup"
 
 
-class View(NamedTuple):
+class CgroupView(NamedTuple):
     """Cgroup of the container as it sees it."""
 
     group: str
@@ -110,7 +110,7 @@ class View(NamedTuple):
     """Controller of version 1, below /sys/fs/cgroup; empty with version 2."""
 
 
-def show_cgroups(views: tuple[View, ...], top: str, privileged: bool) -> None:
+def show_cgroups(views: tuple[CgroupView, ...], top: str, privileged: bool) -> None:
     """Mount the container's own groups at /sys/fs/cgroup, where programs look up their limits. Raises RuntimeError."""
     if not views:
         return

@@ -53,7 +53,7 @@ class LogSplitter:
         return b"%s %s %s %s\n" % (now, self._stream, tag, content)
 
 
-class LogFile:
+class ContainerLogFile:
     """Open log file. A failed write (disk full) loses the line: a container never waits for its log."""
 
     def __init__(self, path: str) -> None:
@@ -84,7 +84,7 @@ class Pump:
 
     CHUNK = 64 * 1024
 
-    def __init__(self, descriptor: int, stream: str, log: LogFile | None) -> None:
+    def __init__(self, descriptor: int, stream: str, log: ContainerLogFile | None) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor
         self.taps: dict[int, int] = {}
@@ -147,7 +147,7 @@ class Streams:
     """Pipes or terminal of the container; the shim holds its ends for as long as the container runs."""
 
     def __init__(self, spec: Spec) -> None:
-        self.log = LogFile(spec.log) if spec.log else None
+        self.log = ContainerLogFile(spec.log) if spec.log else None
         self.pumps: list[Pump] = []
         self.input = -1
         """Write end of the container's stdin, or its terminal; -1 when it has neither."""

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from actors.runtime.model.containers import Backend, Container
+from actors.runtime.model.containers import Container, ContainerBackend
 from actors.runtime.model.errors import ExecFailed, RuntimeFault
 from actors.runtime.state.lifecycle import wait_ended
-from actors.runtime.streaming.stdio import Pipes, Reader, Stdio, Terminal, Writer, set_size
+from actors.runtime.streaming.stdio import PipeReader, Pipes, Stdio, Terminal, Writer, set_size
 from protocols.process.tasks import awaited, cancel
 from protocols.streams.channels import (
     CLOSE,
@@ -52,7 +52,7 @@ async def receive_input(socket: Socket, sink: Sink) -> None:
             await sink.end_input()
 
 
-async def send_output(socket: Socket, channel: int, reader: Reader) -> None:
+async def send_output(socket: Socket, channel: int, reader: PipeReader) -> None:
     """Send all output; a client that does not read blocks the writer."""
     prefix = bytes([channel])
     async for data in reader.chunks():
@@ -62,7 +62,7 @@ async def send_output(socket: Socket, channel: int, reader: Reader) -> None:
 async def run_session(
     socket: Socket,
     sink: Sink,
-    readers: dict[int, Reader],
+    readers: dict[int, PipeReader],
     outcome: Callable[[], Coroutine[Any, Any, bytes]],
 ) -> None:
     """Run both directions until `outcome` returns the final Status or the client goes away."""
@@ -88,7 +88,7 @@ class Exec(msgspec.Struct, frozen=True):
     """Parameters of an Exec stream."""
 
     container: Container
-    backend: Backend
+    backend: ContainerBackend
     command: tuple[str, ...]
     stdin: bool
     outputs: tuple[int, ...]
@@ -125,7 +125,7 @@ class Attach(msgspec.Struct, frozen=True):
     """Parameters of an Attach stream."""
 
     container: Container
-    backend: Backend
+    backend: ContainerBackend
     stdin: bool
     outputs: tuple[int, ...]
 
@@ -166,7 +166,7 @@ async def run_attach(socket: Socket, request: Attach) -> None:
         async with request.backend.attach(request.container, (given[0], given[1])) as descriptor:
             while given:
                 os.close(given.pop())
-            readers = {channel: Reader(end[0]) for channel, end in zip((STDOUT, STDERR), ends, strict=True)}
+            readers = {channel: PipeReader(end[0]) for channel, end in zip((STDOUT, STDERR), ends, strict=True)}
             selected = {channel: reader for channel, reader in readers.items() if channel in request.outputs}
             sink = _Input(request, descriptor)
             try:
@@ -180,11 +180,11 @@ async def run_attach(socket: Socket, request: Attach) -> None:
             os.close(descriptor)
 
 
-async def _ended(reader: Reader) -> bool:
+async def _ended(reader: PipeReader) -> bool:
     return await reader.ended.wait()
 
 
-async def _attach_outcome(container: Container, readers: dict[int, Reader]) -> bytes:
+async def _attach_outcome(container: Container, readers: dict[int, PipeReader]) -> bytes:
     """Wait for the container or its output to end.
 
     The exit code is in the container's status, not here. The shim detaches a client that stops reading.

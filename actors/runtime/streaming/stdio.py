@@ -16,7 +16,7 @@ LINGER_S = 0.05
 """Time to read a terminal after its command has ended: the kernel delivers the last bytes a little later."""
 
 
-class Reader:
+class PipeReader:
     """Non-blocking reader; `chunks` ends at the end of the file, or after `finish` once the descriptor is drained."""
 
     def __init__(self, descriptor: int, linger: float = 0.0) -> None:
@@ -110,7 +110,7 @@ class Stdio(Protocol):
     ends: tuple[int, int, int]
     """Stdin, stdout and stderr of the command."""
     terminal: bool
-    readers: dict[int, Reader]
+    readers: dict[int, PipeReader]
     """By channel."""
 
     def close_child_ends(self) -> None:
@@ -131,7 +131,7 @@ class Pipes:
     def __init__(self, stdin: bool, outputs: tuple[int, ...] = (STDOUT, STDERR)) -> None:
         """Discard outputs that are not among the channels `outputs`."""
         self._ours: list[int] = []
-        self.readers: dict[int, Reader] = {}
+        self.readers: dict[int, PipeReader] = {}
         source, self._input = os.pipe2(os.O_CLOEXEC) if stdin else (_open_null(), -1)
         self.ends = (source, self._output(STDOUT, outputs), self._output(STDERR, outputs))
         self._theirs = list(self.ends)
@@ -158,7 +158,7 @@ class Pipes:
             return _open_null()
         ours, theirs = os.pipe2(os.O_CLOEXEC)
         self._ours.append(ours)
-        self.readers[channel] = Reader(ours)
+        self.readers[channel] = PipeReader(ours)
         return theirs
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Terminal:
     def __init__(self) -> None:
         self._ours, self._theirs = os.openpty()
         self.ends = (self._theirs, self._theirs, self._theirs)
-        self.readers = {STDOUT: Reader(self._ours, LINGER_S)}
+        self.readers = {STDOUT: PipeReader(self._ours, LINGER_S)}
         self._writer = Writer(self._ours)
 
     def close_child_ends(self) -> None:

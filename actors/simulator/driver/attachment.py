@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from actors.simulator.driver.health import HEALTHY, Health, HealthBoard
+from actors.simulator.driver.health import HEALTHY, HealthBoard, ReportedHealth
 from actors.simulator.driver.options import DriverOptions
 from protocols.dra.binding import allocated_key
 from protocols.dra.pods import results_of
@@ -108,8 +108,8 @@ class Attacher:
             and allocated_key(each) not in reported
         ]
 
-    def _health(self, result: Object) -> Health:
-        return self._board.health.get(str(result["device"]), Health())
+    def _health(self, result: Object) -> ReportedHealth:
+        return self._board.health.get(str(result["device"]), ReportedHealth())
 
     def _entry(self, result: Object) -> Object:
         health = self._health(result)

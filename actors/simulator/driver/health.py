@@ -6,14 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.simulator.driver.options import Device
+from actors.simulator.driver.options import CardDevice
 from actors.simulator.driver.script import DriverStep
 from actors.simulator.engine.files import HealthFileInvalid, follow_file
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
-class Health(NamedTuple):
+class ReportedHealth(NamedTuple):
     health: str = HEALTHY
     message: str = ""
 
@@ -22,7 +22,7 @@ class HealthBoard:
     """The devices that are offered, and the health of each; `changed` returns after every change."""
 
     def __init__(
-        self, devices: list[Device], health: dict[str, Health] | None = None, away: Iterable[str] = ()
+        self, devices: list[CardDevice], health: dict[str, ReportedHealth] | None = None, away: Iterable[str] = ()
     ) -> None:
         self._all = devices
         self._away = set(away)
@@ -32,18 +32,18 @@ class HealthBoard:
         self._event = asyncio.Event()
 
     @property
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[CardDevice]:
         return [device for device in self._all if device.name not in self._away]
 
-    def health_of(self, device: Device) -> Health:
-        return self.health.get(device.name, Health())
+    def health_of(self, device: CardDevice) -> ReportedHealth:
+        return self.health.get(device.name, ReportedHealth())
 
-    def set(self, health: dict[str, Health]) -> list[str]:
+    def set(self, health: dict[str, ReportedHealth]) -> list[str]:
         """Set the health of every device; those not named are healthy. Return a line for each change."""
         lines = [
             f"{device.name} is {new.health}{': ' + new.message if new.message else ''}"
             for device in self.devices
-            if (new := health.get(device.name, Health())) != self.health_of(device)
+            if (new := health.get(device.name, ReportedHealth())) != self.health_of(device)
         ]
         self.health = health
         if lines:
@@ -59,7 +59,7 @@ class HealthBoard:
         if step.silent is not None:
             self.silent = step.silent
             lines.append("is silent" if step.silent else "speaks again")
-        lines += self.set({**self.health, **{name: Health(word, step.message) for name, word in words.items()}})
+        lines += self.set({**self.health, **{name: ReportedHealth(word, step.message) for name, word in words.items()}})
         self.notify()
         return lines
 
@@ -73,9 +73,9 @@ class HealthBoard:
                 await self._event.wait()
 
 
-def parse_health(text: str) -> dict[str, Health]:
+def parse_health(text: str) -> dict[str, ReportedHealth]:
     """Read the health file. Raises HealthFileInvalid."""
-    found: dict[str, Health] = {}
+    found: dict[str, ReportedHealth] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split(maxsplit=2)
         if len(words) == 1:
@@ -83,7 +83,7 @@ def parse_health(text: str) -> dict[str, Health]:
                 f"line {number} of the health file is not `DEVICE HEALTH [MESSAGE]`: {line.strip()}"
             )
         if words:
-            found[words[0]] = Health(words[1], words[2].strip() if len(words) > 2 else "")
+            found[words[0]] = ReportedHealth(words[1], words[2].strip() if len(words) > 2 else "")
     return found
 
 

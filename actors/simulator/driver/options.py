@@ -12,7 +12,7 @@ GPU_MEMORY_GI = 16
 _SPACE = uuid.UUID("0e3e7c1b-6a53-4c6b-9f7e-2d1f5b0c9a10")
 
 
-class Device(NamedTuple):
+class CardDevice(NamedTuple):
     name: str
     card: int
     """Number of the card that this is, or is a part of."""
@@ -65,22 +65,22 @@ class DriverOptions:
         return f"{self.driver}/attach-failed"
 
     @property
-    def cards(self) -> list[Device]:
+    def cards(self) -> list[CardDevice]:
         stem = self.driver.partition(".")[0]
-        return [Device(f"{stem}-{index}", index) for index in range(self.devices)]
+        return [CardDevice(f"{stem}-{index}", index) for index in range(self.devices)]
 
-    def parts(self, card: Device) -> list[Device]:
-        return [Device(f"{card.name}-part-{part}", card.card, part) for part in range(self.partitions)]
+    def parts(self, card: CardDevice) -> list[CardDevice]:
+        return [CardDevice(f"{card.name}-part-{part}", card.card, part) for part in range(self.partitions)]
 
-    def all_devices(self) -> list[Device]:
+    def all_devices(self) -> list[CardDevice]:
         if self.listed:
-            return [Device(spec.name, card) for card, spec in enumerate(self.listed)]
+            return [CardDevice(spec.name, card) for card, spec in enumerate(self.listed)]
         return [device for card in self.cards for device in (card, *self.parts(card))]
 
-    def numa_node(self, device: Device) -> int | None:
+    def numa_node(self, device: CardDevice) -> int | None:
         return device.card * self.numa // self.devices if self.numa else None
 
-    def uuid(self, device: Device) -> str:
+    def uuid(self, device: CardDevice) -> str:
         """Return an id that is the same at every start, as real hardware has one."""
         return str(uuid.uuid5(_SPACE, f"{self.node}/{self.driver}/{device.name}"))
 

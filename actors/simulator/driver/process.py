@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import Claims
-from actors.simulator.driver.health import Health, HealthBoard, follow_health_file
+from actors.simulator.driver.health import HealthBoard, ReportedHealth, follow_health_file
 from actors.simulator.driver.kubeconfig import client_options
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import DriverScript, DriverStep
@@ -75,7 +75,7 @@ async def run_driver(options: DriverOptions, script: DriverScript, say: Callable
 
 
 async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
-    health = {spec.name: Health(spec.health, spec.message) for spec in options.listed}
+    health = {spec.name: ReportedHealth(spec.health, spec.message) for spec in options.listed}
     board = HealthBoard(options.all_devices(), health, [spec.name for spec in options.listed if spec.away])
     publisher = Publisher(options, client, say)
     publisher.offer(board.devices)

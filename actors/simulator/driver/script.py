@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import Fault, Seconds, Step, StreamEnd
+from actors.simulator.engine.scripts import CallFault, ScriptStep, Seconds, StreamEnd
 
 Method = Literal[
     "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources",
@@ -63,7 +63,7 @@ class ClaimAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"devices must be 0 to {MOST_CLAIM_DEVICES}")
 
 
-class ClaimFault(Fault, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimFault(CallFault, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fault of a driver's call."""
 
     claims: dict[str, ClaimAnswer] = msgspec.field(default_factory=dict)
@@ -84,7 +84,7 @@ def _check_claims(calls: Mapping[Method, ClaimFaults]) -> None:
             raise ValueError(f"info goes with {INFO_METHOD}, not with {method}")
 
 
-class DriverStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DriverStep(ScriptStep, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One step. Its changes apply in the order of these fields and appear in one health report."""
 
     unhealthy: tuple[str, ...] = ()

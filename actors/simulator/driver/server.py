@@ -11,12 +11,12 @@ import grpc.aio
 
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
-from actors.simulator.driver.options import Device, DriverOptions
+from actors.simulator.driver.options import CardDevice, DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.instances import remove_dead
 from actors.simulator.engine.playback import cut
-from actors.simulator.engine.scripts import Fault, StreamEnd
+from actors.simulator.engine.scripts import CallFault, StreamEnd
 from protocols.errors import NodeplaneError
 from protocols.process.sockets import private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
@@ -205,21 +205,21 @@ class DriverServer:
 
         return watch
 
-    def _describe(self, device: Device, report: Any) -> None:
+    def _describe(self, device: CardDevice, report: Any) -> None:
         health = self._board.health_of(device)
         report.device.pool_name, report.device.device_name = self._options.node, device.name
         report.health = HEALTH.get(health.health, health_pb.UNKNOWN)
         report.message = health.message
         report.health_check_timeout_seconds = self._options.health_timeout
 
-    def _describe_status(self, device: Device, report: Any) -> None:
+    def _describe_status(self, device: CardDevice, report: Any) -> None:
         """Describe a device for NodeHealth, whose reports do not expire."""
         health = self._board.health_of(device)
         report.pool_name, report.device_name = self._options.node, device.name
         report.health, report.message = health.health, health.message
 
 
-def answer_for(fault: Fault, name: str) -> ClaimAnswer:
+def answer_for(fault: CallFault, name: str) -> ClaimAnswer:
     """Return the answer of a fault for a claim of this name."""
     claims = fault.claims if isinstance(fault, ClaimFault) else {}
     return next((answer for pattern, answer in claims.items() if fnmatchcase(name, pattern)), WELL)

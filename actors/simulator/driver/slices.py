@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from actors.simulator.driver.options import GPU_MEMORY_GI, Device, DriverOptions
+from actors.simulator.driver.options import GPU_MEMORY_GI, CardDevice, DriverOptions
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object
@@ -22,7 +22,7 @@ REQUEST_POLICY = {"default": MEMORY_STEP, "validRange": {"min": MEMORY_STEP, "st
 """Request policy for the memory of shared devices; the memory of a part is never less."""
 
 
-def slice_specs(options: DriverOptions, devices: Sequence[Device], generation: int) -> list[Object]:
+def slice_specs(options: DriverOptions, devices: Sequence[CardDevice], generation: int) -> list[Object]:
     """Return the specs of all slices of the pool, which is named after the node."""
     listed = {spec.name: spec.published for spec in options.listed}
     described = [listed.get(device.name) or _device(options, device) for device in devices]
@@ -48,7 +48,7 @@ def slice_object(options: DriverOptions, number: int, spec: Object, node_uid: st
     }
 
 
-def _device(options: DriverOptions, device: Device) -> Object:
+def _device(options: DriverOptions, device: CardDevice) -> Object:
     share = options.partitions if device.part >= 0 else 1
     attributes: Object = {
         "index": {"int": device.card},
@@ -73,7 +73,7 @@ def _device(options: DriverOptions, device: Device) -> Object:
     return found
 
 
-def _counters(options: DriverOptions, card: Device) -> Object:
+def _counters(options: DriverOptions, card: CardDevice) -> Object:
     counters = {"memory": {"value": _memory(1)}, "parts": {"value": str(options.partitions)}}
     return {"name": _set_name(card), "counters": counters}
 
@@ -82,7 +82,7 @@ def _memory(share: int) -> str:
     return f"{GPU_MEMORY_GI // share}Gi" if GPU_MEMORY_GI % share == 0 else f"{GPU_MEMORY_GI * 1024 // share}Mi"
 
 
-def _set_name(device: Device) -> str:
+def _set_name(device: CardDevice) -> str:
     return f"card-{device.card}"
 
 
@@ -104,13 +104,13 @@ class Publisher:
         self._options = options
         self._client = client
         self._say = say
-        self._devices: list[Device] = []
+        self._devices: list[CardDevice] = []
         self._generation = 1
         self._dirty = asyncio.Event()
         mine = f"spec.nodeName={options.node},spec.driver={options.driver}"
         self._informer = Informer(client, RESOURCESLICES, InformerOptions(field_selector=mine), self)
 
-    def offer(self, devices: list[Device]) -> None:
+    def offer(self, devices: list[CardDevice]) -> None:
         """Replace the published devices."""
         if devices != self._devices:
             self._devices = devices

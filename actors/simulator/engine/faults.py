@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.simulator.engine.scripts import CallFaults, Fault
+from actors.simulator.engine.scripts import CallFault, CallFaults
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -34,13 +34,13 @@ class Faults:
             self.set(method, fault)
             say(f"{method} is well again" if fault == type(fault)() else f"{method} has another fault")
 
-    def take(self, method: str) -> Fault:
+    def take(self, method: str) -> CallFault:
         """Count a call and return its fault."""
-        found = self._faults.get(method, Fault())
+        found = self._faults.get(method, CallFault())
         self._met[method] = self._met.get(method, 0) + 1
         if isinstance(found, tuple):
             return _nth(found, self._met[method])
-        return found if not found.times or self._met[method] <= found.times else Fault()
+        return found if not found.times or self._met[method] <= found.times else CallFault()
 
     async def death(self) -> float:
         """Wait until a call meets a crash; return the seconds after which the program serves again, 0 = never."""
@@ -48,7 +48,7 @@ class Faults:
         self._died.clear()
         return self._restart
 
-    async def meet(self, method: str, context: Context) -> Fault:
+    async def meet(self, method: str, context: Context) -> CallFault:
         """Delay, hang or abort the call; return its fault if it shall be answered."""
         fault, in_force = self.take(method), self._faults.get(method)
         if fault.delay:
@@ -64,10 +64,10 @@ class Faults:
         return fault
 
 
-def _nth(sequence: tuple[Fault, ...], call: int) -> Fault:
+def _nth(sequence: tuple[CallFault, ...], call: int) -> CallFault:
     """Return the fault of a call, from 1, in a sequence."""
     for fault in sequence:
         call -= fault.times or 1
         if call <= 0:
             return fault
-    return Fault()
+    return CallFault()

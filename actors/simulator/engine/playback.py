@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 import grpc.aio
 
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.scripts import Step
+from actors.simulator.engine.scripts import ScriptStep
 
-S = TypeVar("S", bound=Step)
+S = TypeVar("S", bound=ScriptStep)
 
 
 class Timeline(Generic[S]):

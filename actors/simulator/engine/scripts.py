@@ -46,7 +46,7 @@ class Seconds(float):
         return cls(seconds)
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A step at a time of the script; simulators derive their steps from it."""
 
     at: Seconds
@@ -55,7 +55,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """End the process with this code."""
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CallFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fault that calls meet before they are answered; the default is no fault."""
 
     delay: Seconds = Seconds(0)
@@ -81,7 +81,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("restart goes with crash")
 
 
-CallFaults = Fault | tuple[Fault, ...]
+CallFaults = CallFault | tuple[CallFault, ...]
 """The fault of all calls of a method, or a sequence: one for each call (or for `times` calls), then none."""
 
 
@@ -92,7 +92,7 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     code: str = "INTERNAL"
 
     def __post_init__(self) -> None:
-        Fault(error=self.error, code=self.code)  # or raises ValueError
+        CallFault(error=self.error, code=self.code)  # or raises ValueError
 
 
 S = TypeVar("S", bound=msgspec.Struct)

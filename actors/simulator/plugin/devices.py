@@ -25,7 +25,7 @@ def numbered(name: str, count: int, numa: int) -> list[DeviceSpec]:
     return [DeviceSpec(id=f"{name}-{at}", numa=at * numa // count if numa else ()) for at in range(count)]
 
 
-class Devices:
+class PluginDevices:
     """Devices by id, in the order in which the plugin lists them. Changes return a line each for the log."""
 
     def __init__(self, name: str, specs: Iterable[DeviceSpec]) -> None:

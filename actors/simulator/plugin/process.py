@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.simulator.engine.files import follow_file
 from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
 from actors.simulator.engine.scripts import Seconds
-from actors.simulator.plugin.devices import Devices, numbered, parse_health
+from actors.simulator.plugin.devices import PluginDevices, numbered, parse_health
 from actors.simulator.plugin.registration import Registration
 from actors.simulator.plugin.script import PluginScript, PluginStep, Register
 from actors.simulator.plugin.scripted_server import ScriptedServer
@@ -81,6 +81,6 @@ async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable
     return code
 
 
-def _devices(options: PluginOptions, script: PluginScript) -> Devices:
+def _devices(options: PluginOptions, script: PluginScript) -> PluginDevices:
     given = script.devices
-    return Devices(options.name, numbered(options.name, given, script.numa) if isinstance(given, int) else given)
+    return PluginDevices(options.name, numbered(options.name, given, script.numa) if isinstance(given, int) else given)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import CallFaults, Seconds, Step, StreamEnd
+from actors.simulator.engine.scripts import CallFaults, ScriptStep, Seconds, StreamEnd
 
 Method = Literal["GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer"]
 Strategy = Literal["first", "last", "packed", "spread", "few", "foreign"]
@@ -23,7 +23,7 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return (self.numa,) if isinstance(self.numa, int) else self.numa
 
 
-class Mount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class PluginMount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     container_path: str
     host_path: str
     read_only: bool = False
@@ -35,12 +35,12 @@ class DeviceNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     permissions: str = "rw"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AllocateAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Response of Allocate. `$IDS` stands for the ids with commas; a text with `$ID` is repeated for each device."""
 
     envs: dict[str, str] | None = None
     """None: the default variable with all ids."""
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[PluginMount, ...] = ()
     devices: tuple[DeviceNode, ...] = ()
     annotations: dict[str, str] = {}
     cdi: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Register(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     endpoint: str = ""
 
 
-class PluginStep(Step, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PluginStep(ScriptStep, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One step. Its changes apply in the order of these fields and appear in one new list."""
 
     health: dict[str, str] = msgspec.field(default_factory=dict)
@@ -94,8 +94,8 @@ class PluginScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     pre_start: bool = False
     preferred: Strategy | None = None
     """Strategy of GetPreferredAllocation; None: the call is not offered."""
-    answer: Answer = Answer()
-    answers: dict[str, Answer] = {}
+    answer: AllocateAnswer = AllocateAnswer()
+    answers: dict[str, AllocateAnswer] = {}
     """Answers for these ids, joined by commas in the order of the request; others get `answer`."""
     calls: dict[Method, CallFaults] = {}
     steps: tuple[PluginStep, ...] = ()

@@ -9,8 +9,8 @@ import msgspec
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
 from actors.simulator.engine.scripts import StreamEnd
-from actors.simulator.plugin.devices import Devices
-from actors.simulator.plugin.script import Answer, PluginScript, PluginStep, Strategy
+from actors.simulator.plugin.devices import PluginDevices
+from actors.simulator.plugin.script import AllocateAnswer, PluginScript, PluginStep, Strategy
 from actors.simulator.plugin.server import Context, PluginOptions, PluginServer
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, Service
@@ -21,7 +21,7 @@ Reply = TypeVar("Reply")
 
 class ScriptedServer(PluginServer):
     def __init__(
-        self, options: PluginOptions, devices: Devices, say: Callable[[str], None], script: PluginScript
+        self, options: PluginOptions, devices: PluginDevices, say: Callable[[str], None], script: PluginScript
     ) -> None:
         super().__init__(options, devices, say)
         self._script = script
@@ -104,7 +104,7 @@ class ScriptedServer(PluginServer):
         self._say(f"allocated {', '.join(ids)}")
         return answer_for(self._scripted(ids), ids, self._options.variable)
 
-    def _scripted(self, ids: list[str]) -> Answer:
+    def _scripted(self, ids: list[str]) -> AllocateAnswer:
         return self._script.answers.get(",".join(ids), self._script.answer)
 
     async def _pre_start(self, request: pb.PreStartContainerRequest, context: Context) -> pb.PreStartContainerResponse:
@@ -132,7 +132,7 @@ class ScriptedServer(PluginServer):
 ALL, EACH = "$IDS", "$ID"
 
 
-def answer_for(answer: Answer, ids: list[str], variable: str) -> pb.ContainerAllocateResponse:
+def answer_for(answer: AllocateAnswer, ids: list[str], variable: str) -> pb.ContainerAllocateResponse:
     """Build the response of Allocate: `$IDS` becomes all ids; a text with `$ID` is repeated for each device."""
     envs = {variable: ALL} if answer.envs is None else answer.envs
     return pb.ContainerAllocateResponse(

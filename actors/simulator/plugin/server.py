@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from actors.simulator.engine.instances import remove_dead
-from actors.simulator.plugin.devices import Devices
+from actors.simulator.plugin.devices import PluginDevices
 from actors.simulator.plugin.script import DeviceSpec
 from protocols.process.sockets import private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
@@ -64,7 +64,7 @@ class PluginOptions:
 class PluginServer:
     """Serve the devices of one resource on one socket. `say` gets one line for everything that happens."""
 
-    def __init__(self, options: PluginOptions, devices: Devices, say: Callable[[str], None]) -> None:
+    def __init__(self, options: PluginOptions, devices: PluginDevices, say: Callable[[str], None]) -> None:
         self._options = options
         self.devices = devices
         self._say = say

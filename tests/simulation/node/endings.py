@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.podworker.pods.containers.killer import LEAST_GRACE_S
 from actors.runtime.backends.hollow import HollowBackend
-from actors.runtime.model.containers import Container, State
+from actors.runtime.model.containers import Container, ContainerState
 from tests.simulation.world.patching import patch
 from tests.simulation.world.process import running
 
@@ -52,7 +52,7 @@ class Endings:
             return
 
         def due() -> None:
-            if container.life.state is State.RUNNING:
+            if container.life.state is ContainerState.RUNNING:
                 end()
 
         self._world.at(self._chance.uniform(0.0, self._longest), running(self._world), due)

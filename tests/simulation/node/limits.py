@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from actors.cri import event_stream
 from actors.devices import actor as devices_actor
-from actors.devices.model.types import Limits
+from actors.devices.model.types import CallDeadlines
 from actors.frontdoor import actor as frontdoor_actor
 from actors.pleg.shell import mode_selector
 from actors.runtime import actor as runtime_actor
@@ -41,10 +41,10 @@ def draw_machine(world: "World", prefix: str = "") -> float:
 
 
 def _devices(world: "World") -> None:
-    limits = Limits(
+    limits = CallDeadlines(
         stop_grace=world.draw("stop_grace_s", 3.0, 300.0),
         reconnect_wait=world.draw("reconnect_wait_s", 1.0, 10.0),
         call=world.draw("plugin_call_s", 2.0, 30.0),
     )
-    patch(devices_actor, "Limits", lambda: limits)
+    patch(devices_actor, "CallDeadlines", lambda: limits)
     patch(allocation_history, "RETAINED", int(world.draw("allocations", 2, 32, 512)))

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from actors.pleg.shell.publisher import PodPublisher
-from actors.pleg.state_machine.status_merger import Change
+from actors.pleg.state_machine.status_merger import StatusChange
 from actors.runtime.model.containers import Sandbox
-from actors.runtime.model.pods import Pods
+from actors.runtime.model.pods import RuntimePods
 from tests.simulation.world.patching import patch
 from tests.simulation.world.process import running
 
@@ -26,28 +26,28 @@ class Removals:
         self._sandboxes: dict[str, set[str]] = {}
         """Ids by pod uid."""
         self._gone: set[str] = set()
-        removals, add, remove, put = self, Pods.add_sandbox, Pods.remove_sandbox, PodPublisher.put
+        removals, add, remove, put = self, RuntimePods.add_sandbox, RuntimePods.remove_sandbox, PodPublisher.put
 
-        def on_add(pods: Pods, sandbox: Sandbox) -> None:
+        def on_add(pods: RuntimePods, sandbox: Sandbox) -> None:
             add(pods, sandbox)
             if witness.sees("runtime"):
                 removals._sandboxes.setdefault(sandbox.config.metadata.uid, set()).add(sandbox.id)
 
-        def on_remove(pods: Pods, sandbox: Sandbox) -> None:
+        def on_remove(pods: RuntimePods, sandbox: Sandbox) -> None:
             remove(pods, sandbox)
             if witness.sees("runtime"):
                 removals._sandboxes[sandbox.config.metadata.uid].discard(sandbox.id)
 
-        def on_put(publisher: PodPublisher, change: Change, *given: Any) -> None:
+        def on_put(publisher: PodPublisher, change: StatusChange, *given: Any) -> None:
             if witness.sees("pleg"):
                 removals._published(change)
             put(publisher, change, *given)
 
-        patch(Pods, "add_sandbox", on_add)
-        patch(Pods, "remove_sandbox", on_remove)
+        patch(RuntimePods, "add_sandbox", on_add)
+        patch(RuntimePods, "remove_sandbox", on_remove)
         patch(PodPublisher, "put", on_put)
 
-    def _published(self, change: Change) -> None:
+    def _published(self, change: StatusChange) -> None:
         clock = running(self._world).clock
         if self._clock_ahead is None:
             self._clock_ahead = clock.wall

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from actors.simulator.driver import process as driver_process
-from actors.simulator.driver.health import Health, HealthBoard
+from actors.simulator.driver.health import HealthBoard, ReportedHealth
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import DriverScript
 from actors.simulator.plugin import process as plugin_process
@@ -97,5 +97,5 @@ def register_again(process: Process) -> None:
         registration.register_again(Register())
 
 
-def _healths(hardware: Hardware) -> dict[str, Health]:
-    return {id: Health(health) for id, health in hardware.health.items()}
+def _healths(hardware: Hardware) -> dict[str, ReportedHealth]:
+    return {id: ReportedHealth(health) for id, health in hardware.health.items()}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from actors.devices.dra.claim_checkpoint import decode as decode_claims
-from actors.devices.ledger.state import State, decode
+from actors.devices.ledger.state import LedgerState, decode
 from actors.devices.plugins.connections import PluginConnections
 from actors.runtime.model.containers import Container, Life, Sandbox
-from actors.runtime.model.pods import Pods
+from actors.runtime.model.pods import RuntimePods
 from actors.runtime.state.lifecycle import Lifecycle
 from actors.simulator.driver.claims import Claims, Prepared
 from protocols.kube.meta import Object, meta
@@ -52,7 +52,7 @@ class Witness:
         self._prefix, self._api = prefix, api
         self._world, self._layout, self._variables = world, layout, variables
         self._checkpoint = layout.devices / "checkpoint.json"
-        self._decoded = b"", State()
+        self._decoded = b"", LedgerState()
         """The checkpoint as it was read last."""
         self.running: dict[str, Run] = {}
         self.changed: dict[str, float] = {}
@@ -68,7 +68,7 @@ class Witness:
         self._known_at: dict[str, float] = {}
         """When the registration of a resource was first answered."""
         witness = self
-        started, end, add = Lifecycle.started, Lifecycle._end, Pods.add_sandbox
+        started, end, add = Lifecycle.started, Lifecycle._end, RuntimePods.add_sandbox
 
         def on_started(self: Lifecycle, container: Container, at: int) -> None:
             if witness.sees("runtime"):
@@ -81,14 +81,14 @@ class Witness:
                 witness.changed[container.id] = world.elapsed
             end(self, container, life)
 
-        def on_sandbox(self: Pods, sandbox: Sandbox) -> None:
+        def on_sandbox(self: RuntimePods, sandbox: Sandbox) -> None:
             add(self, sandbox)
             if witness.sees("runtime"):
                 witness._sandbox(self, sandbox)
 
         patch(Lifecycle, "started", on_started)
         patch(Lifecycle, "_end", on_end)
-        patch(Pods, "add_sandbox", on_sandbox)
+        patch(RuntimePods, "add_sandbox", on_sandbox)
         self._watch_moves()
         prepare = Claims.prepare
 
@@ -110,12 +110,12 @@ class Witness:
     def _watch_moves(self) -> None:
         for kind in ("sandbox", "container"):
             for name in (f"add_{kind}", f"remove_{kind}"):
-                patch(Pods, name, self._noted(getattr(Pods, name)))
+                patch(RuntimePods, name, self._noted(getattr(RuntimePods, name)))
 
-    def _noted(self, move: Callable[[Pods, Any], None]) -> Callable[[Pods, Any], None]:
+    def _noted(self, move: Callable[[RuntimePods, Any], None]) -> Callable[[RuntimePods, Any], None]:
         """Return a method of Pods that notes for which pod it is called."""
 
-        def noted(pods: Pods, of: Sandbox | Container) -> None:
+        def noted(pods: RuntimePods, of: Sandbox | Container) -> None:
             if self.sees("runtime"):
                 sandbox = of if isinstance(of, Sandbox) else of.sandbox
                 self.moved[sandbox.config.metadata.uid] = self._world.elapsed
@@ -137,12 +137,12 @@ class Witness:
         if len(self.broken) < MOST_BROKEN:
             self.broken.append(Broken(promise, text, round(self._world.elapsed, 3)))
 
-    def checkpoint(self) -> State:
+    def checkpoint(self) -> LedgerState:
         """Return the device manager's state on disk."""
         try:
             raw = self._checkpoint.read_bytes()
         except FileNotFoundError:
-            return State()
+            return LedgerState()
         if raw != self._decoded[0]:
             self._decoded = raw, decode(raw)
         return self._decoded[1]
@@ -209,7 +209,7 @@ class Witness:
         }
         return frozenset(found | {f"cdi {device.name}" for device in container.config.CDI_devices})
 
-    def _sandbox(self, pods: Pods, sandbox: Sandbox) -> None:
+    def _sandbox(self, pods: RuntimePods, sandbox: Sandbox) -> None:
         uid = sandbox.config.metadata.uid
         ready = [each.id for each in pods.sandboxes.values() if each.ready and each.config.metadata.uid == uid]
         if len(ready) > 1:
