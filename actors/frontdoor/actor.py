@@ -18,7 +18,7 @@ from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
 from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import Server, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Replica, Unavailable
 from protocols.messages import adopt, devices
@@ -67,8 +67,8 @@ class FrontDoor:
         self._socket = _pod_resources_socket(settings)
         endpoint, pods_endpoint = self._endpoint(self._socket), self._endpoint(_pods_api_socket(settings))
         services = self._pod_resources(endpoint).services()
-        self._server = Server(ServerOptions(endpoint, services, settings.pod_resources.health_address))
-        self._pods_server = Server(ServerOptions(pods_endpoint, (self._pods_service(pods_endpoint),)))
+        self._server = FrontdoorServer(ServerOptions(endpoint, services, settings.pod_resources.health_address))
+        self._pods_server = FrontdoorServer(ServerOptions(pods_endpoint, (self._pods_service(pods_endpoint),)))
         self._pods_api_enabled = settings.gate(PODS_API_GATE) and settings.adopt is None
 
         self._metrics.connections.set_function(lambda: len(endpoint.listener) + len(pods_endpoint.listener))

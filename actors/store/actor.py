@@ -18,7 +18,7 @@ from actors.store.rpc.kv import KvService
 from actors.store.rpc.lease import LeaseService
 from actors.store.rpc.maintenance import MaintenanceService
 from actors.store.rpc.watch import WatchService
-from actors.store.server.grpc_server import Server, Services
+from actors.store.server.grpc_server import Services, StoreServer
 from protocols.actor import Context, run_actor
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings
@@ -41,7 +41,7 @@ class Store:
         self._lease = LeaseService(self.core)
         kv = KvService(self.core, self._compactor)
         services = Services(kv, WatchService(self.core), self._lease, MaintenanceService(self.core))
-        self._server = Server(options, services)
+        self._server = StoreServer(options, services)
 
     @property
     def address(self) -> str:

@@ -7,7 +7,7 @@ resourceVersions, without a new list.
 """
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.shell.backend import Backend
+from actors.watchcache.shell.backend import StoreBackend
 from actors.watchcache.shell.metrics import WatchcacheCollector
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
@@ -31,7 +31,7 @@ class WatchcacheActor:
         self._backends = [self._backend(at, etcd) for at, etcd in enumerate(endpoints)]
         self._ready = False
 
-    def _backend(self, at: int, etcd: EtcdOptions) -> Backend:
+    def _backend(self, at: int, etcd: EtcdOptions) -> StoreBackend:
         settings = self._context.settings
         store = settings.stores[at]
         options = WatchcacheOptions(
@@ -40,7 +40,7 @@ class WatchcacheActor:
             efficient_resumption=settings.gate("EfficientWatchResumption"),
             compaction_interval=0.0 if store.embedded else float(settings.etcd_compaction_s),
         )
-        return Backend(options, self._context.bus, self._on_store_changed)
+        return StoreBackend(options, self._context.bus, self._on_store_changed)
 
     async def start(self) -> None:
         self._context.registry.register(WatchcacheCollector(self._backends))

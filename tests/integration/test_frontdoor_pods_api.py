@@ -19,7 +19,7 @@ from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
 from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
 from actors.frontdoor.serving.listener import SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import Server, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
 from protocols.bus import Event, Op
 from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
@@ -58,7 +58,7 @@ async def serving(rate: float = 0.0, watch_burst: int = 64) -> AsyncIterator[tup
         EndpointOptions(address, FairLimiter(rate, 10), FairLimiter(rate, watch_burst), metrics, silent_log())
     )
     methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
-    server = Server(ServerOptions(endpoint, (methods.service(),)))
+    server = FrontdoorServer(ServerOptions(endpoint, (methods.service(),)))
     await server.start()
     try:
         async with asyncio.timeout(100), unix_channel(address.public) as channel:

@@ -13,7 +13,7 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.rows import DAMAGED
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Change, Commit, KeyValue, LeaseRecord
+from actors.store.model.types import Commit, KeyChange, KeyValue, LeaseRecord
 from tests.simulation.disk.stub import StubMachine, stub_machine
 
 LONG = 25
@@ -97,7 +97,7 @@ class Writer:
     def _commit(self, log: ObjectLog, size: int, leases: list[LeaseRecord] | None = None, compacted: int = 0) -> None:
         at = self._revision
         keys = [KeyValue(b"/%d" % ((at + n) % 5), b"%d" % at * 2000, at, at, 1) for n in range(size)]
-        log.commit(Commit([Change(each, None) for each in keys], leases or [], [], compacted or self.compacted))
+        log.commit(Commit([KeyChange(each, None) for each in keys], leases or [], [], compacted or self.compacted))
         self.acknowledged[at] = [(each.key, each.value) for each in keys]
         self.compacted = compacted or self.compacted
         self._revision = at + 1

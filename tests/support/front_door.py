@@ -19,7 +19,7 @@ from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, Unary
 from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import Server, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
 from protocols.messages.podworker import NodePod
 
 
@@ -91,7 +91,7 @@ class Door:
                 ("list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable),
             )
         )
-        self.server = Server(
+        self.server = FrontdoorServer(
             ServerOptions(self.endpoint, PodResources(unary, pods, allocatable).services(), limits.health)
         )
 

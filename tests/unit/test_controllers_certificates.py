@@ -20,8 +20,8 @@ from actors.controllers.certificates.rules import (
     KUBELET_CLIENT,
     KUBELET_SERVING,
     Certificate,
-    Names,
     RequestInvalid,
+    SubjectNames,
     check_signer,
     removal_time,
     seconds_of,
@@ -58,7 +58,7 @@ def csr(signer: str = KUBELET_CLIENT, *conditions: str, pem: str = "", **spec: A
 
 
 def certificate(**changes: Any) -> Certificate:
-    return Certificate(**{"common_name": NODE, "organizations": NODES, "names": Names(), **changes})
+    return Certificate(**{"common_name": NODE, "organizations": NODES, "names": SubjectNames(), **changes})
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,19 @@ def certificate(**changes: Any) -> Certificate:
         (KUBELET_CLIENT, certificate(), CLIENT_USAGES, ""),
         (KUBELET_CLIENT, certificate(), [*CLIENT_USAGES, "key encipherment"], ""),
         (KUBELET_CLIENT, certificate(organizations=("x",)), CLIENT_USAGES, "subject organization is not system:nodes"),
-        (KUBELET_CLIENT, certificate(names=Names(dns=("a",))), CLIENT_USAGES, "DNS subjectAltNames are not allowed"),
+        (
+            KUBELET_CLIENT,
+            certificate(names=SubjectNames(dns=("a",))),
+            CLIENT_USAGES,
+            "DNS subjectAltNames are not allowed",
+        ),
         (KUBELET_CLIENT, certificate(common_name="n1"), CLIENT_USAGES,
          "subject common name does not begin with system:node:"),
         (KUBELET_CLIENT, certificate(), SERVER_USAGES,
          "usages did not match [client auth digital signature key encipherment]"),
-        (KUBELET_SERVING, certificate(names=Names(ips=("10.0.0.1",))), SERVER_USAGES, ""),
+        (KUBELET_SERVING, certificate(names=SubjectNames(ips=("10.0.0.1",))), SERVER_USAGES, ""),
         (KUBELET_SERVING, certificate(), SERVER_USAGES, "DNS or IP subjectAltName is required"),
-        (KUBELET_SERVING, certificate(names=Names(dns=("a",), emails=("b",))), SERVER_USAGES,
+        (KUBELET_SERVING, certificate(names=SubjectNames(dns=("a",), emails=("b",))), SERVER_USAGES,
          "Email subjectAltNames are not allowed"),
         (CLIENT, certificate(common_name="alice", organizations=()), ["client auth"], ""),
         (CLIENT, certificate(), ["digital signature"], "missing required usage for client certificate: client auth"),

@@ -11,7 +11,7 @@ from actors.controllers.garbage.graph import (
     Delete,
     Graph,
     GraphNode,
-    Owner,
+    OwnerNode,
     OwnerState,
     RemoveOwners,
     decide,
@@ -23,8 +23,8 @@ from protocols.kinds.table import CONFIGMAPS, NODES, PODS
 POLICIES = ("Background", "Foreground", "Orphan")
 
 
-def owner(uid: str, blocks: bool = True) -> Owner:
-    return Owner("v1", "ConfigMap", f"c{uid}", uid, blocks)
+def owner(uid: str, blocks: bool = True) -> OwnerNode:
+    return OwnerNode("v1", "ConfigMap", f"c{uid}", uid, blocks)
 
 
 def thing(uid: str, *owners: str) -> GraphNode:
@@ -87,7 +87,7 @@ class World:
         elif found.waiting and not self.graph.blocked(found.uid):
             self.store(replace(found, finalizers=found.finalizers - {FOREGROUND}))
 
-    def ask(self, wanted: Owner) -> OwnerState:
+    def ask(self, wanted: OwnerNode) -> OwnerState:
         found = self.objects.get(wanted.uid)
         return OwnerState.ABSENT if found is None else OwnerState.WAITING if found.waiting else OwnerState.LIVING
 
@@ -130,7 +130,7 @@ def test_owner_of_unserved_kind_counts_as_living() -> None:
     graph = Graph()
     node = GraphNode(NODES, "", "n", "u", (owner("x"),))
     assert graph.owner_state(node, node.owners[0]) is OwnerState.LIVING
-    scaler = Owner("example.com/v1", "Scaler", "r", "x")
+    scaler = OwnerNode("example.com/v1", "Scaler", "r", "x")
     assert graph.owner_state(thing("1"), scaler) is OwnerState.LIVING
 
 
@@ -140,7 +140,7 @@ def test_owner_with_other_uid_or_namespace_is_unknown() -> None:
     assert graph.owner_state(thing("2"), owner("1")) is OwnerState.LIVING
     assert graph.owner_state(thing("2"), owner("other")) is None
     assert graph.owner_state(replace(thing("2"), namespace="elsewhere"), owner("1")) is None
-    assert graph.owner_state(thing("2"), Owner("v1", "Secret", "c1", "1")) is None
+    assert graph.owner_state(thing("2"), OwnerNode("v1", "Secret", "c1", "1")) is None
 
 
 def test_unchanged_node_enqueues_nothing() -> None:
@@ -151,7 +151,7 @@ def test_unchanged_node_enqueues_nothing() -> None:
 
 def test_malformed_owner_reference_is_tolerated() -> None:
     obj = {"metadata": {"name": "p", "uid": "u", "ownerReferences": [{"uid": None}]}}
-    assert graph_node(PODS, obj).owners == (Owner("", "", "", ""),)
+    assert graph_node(PODS, obj).owners == (OwnerNode("", "", "", ""),)
 
 
 def test_missing_node_is_due_after_wait() -> None:

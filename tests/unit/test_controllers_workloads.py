@@ -11,7 +11,7 @@ from actors.controllers.workloads.common.claims import claim
 from actors.controllers.workloads.common.conditions import entry, put
 from actors.controllers.workloads.common.expectations import Expectations
 from actors.controllers.workloads.common.pod_control import PodControl
-from actors.controllers.workloads.common.pods import Exit, PodView, pod_view, trim_pod
+from actors.controllers.workloads.common.pods import ContainerExit, PodView, pod_view, trim_pod
 from actors.controllers.workloads.common.ranking import deletion_order
 from actors.controllers.workloads.common.templates import pod_from, same_template, scaled_value, template_hash
 from actors.controllers.workloads.daemons.controller import FailureBackoff
@@ -88,7 +88,7 @@ def test_trim_pod_retains_what_a_view_reads() -> None:
     }  # fmt: skip
     small, whole = pod_view(trim_pod(pod)), pod_view(pod)
     assert msgspec.structs.replace(small, obj={}) == msgspec.structs.replace(whole, obj={})
-    assert (small.target, small.index, small.tracked, small.exits) == ("n1", 4, True, (Exit("a", 3),))
+    assert (small.target, small.index, small.tracked, small.exits) == ("n1", 4, True, (ContainerExit("a", 3),))
     assert "managedFields" not in trim_pod(pod)["metadata"]
 
 
@@ -324,12 +324,12 @@ def test_pod_failure_policy_takes_the_first_rule_that_matches() -> None:
         {"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [1]}},
     ]
     spec = job_spec(workload("j", "Job", podFailurePolicy={"rules": rules}))
-    disrupted = view("p", conditions=(("DisruptionTarget", "True"),), exits=(Exit("main", 42),))
+    disrupted = view("p", conditions=(("DisruptionTarget", "True"),), exits=(ContainerExit("main", 42),))
     assert judge(spec, disrupted).action == "Ignore"
-    fatal = judge(spec, view("p", exits=(Exit("main", 42),)))
+    fatal = judge(spec, view("p", exits=(ContainerExit("main", 42),)))
     text = "Container main for pod default/p failed with exit code 42 matching FailJob rule at index 1"
     assert (fatal.action, fatal.message) == ("FailJob", text)
-    assert judge(spec, view("p", exits=(Exit("side", 42),))).action == "Count"
+    assert judge(spec, view("p", exits=(ContainerExit("side", 42),))).action == "Count"
 
 
 def test_job_waits_between_failures_and_stops_at_its_deadline() -> None:
@@ -385,7 +385,7 @@ def test_failure_policy_ends_an_index_or_ignores_a_failure_of_it() -> None:
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
     ]
     job = per_index(podFailurePolicy={"rules": rules}, maxFailedIndexes=0)
-    fatal = view("a", index=0, phase="Failed", ended=NOW, exits=(Exit("main", 42),))
+    fatal = view("a", index=0, phase="Failed", ended=NOW, exits=(ContainerExit("main", 42),))
     decided = job_plan(job, [fatal], set(), NOW)
     assert (decided.status["failedIndexes"], decided.status["conditions"][0]["reason"]) == (
         "0", "MaxFailedIndexesExceeded",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ManifestInvalid, VolumeNotReady
 from actors.podworker.model.resources import desired_amounts, requests
 from actors.podworker.model.types import read_pod
@@ -25,7 +25,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.growth import MOST, growth
 from tests.support.podworker_fakes import container, pod, sidecar
 
-NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
 LARGE = {Ref(CONFIG_MAP, "c"): {"k": b"x" * (1 << 20)}}
 
 

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
@@ -14,7 +14,7 @@ from actors.podworker.pods.environment.variables import expand
 from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
 from tests.support.podworker_fakes import container, pod
 
-NODE = Node("n1", "10.0.0.5", "10.1.0.1")
+NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1")
 
 
 def config(raw_container, grant=None, facts=None, **spec):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
@@ -97,7 +97,7 @@ def test_refusals_keep_their_own_words() -> None:
 def test_cpus_and_nodes_are_in_the_containers_configuration(tmp_path) -> None:
     def resources(grant: ContainerGrant, shared: str):
         recipe = ConfigInputs(
-            spec(), spec().containers[0], 0, Node("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared
+            spec(), spec().containers[0], 0, NodeFields("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared
         )
         return container_config(recipe).linux.resources
 

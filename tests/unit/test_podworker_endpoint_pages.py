@@ -13,7 +13,7 @@ from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth
 from actors.podworker.endpoint.metrics_pages import families, resource_page
 from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
 from actors.podworker.endpoint.pod_times import PodTimes
-from actors.podworker.endpoint.stats import Container, Sample, Usage
+from actors.podworker.endpoint.stats import ContainerUsage, MeasuredContainer, Sample
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
 from tests.support.ports import free_port
@@ -111,8 +111,8 @@ def test_families_are_cut_out_whole() -> None:
 
 
 def test_resource_page_sums_pods_and_escapes_labels() -> None:
-    usage = Usage(at_ns=2_000_000_000, cpu_ns=1_500_000_000, working=100)
-    containers = tuple(Container("ns", "web", "u1", name, name, usage) for name in ("a", 'b"'))
+    usage = ContainerUsage(at_ns=2_000_000_000, cpu_ns=1_500_000_000, working=100)
+    containers = tuple(MeasuredContainer("ns", "web", "u1", name, name, usage) for name in ("a", 'b"'))
     page = resource_page(Sample(0.0, 1.0, usage, containers), lambda container: 5.0 if container.id == "a" else 0.0)
     lines = page.splitlines()
     assert 'container_start_time_seconds{container="a",namespace="ns",pod="web"} 5.0 2000' in lines

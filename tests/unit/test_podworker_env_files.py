@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.environment.env_files import parse_env_file
@@ -65,7 +65,7 @@ def referring(path="a.env", key="K", optional=False, volume="v", **more):
 
 def environment(spec, root):
     files = read_env_files(spec, spec.containers[0], root)
-    return build_environment(spec, spec.containers[0], Node("n1"), {}, files=files)
+    return build_environment(spec, spec.containers[0], NodeFields("n1"), {}, files=files)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 from copy import deepcopy
 
 from actors.podworker.clients.api import field_path
-from actors.podworker.model.types import Stage
+from actors.podworker.model.types import PodStage
 from protocols.bus import error_for
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import container, pod
@@ -79,7 +79,7 @@ def test_a_pod_that_is_over_takes_it_along(tmp_path):
             scene.worker.update(with_debugger(scene, container("dbg")))
             await scene.running("dbg")
             scene.fake.runtime.end(scene.fake.runtime.running("a")[0].id, 0)
-            await scene.until(lambda: scene.worker.state.stage is Stage.TERMINATED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.TERMINATED)
             assert scene.status["phase"] == "Succeeded"
             assert "terminated" in scene.shown("dbg")["state"]
             assert field_path(scene.worker.state.spec.find("dbg")) == "spec.ephemeralContainers{dbg}"

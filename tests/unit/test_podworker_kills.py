@@ -7,7 +7,7 @@ from hypothesis import given
 
 from actors.podworker.model.types import Kill, container_hash, read_pod
 from actors.podworker.pods.containers.killer import LEAST_GRACE_S, Killer
-from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts.kills import ordered, stop_all
 from actors.podworker.pods.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -43,7 +43,9 @@ def plan(raw, *runs, verdicts=None, replaced=()):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("probe", ["liveness", "startup"])
 def test_kill_after_failed_probe_restarts_unless_never(policy, probe):
-    (kill,) = plan(pod(container("a"), policy=policy), run("a"), verdicts={"a0": Verdict(fault=probe, grace=7)}).kill
+    (kill,) = plan(
+        pod(container("a"), policy=policy), run("a"), verdicts={"a0": ProbeVerdict(fault=probe, grace=7)}
+    ).kill
     assert kill.restart == (policy != "Never")
     again = ", will be restarted" if policy != "Never" else ""
     assert (kill.message, kill.grace) == (f"Container a failed {probe} probe{again}", 7)
@@ -51,9 +53,11 @@ def test_kill_after_failed_probe_restarts_unless_never(policy, probe):
 
 def test_kill_after_failed_probe_own_policy_of_container_decides():
     own = container("a", restartPolicy="Never")
-    (kill,) = plan(pod(own, policy="Always"), run("a"), verdicts={"a0": Verdict(fault="liveness")}).kill
+    (kill,) = plan(pod(own, policy="Always"), run("a"), verdicts={"a0": ProbeVerdict(fault="liveness")}).kill
     assert not kill.restart
-    (kill,) = plan(pod(inits=[sidecar("s")], policy="Never"), run("s"), verdicts={"s0": Verdict(fault="liveness")}).kill
+    (kill,) = plan(
+        pod(inits=[sidecar("s")], policy="Never"), run("s"), verdicts={"s0": ProbeVerdict(fault="liveness")}
+    ).kill
     assert (kill.restart, kill.message) == (True, "Init container s failed liveness probe")
 
 

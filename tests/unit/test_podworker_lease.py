@@ -6,7 +6,7 @@ import pytest
 
 from actors.podworker.node import lease
 from actors.podworker.node import status_updater as agent
-from actors.podworker.node.machine import Machine
+from actors.podworker.node.machine import MachineInfo
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kinds.table import LEASES, NODES, Resource
 from protocols.kube.errors import ApiAway
@@ -14,7 +14,7 @@ from protocols.kube.meta import condition
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 
-MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+MACHINE = MachineInfo("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 async def ready(api: MemoryApi, wanted: str) -> None:

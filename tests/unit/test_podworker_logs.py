@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.podworker.logs import files
-from actors.podworker.logs.reader import End, LogFile
+from actors.podworker.logs.reader import End, OpenLogFile
 from actors.podworker.logs.rotation import SELDOM, LogRotator, RotationOptions, RotationSchedule
 from actors.podworker.pods.volumes.paths import pod_directory, removable
 from actors.runtime.backends.hollow import write_log
@@ -193,7 +193,7 @@ def test_links_among_the_logs_lead_nowhere(log: Path, tmp_path: Path) -> None:
     files.make_room(log, 5)
     assert names(log) == ["0.log", "0.log.20260102-000000.gz"]
     assert gzip.decompress(log.with_name("0.log.20260102-000000.gz").read_bytes()) == b"a piece"
-    reader = LogFile(str(log))
+    reader = OpenLogFile(str(log))
     reader.open(-1)
     assert reader.read() == b""
     assert reader.at_end() is End.WAIT

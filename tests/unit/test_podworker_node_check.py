@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from actors.podworker.node import status_updater as agent
-from actors.podworker.node.machine import Machine
+from actors.podworker.node.machine import MachineInfo
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kinds.table import NODES
 from protocols.messages.devices import Placement, ResourceInventory
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 
-MACHINE = Machine("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+MACHINE = MachineInfo("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 @asynccontextmanager

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.model.types import SOURCE, Stage, read_pod
+from actors.podworker.model.types import SOURCE, PodStage, read_pod
 from actors.podworker.pods.workers.critical_pods import SYSTEM_CRITICAL
-from actors.podworker.pods.workers.node_room import NodeRoom, Verdict
+from actors.podworker.pods.workers.node_room import NodeRoom, RoomVerdict
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
 from actors.scheduler.nodes.node_cache import reasons
 from protocols.bus import FailedPrecondition
@@ -114,13 +114,13 @@ def test_critical_pod_takes_the_fewest_pods_of_the_lowest_quality():
     for uid, cpu in (("small", "1"), ("large", "3"), ("best", "0")):
         room.count(read_pod(asking(uid, cpu=cpu)))
     critical = asking("critical", cpu="4", spec={"priority": SYSTEM_CRITICAL})
-    assert judged(critical, room=room) == Verdict(preempt=("large",))
+    assert judged(critical, room=room) == RoomVerdict(preempt=("large",))
     room.preempting(["large"])
     room.discount("small")
-    assert judged(critical, room=room) == Verdict(preempt=("large",)), "no other one ends while it waits"
+    assert judged(critical, room=room) == RoomVerdict(preempt=("large",)), "no other one ends while it waits"
     room.discount("large")
     assert judged(critical, room=room).admitted
-    assert judged(asking("more", cpu="4", metadata=STATIC), room=room) == Verdict(preempt=("guaranteed",))
+    assert judged(asking("more", cpu="4", metadata=STATIC), room=room) == RoomVerdict(preempt=("guaranteed",))
     reason, text = judged(asking("more", cpu="9", metadata=STATIC), room=room)
     assert reason == "UnexpectedAdmissionError"
     assert text.endswith("no set of running pods found to reclaim resources: [(res: cpu, q: 7000), ]")
@@ -149,7 +149,7 @@ def test_node_admits_what_the_scheduler_places(pods):
         spec = {"nodeSelector": {"zone": zone}} if zone else {}
         raw = asking(f"uid-{number}", ports, cpu=f"{cpu}m", memory=f"{memory}Mi", spec=spec)
         fits = not reasons(pod_view(raw), load)
-        assert (judged(raw, on, room) == Verdict()) == fits
+        assert (judged(raw, on, room) == RoomVerdict()) == fits
         if fits:
             load.count(pod_view(raw))
 
@@ -186,7 +186,7 @@ def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_pa
             await scene.running()
             assert judged(other, room=scene.room)[0] == "OutOfcpu"
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert judged(other, room=scene.room).admitted
         scene.room.discount("other")
         scene = Scene(tmp_path, asking(cpu="8"), room=scene.room)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.model.types import SECOND, Plan, Start
+from actors.podworker.model.types import SECOND, PodActions, Start
 from actors.podworker.pods.restarts.backoff import RETRY_S, SANDBOX, Pauses
 from protocols.bus import Unavailable, error_for
 from tests.support.podworker_fakes import container, pod
@@ -16,7 +16,9 @@ SLOW = [error_for("UNKNOWN", "refused") for _ in range(50)]
 
 
 def plan(*names, sandbox="s1", create=-1, wake=0):
-    return Plan(start=tuple(Start(name, 0) for name in names), sandbox=sandbox, create_sandbox=create, wake_ns=wake)
+    return PodActions(
+        start=tuple(Start(name, 0) for name in names), sandbox=sandbox, create_sandbox=create, wake_ns=wake
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(1, 10_000 * SECOND))
@@ -39,9 +41,9 @@ def test_what_is_too_early_is_left_out_and_the_rest_done():
 def test_one_that_was_made_after_all_is_started():
     pauses, made = Pauses(), Start("a", 0, existing="c1")
     pauses.failed(A, "s1", NOW)
-    assert pauses.applied(Plan(start=(made,), sandbox="s1"), NOW).start == (made,)
+    assert pauses.applied(PodActions(start=(made,), sandbox="s1"), NOW).start == (made,)
     pauses.failed(made, "s1", NOW)
-    assert not pauses.applied(Plan(start=(made,), sandbox="s1"), NOW).start
+    assert not pauses.applied(PodActions(start=(made,), sandbox="s1"), NOW).start
 
 
 def test_another_sandbox_is_another_matter():

@@ -13,11 +13,11 @@ from actors.podworker.pods.probes.results import (
     LIVENESS,
     READINESS,
     STARTUP,
-    Attempt,
-    Outcome,
     Probe,
+    ProbeAttempt,
+    ProbeOutcome,
     ProbeState,
-    Target,
+    ProbeTarget,
     initial_state,
     is_decided,
     observe,
@@ -30,7 +30,7 @@ from protocols.messages.cri import ANSWERED
 from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
 from tests.unit.test_podworker_worker import Scene, at_work
 
-OUTCOMES = st.sampled_from(Outcome)
+OUTCOMES = st.sampled_from(ProbeOutcome)
 PROBES = st.builds(
     Probe,
     kind=st.sampled_from([LIVENESS, READINESS, STARTUP]),
@@ -46,16 +46,16 @@ def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, kno
     for outcome in outcomes:
         before = standing.good
         standing = observe(probe, standing, outcome)
-        if outcome is not Outcome.UNKNOWN:
+        if outcome is not ProbeOutcome.UNKNOWN:
             told.append(outcome)
         if standing.good is not before:
-            wanted = Outcome.SUCCESS if standing.good else Outcome.FAILURE
+            wanted = ProbeOutcome.SUCCESS if standing.good else ProbeOutcome.FAILURE
             need = probe.success if standing.good else probe.failure
             assert told[-need:] == [wanted] * need
     tail = told[-1:] and [o for o in told if o is told[-1]]
-    needed = probe.success if told[-1:] == [Outcome.SUCCESS] else probe.failure
+    needed = probe.success if told[-1:] == [ProbeOutcome.SUCCESS] else probe.failure
     if tail and told[-needed:] == [told[-1]] * needed and len(told) >= needed:
-        assert standing.good is (told[-1] is Outcome.SUCCESS)
+        assert standing.good is (told[-1] is ProbeOutcome.SUCCESS)
 
 
 @given(st.dictionaries(st.sampled_from([LIVENESS, READINESS, STARTUP]), st.sampled_from([True, False, None])))
@@ -83,7 +83,7 @@ def test_defaults_and_where_a_url_leads():
     assert probes_of(spec.inits[0]) == ()
     (probe,) = probes_of(spec.apps[0])
     assert (probe.period, probe.timeout, probe.success, probe.failure, probe.initial_delay) == (10, 1, 1, 3, 0)
-    assert http_url(probe.handler["httpGet"], Target("id", "::1", {"web": 81})) == "http://[::1]:81/x"
+    assert http_url(probe.handler["httpGet"], ProbeTarget("id", "::1", {"web": 81})) == "http://[::1]:81/x"
 
 
 async def test_checks_of_real_sockets(tmp_path):
@@ -105,22 +105,22 @@ async def test_checks_of_real_sockets(tmp_path):
     deps = FakeDependencies(tmp_path).deps
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    target = Target("c1", "127.0.0.1")
+    target = ProbeTarget("c1", "127.0.0.1")
 
     async def http(path):
         return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
 
-    assert (await http("/200")).outcome is Outcome.SUCCESS
-    assert (await http("/399")).outcome is Outcome.SUCCESS
-    assert (await http("/here")).outcome is Outcome.SUCCESS
+    assert (await http("/200")).outcome is ProbeOutcome.SUCCESS
+    assert (await http("/399")).outcome is ProbeOutcome.SUCCESS
+    assert (await http("/here")).outcome is ProbeOutcome.SUCCESS
     assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
     assert (await http("/elsewhere")).warning
-    assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is Outcome.SUCCESS
+    assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is ProbeOutcome.SUCCESS
     server.close()
     await server.wait_closed()
     dialled = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
-    assert await check(deps, {"tcpSocket": {"port": port}}, target, 30) == Attempt(Outcome.FAILURE, dialled)
-    assert (await http("/200")) == Attempt(Outcome.FAILURE, f'Get "http://127.0.0.1:{port}/200": {dialled}')
+    assert await check(deps, {"tcpSocket": {"port": port}}, target, 30) == ProbeAttempt(ProbeOutcome.FAILURE, dialled)
+    assert (await http("/200")) == ProbeAttempt(ProbeOutcome.FAILURE, f'Get "http://127.0.0.1:{port}/200": {dialled}')
     assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
 
@@ -140,34 +140,34 @@ async def test_grpc_health(tmp_path):
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    deps, target = FakeDependencies(tmp_path).deps, Target("c1", "127.0.0.1")
+    deps, target = FakeDependencies(tmp_path).deps, ProbeTarget("c1", "127.0.0.1")
 
     async def ask(service):
         return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)
 
-    assert (await ask("good")).outcome is Outcome.SUCCESS
-    assert (await ask("x" * 200 + "good")).outcome is Outcome.SUCCESS
+    assert (await ask("good")).outcome is ProbeOutcome.SUCCESS
+    assert (await ask("x" * 200 + "good")).outcome is ProbeOutcome.SUCCESS
     assert (await ask("")).output == "service unhealthy"
     assert asked == [b"\x0a\x04good", b"\x0a\xcc\x01" + b"x" * 200 + b"good", b""]
     await server.stop(0)
-    assert (await ask("good")).outcome is Outcome.FAILURE
+    assert (await ask("good")).outcome is ProbeOutcome.FAILURE
 
 
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        ((0, b"fine"), Outcome.SUCCESS),
-        ((1, b"bad"), Outcome.FAILURE),
-        (DeadlineExceeded("late", {ANSWERED: "true"}), Outcome.FAILURE),
-        (DeadlineExceeded("the runtime hangs"), Outcome.UNKNOWN),
-        (Unavailable("cri is away"), Outcome.UNKNOWN),
+        ((0, b"fine"), ProbeOutcome.SUCCESS),
+        ((1, b"bad"), ProbeOutcome.FAILURE),
+        (DeadlineExceeded("late", {ANSWERED: "true"}), ProbeOutcome.FAILURE),
+        (DeadlineExceeded("the runtime hangs"), ProbeOutcome.UNKNOWN),
+        (Unavailable("cri is away"), ProbeOutcome.UNKNOWN),
     ],
 )
 async def test_exec(tmp_path, answer, outcome):
     fake = FakeDependencies(tmp_path)
     fake.runtime.answers["try it"] = answer
     handler = {"exec": {"command": ["try", "it"]}}
-    assert (await check(fake.deps, handler, Target("c1", ""), 1)).outcome is outcome
+    assert (await check(fake.deps, handler, ProbeTarget("c1", ""), 1)).outcome is outcome
 
 
 def quick(command, **more):

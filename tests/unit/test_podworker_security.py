@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from actors.podworker.model import resources as limits
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
@@ -23,7 +23,9 @@ PROFILE = pb.SecurityProfile
 
 def config(raw, user=None, **spec):
     parsed = read_pod(pod(raw, **spec))
-    return container_config(ConfigInputs(parsed, parsed.containers[0], 0, Node("n1"), Path("/root-dir"), user=user))
+    return container_config(
+        ConfigInputs(parsed, parsed.containers[0], 0, NodeFields("n1"), Path("/root-dir"), user=user)
+    )
 
 
 def context(own=None, user=None, **of_pod):
@@ -185,7 +187,7 @@ def test_resources_of_a_pod_as_a_whole():
     assert qos_class(made) == "Burstable"
     parsed = read_pod(made)
     quotas = [
-        container_config(ConfigInputs(parsed, one, 0, Node("n1"), Path("/r"))).linux.resources.cpu_quota
+        container_config(ConfigInputs(parsed, one, 0, NodeFields("n1"), Path("/r"))).linux.resources.cpu_quota
         for one in parsed.containers
     ]
     assert quotas == [200_000, 100_000]
@@ -236,7 +238,7 @@ async def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
     mine = os.getgid()
     parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
     deps = FakeDependencies(tmp_path).deps
-    await Volumes(deps, lambda: parsed).prepare(Node("n1"))
+    await Volumes(deps, lambda: parsed).prepare(NodeFields("n1"))
     made = VolumePaths(parsed, tmp_path).path("v").stat()
     assert made.st_gid == mine
     assert made.st_mode & 0o7777 == 0o2777

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.podworker.endpoint import stats as sampling
-from actors.podworker.endpoint.stats import Sampler, summary
+from actors.podworker.endpoint.stats import UsageSampler, summary
 from protocols.wire import cri_pb2 as pb
 
 S = 1_000_000_000
@@ -48,7 +48,7 @@ async def test_rates_windows_and_how_often_the_runtime_is_asked():
         [stats(3 * S, S), stats(3 * S, 7 * S, id="new", name="b"), stats(3 * S, 0, id="x", uid="")],
         [stats(5 * S, 4 * S), stats(5 * S, 7 * S, id="new", name="b")],
     )
-    sampler = Sampler(runtime, lambda: now[0])
+    sampler = UsageSampler(runtime, lambda: now[0])
 
     async def look():
         task = asyncio.create_task(sampler.sample())
@@ -70,7 +70,7 @@ async def test_rates_windows_and_how_often_the_runtime_is_asked():
 
 async def test_counters_that_go_back_are_no_usage():
     now = [0.0]
-    sampler = Sampler(Runtime([stats(S, 9 * S)], [stats(2 * S, S)]), lambda: now[0])
+    sampler = UsageSampler(Runtime([stats(S, 9 * S)], [stats(2 * S, S)]), lambda: now[0])
 
     async def look():
         task = asyncio.create_task(sampler.sample())

@@ -1,7 +1,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.podworker.model.types import SECOND, Stage, Waiting, read_pod
+from actors.podworker.model.types import SECOND, PodStage, Waiting, read_pod
 from actors.podworker.pods.status import status_manager
 from actors.podworker.pods.status.container import MAX_MOUNTS
 from actors.podworker.pods.status.device_health import Retention, initializing
@@ -250,11 +250,11 @@ facts = st.builds(Facts, *(st.booleans() for _ in range(6)))
 
 @given(st.lists(facts, max_size=20))
 def test_stages_never_go_back_and_never_skip(seen):
-    stage = Stage.SYNCING
+    stage = PodStage.SYNCING
     for item in seen:
         after = advance(stage, item)
         assert after in (stage, stage + 1)
-        stage = Stage(after)
+        stage = PodStage(after)
 
 
 states = st.sampled_from(["running", "exited", "created", "unknown"])

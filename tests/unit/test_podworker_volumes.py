@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
@@ -24,7 +24,7 @@ from protocols.kube.errors import ApiAway
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.waiting import until_async
 
-NODE = Node("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
 FOUND = {
     Ref(CONFIG_MAP, "c"): {"a": b"1", "b-x": b"2"},
     Ref(SECRET, "s"): {"password": b"\xffx"},

@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
+from actors.podworker.model.types import SECOND, PodSpec, PodStage, read_pod
 from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.admission import admit_request, rejection
 from actors.podworker.pods.workers.metrics import PodMetrics
@@ -33,7 +33,7 @@ def test_a_pod_comes_up_and_goes_away(tmp_path):
             assert fake.recorder.reasons() == ["Pulled", "Created", "Started"]
             assert (tmp_path / "logs" / "ns_p_uid-1" / "a").is_dir()
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert fake.devices.released == [UID]
             assert fake.pods.deleted == [UID]
             assert not fake.runtime.sandboxes
@@ -267,7 +267,7 @@ def test_force_deleted_pod_is_killed_and_released(tmp_path):
         async with at_work(Scene(tmp_path)) as scene:
             await scene.running()
             scene.worker.removed_from_api()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert scene.fake.devices.released == [UID]
             assert not scene.fake.pods.deleted
             assert not scene.fake.runtime.sandboxes
@@ -290,7 +290,7 @@ def test_shrunk_grace_stops_again(tmp_path):
             scene.delete(grace=30)
             await scene.until(lambda: stops == [30])
             scene.delete(grace=1)
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert stops == [30, 2]
 
     play(story())
@@ -365,7 +365,7 @@ def test_an_orphan_is_killed(tmp_path):
         )
         orphan.fake.pleg.deliver(UID)
         async with at_work(orphan):
-            await orphan.until(lambda: orphan.worker.state.stage is Stage.FINISHED)
+            await orphan.until(lambda: orphan.worker.state.stage is PodStage.FINISHED)
             assert not orphan.fake.runtime.sandboxes
             assert not orphan.fake.statuses.history
 
@@ -384,7 +384,7 @@ def test_an_orphan_of_which_only_directories_are_left_is_removed(tmp_path):
         orphan = Scene(tmp_path, spec=PodSpec(uid=UID, name="p", namespace="ns", grace=1), gone=True)
         orphan.fake.pleg.deliver(UID)
         async with at_work(orphan):
-            await orphan.until(lambda: orphan.worker.state.stage is Stage.FINISHED)
+            await orphan.until(lambda: orphan.worker.state.stage is PodStage.FINISHED)
         assert list(pods_with_directories(scene.fake.deps.node_info)) == []
 
     play(story())
@@ -407,7 +407,7 @@ def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_of_it(
             await scene.running()
             assert logs.exists()
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
         assert left == [False]
 
     play(story())
@@ -448,7 +448,7 @@ def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
         async with at_work(scene):
             await scene.until(lambda: scene.fake.runtime.count("run_sandbox"))
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
 
     play(story())
 
@@ -518,7 +518,7 @@ def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
             await asyncio.sleep(0.05)
             assert entries(scene) == [("g1", "Unknown")]
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert fake.health.over[UID] == PodHeld()
 
     def how(health):
@@ -583,7 +583,7 @@ def test_claims_are_prepared_before_the_sandbox_and_given_back_after_the_contain
             assert all(request.renew for request in fake.devices.prepared)
             fake.devices.fail_claims = [error_for("FAILED_PRECONDITION", "busy")]
             scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
+            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
             assert (fake.devices.unprepared, fake.devices.released) == ([UID], [UID])
 
     play(story())

@@ -14,7 +14,7 @@ from actors.store.file.upkeep import sweep
 from actors.store.model.errors import LeaseNotFound
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import FOREVER, KeyValue, LeaseRecord
-from actors.store.mvcc.index import Draft, Index
+from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import Retention
@@ -42,7 +42,7 @@ class World:
     def open(self) -> None:
         loaded = self.log.open()
         self.leases = LeaseTable()
-        self.index = Index(loaded.current, loaded.revision, loaded.compacted)
+        self.index = KeyIndex(loaded.current, loaded.revision, loaded.compacted)
 
     def batch(self, transactions: list[list[Op]]) -> None:
         """One commit of several operations."""

@@ -11,7 +11,7 @@ from actors.store.file.file_check import FRAME, HEADER, _frames_read, create, wa
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.errors import StoreCorrupt
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Change, Commit, KeyValue
+from actors.store.model.types import Commit, KeyChange, KeyValue
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def options(path: Path) -> StoreOptions:
 
 
 def put(log: ObjectLog, revision: int, size: int = 9000) -> None:
-    log.commit(Commit([Change(KeyValue(b"/a", b"v" * size, 2, revision, 1), None)], [], [], 0))
+    log.commit(Commit([KeyChange(KeyValue(b"/a", b"v" * size, 2, revision, 1), None)], [], [], 0))
 
 
 def without_end(path: Path, target: Path) -> StoreOptions:

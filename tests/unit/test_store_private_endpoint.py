@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from actors.store.model.errors import HistoryDamaged
-from actors.store.server.private_endpoint import Connection, PrivateEndpoint
+from actors.store.server.private_endpoint import PrivateEndpoint, ServedConnection
 from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, WATCH, pack
 from protocols.wire import etcd_pb2 as pb
 
@@ -17,10 +17,10 @@ ASKED = 2000
 
 
 @pytest.mark.parametrize(
-    "close_client", [lambda connection: connection.connection_lost(None), Connection.resume_writing]
+    "close_client", [lambda connection: connection.connection_lost(None), ServedConnection.resume_writing]
 )
 async def test_private_endpoint_closed_computes_no_answer(
-    close_client: Callable[[Connection], None],
+    close_client: Callable[[ServedConnection], None],
 ) -> None:
     """The connection is reported lost, or a write has failed and the loss is not reported yet."""
 
@@ -32,7 +32,7 @@ async def test_private_endpoint_closed_computes_no_answer(
         return pb.RangeResponse()
 
     number = NUMBERS["KV/Range"]
-    connection = Connection(PrivateEndpoint(Path("/none"), {}, Mock()), {number: answer}, Mock())
+    connection = ServedConnection(PrivateEndpoint(Path("/none"), {}, Mock()), {number: answer}, Mock())
     transport = Mock(is_closing=lambda: closing)
     connection.connection_made(transport)
     connection.pause_writing()
@@ -51,7 +51,7 @@ async def test_private_endpoint_says_why_a_watch_ended() -> None:
         raise HistoryDamaged("etcdserver: corrupt cluster")
 
     endpoint = PrivateEndpoint(Path("/none"), {}, Mock())
-    connection = Connection(endpoint, {}, watch)
+    connection = ServedConnection(endpoint, {}, watch)
     transport = Mock(is_closing=lambda: False)
     connection.connection_made(transport)
     connection.data_received(GREETING + pack(3, NUMBERS[WATCH], pb.WatchRequest().SerializeToString()))

@@ -15,7 +15,7 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.rows import DAMAGED
 from actors.store.model.errors import HistoryDamaged, StoreCorrupt
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Change, Commit, KeyValue
+from actors.store.model.types import Commit, KeyChange, KeyValue
 from protocols.process.tasks import Threads
 
 FLIPS = 30
@@ -35,7 +35,7 @@ def fill(path: Path, writes: int = 200) -> None:
         versions[key] = versions.get(key, 0) + 1
         value = b'{"n": %d, "pad": "%s"}' % (revision, b"v" * (revision * 97 % 6000))
         kv = KeyValue(key, value, revision, revision, versions[key])
-        log.commit(Commit([Change(kv, None)], [], [], 0))
+        log.commit(Commit([KeyChange(kv, None)], [], [], 0))
     upkeep.checkpoint(log, "TRUNCATE")
     log.close()
 
@@ -130,7 +130,7 @@ def test_file_of_format_1_is_taken_over(filled: Path, tmp_path: Path) -> None:
     assert content(old) == good
     log = ObjectLog(options(old))
     log.open()
-    log.commit(Commit([Change(KeyValue(b"new", b"1", 900, 900, 1), None)], [], [], 0))
+    log.commit(Commit([KeyChange(KeyValue(b"new", b"1", 900, 900, 1), None)], [], [], 0))
     sums = dict(log.db.execute("SELECT sum IS NULL, count(*) FROM log GROUP BY 1").fetchall())
     assert sums == {0: 1, 1: 200}
     assert log.db.execute("PRAGMA user_version").fetchone()[0] == file_check.FORMAT

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.model.types import Change, KeyValue
+from actors.store.model.types import KeyChange, KeyValue
 from actors.store.watch.hub import WatchHub
-from actors.store.watch.session import Session
+from actors.store.watch.session import WatchSession
 from protocols.wire import etcd_pb2 as pb
 from tests.unit.test_store_model import options
 
@@ -26,16 +26,16 @@ def header(revision: int) -> pb.ResponseHeader:
     return pb.ResponseHeader(revision=revision)
 
 
-def change(revision: int, key: bytes) -> Change:
-    return Change(KeyValue(key, b"v", revision, revision, 1), None)
+def change(revision: int, key: bytes) -> KeyChange:
+    return KeyChange(KeyValue(key, b"v", revision, revision, 1), None)
 
 
 class Simulation:
     def __init__(self, start: int) -> None:
         self.hub = WatchHub(SMALL, 1, 0)
-        self.session = Session(SMALL, 1, header)
+        self.session = WatchSession(SMALL, 1, header)
         self.hub.add(self.session, lambda: None)
-        self.log: list[Change] = []
+        self.log: list[KeyChange] = []
         self.sent: list[int] = []
         self.heard = 0
         self.start = start
@@ -120,11 +120,11 @@ def test_session_future_watch_gets_nothing_early() -> None:
 
 
 def test_session_large_revision_is_cut_on_request() -> None:
-    session = Session(options("/tmp"), 1, header)
+    session = WatchSession(options("/tmp"), 1, header)
     session.create(pb.WatchCreateRequest(key=b"k", range_end=b"l", fragment=True))
     session.create(pb.WatchCreateRequest(key=b"k", range_end=b"l"))
     session.pop(), session.pop()
-    changes = [Change(KeyValue(b"k%d" % n, b"x" * 1_000_000, 2, 2, 1), None) for n in range(5)]
+    changes = [KeyChange(KeyValue(b"k%d" % n, b"x" * 1_000_000, 2, 2, 1), None) for n in range(5)]
     session.publish(changes, 2)
     messages = [session.pop() for _ in range(len(session.queue))]
     cut = [message for message in messages if message.watch_id == 0]

@@ -11,11 +11,11 @@ from actors.devices.dra.claim_preparer import OrphanCleaner, OrphanCleanerOption
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import PluginFailed
 from actors.devices.plugins.plugin import DeviceListStream
-from actors.frontdoor.serving.listener import Connection
+from actors.frontdoor.serving.listener import ClientConnection
 from actors.pleg.shell.relister import Relister
 from actors.podworker.pods.probes import prober
-from actors.store.server.private_endpoint import Connection as StoreConnection
 from actors.store.server.private_endpoint import PrivateEndpoint
+from actors.store.server.private_endpoint import ServedConnection as StoreConnection
 from protocols.process.tasks import FAILURES, Tasks
 from supervisor.plane.supervisor import Supervisor
 from supervisor.report.metrics import own_text
@@ -81,7 +81,7 @@ async def test_orphaned_claims_are_unprepared_after_a_bug() -> None:
 
 async def test_client_that_cannot_be_joined_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     rejected: list[str] = []
-    made = Connection.__new__(Connection)
+    made = ClientConnection.__new__(ClientConnection)
     made._tasks, made._preface_timer = Tasks(made._broken), None
     monkeypatch.setattr(made, "_join", Breaks())
     monkeypatch.setattr(made, "reject", rejected.append)

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from actors.watchcache.shell.store_follower import MAX_BATCHES, StoreFollower
 from protocols.etcd import EtcdClient, EtcdOptions, KeyValue, Unavailable, WatchBatch, WatchEvent
 
@@ -56,7 +56,7 @@ class Nobody:
     def __init__(self) -> None:
         self.published: list[list[int]] = []
 
-    def publish(self, changes: list[Change]) -> None:
+    def publish(self, changes: list[PublishedEvent]) -> None:
         self.published.append([change.event.rv for change in changes])
 
     def on_unavailable(self, why: str) -> None: ...

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from actors.watchcache.shell.bus_streams import TICK_EVERY, BusStreams
 from protocols.bus import Bus
 from protocols.etcd import EtcdOptions
@@ -40,7 +40,7 @@ async def busy(recorder: Recorder) -> BusStreams:
     streams.publish([])
     await asyncio.sleep(TICK_EVERY)
     recorder.ticks = 0
-    change = Change(state.caches[0], "a", ObjectEvent(ADDED, 6, b"{}"))
+    change = PublishedEvent(state.caches[0], "a", ObjectEvent(ADDED, 6, b"{}"))
     for _ in range(3):
         streams.publish([change])
     assert recorder.ticks == 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.watchcache.cache.window import Entry, Window, WindowOptions
+from actors.watchcache.cache.window import Window, WindowEntry, WindowOptions
 from protocols.messages.objects import ObjectEvent
 
 SMALL = WindowOptions(min_capacity=4, max_capacity=16, target_age=10.0, max_bytes=400)
@@ -12,8 +12,8 @@ SMALL = WindowOptions(min_capacity=4, max_capacity=16, target_age=10.0, max_byte
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.floats(0, 8), st.integers(0, 60)), max_size=80)
 
 
-def entry(rv: int, at: float, size: int = 2) -> Entry:
-    return Entry("k", ObjectEvent("ADDED", rv, b"x" * size), at)
+def entry(rv: int, at: float, size: int = 2) -> WindowEntry:
+    return WindowEntry("k", ObjectEvent("ADDED", rv, b"x" * size), at)
 
 
 @settings(deadline=None)

@@ -30,7 +30,7 @@ class RequestInvalid(NodeplaneError):
     """Raised when a request breaks its signer's rules; the text becomes the message of its condition Failed."""
 
 
-class Names(NamedTuple):
+class SubjectNames(NamedTuple):
     """Subject alternative names of a request by kind."""
 
     dns: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
     common_name: str
     organizations: tuple[str, ...]
-    names: Names
+    names: SubjectNames
 
 
 def parse_request(csr: Object) -> "x509.CertificateSigningRequest":
@@ -69,14 +69,14 @@ def read_certificate(request: "x509.CertificateSigningRequest") -> Certificate:
     )
 
 
-def _names(request: "x509.CertificateSigningRequest") -> Names:
+def _names(request: "x509.CertificateSigningRequest") -> SubjectNames:
     from cryptography import x509
 
     try:
         found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
-        return Names()
-    return Names(
+        return SubjectNames()
+    return SubjectNames(
         dns=tuple(found.get_values_for_type(x509.DNSName)),
         ips=tuple(str(each) for each in found.get_values_for_type(x509.IPAddress)),
         emails=tuple(found.get_values_for_type(x509.RFC822Name)),

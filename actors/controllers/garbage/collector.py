@@ -15,7 +15,7 @@ from actors.controllers.garbage.graph import (
     Delete,
     Graph,
     GraphNode,
-    Owner,
+    OwnerNode,
     OwnerState,
     RemoveOwners,
     decide,
@@ -110,7 +110,7 @@ class Collector:
             case RemoveOwners(uids):
                 await self._disown(node, live, uids)
 
-    async def _state(self, node: GraphNode, owner: Owner) -> OwnerState:
+    async def _state(self, node: GraphNode, owner: OwnerNode) -> OwnerState:
         known = self._graph.owner_state(node, owner)
         resource = self._graph.resource_of(owner)
         if known is not None or resource is None:

@@ -23,7 +23,7 @@ class OwnerState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerNode:
     api_version: str
     kind: str
     name: str
@@ -39,7 +39,7 @@ class GraphNode:
     namespace: str
     name: str
     uid: str
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[OwnerNode, ...] = ()
     finalizers: frozenset[str] = frozenset()
     terminating: bool = False
 
@@ -73,10 +73,10 @@ def graph_node(resource: Resource, obj: Object) -> GraphNode:
     )
 
 
-def _owner(reference: views.OwnerReference) -> Owner:
+def _owner(reference: views.OwnerReference) -> OwnerNode:
     version, kind = str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")
     name, uid = str(reference.get("name") or ""), str(reference.get("uid") or "")
-    return Owner(version, kind, name, uid, bool(reference.get("blockOwnerDeletion")))
+    return OwnerNode(version, kind, name, uid, bool(reference.get("blockOwnerDeletion")))
 
 
 def can_follow(node: GraphNode, resource: Resource | None) -> bool:
@@ -125,7 +125,7 @@ class Graph:
     def children(self, uid: str) -> list[GraphNode]:
         return [self.nodes[child] for child in self._children.get(uid, ()) if child in self.nodes]
 
-    def resource_of(self, owner: Owner) -> Resource | None:
+    def resource_of(self, owner: OwnerNode) -> Resource | None:
         """Return the owner's resource; None for a kind that is not served."""
         return self._kinds.find(owner.api_version, owner.kind)
 
@@ -134,7 +134,7 @@ class Graph:
         nodes = self.nodes.values()
         return {node.uid for node in nodes if any(self.resource_of(owner) == resource for owner in node.owners)}
 
-    def owner_state(self, node: GraphNode, owner: Owner) -> OwnerState | None:
+    def owner_state(self, node: GraphNode, owner: OwnerNode) -> OwnerState | None:
         """Return the owner's state; None when only the API knows."""
         resource = self.resource_of(owner)
         if not can_follow(node, resource):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from actors.controllers.workloads.common.controller import Tools, WorkloadController, adoptable_anew
 from actors.controllers.workloads.common.index import OwnerIndex
-from actors.controllers.workloads.common.pods import Owner, owner_of
+from actors.controllers.workloads.common.pods import ControllerOwner, owner_of
 from actors.controllers.workloads.daemons.controller import DaemonSetController
 from actors.controllers.workloads.jobs.controller import JobController
 from actors.controllers.workloads.replicas.deployment_controller import DeploymentController
@@ -90,7 +90,7 @@ class Router:
         if owner.kind == REPLICASETS.kind and deployments is not None:
             deployments.pod_of_set_gone(owner, pod)
 
-    def _of(self, owner: Owner, act: Callable[[WorkloadController], object]) -> None:
+    def _of(self, owner: ControllerOwner, act: Callable[[WorkloadController], object]) -> None:
         if (controller := self.controllers.get(owner.kind)) is not None:
             act(controller)
 

@@ -88,7 +88,7 @@ class Listener:
     def __init__(self, options: ListenerOptions) -> None:
         self._options = options
         self._max_connections = min(options.limits.total, _raise_file_limit())
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, ClientConnection] = {}
         self._peers_by_name: dict[str, Peer] = {}
         self._open_by_client: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
@@ -125,12 +125,12 @@ class Listener:
 
     def _accept(self) -> asyncio.Protocol:
         self._last_number += 1
-        connection = Connection(self, self._options, self._last_number)
+        connection = ClientConnection(self, self._options, self._last_number)
         return connection.client_end
 
     # called by connections
 
-    def register(self, connection: "Connection") -> bool:
+    def register(self, connection: "ClientConnection") -> bool:
         """Count a connection whose peer is known; reject it and return False if it is over a limit."""
         client = connection.peer.client
         if len(self._open) >= self._max_connections:
@@ -146,7 +146,7 @@ class Listener:
     def register_name(self, name: str, peer: Peer) -> None:
         self._peers_by_name[name] = peer
 
-    def unregister(self, connection: "Connection") -> None:
+    def unregister(self, connection: "ClientConnection") -> None:
         if self._open.pop(connection.number, None) is None:
             return
         self._peers_by_name.pop(connection.name, None)
@@ -157,7 +157,7 @@ class Listener:
         self._options.on_closed(connection.peer)
 
 
-class Connection:
+class ClientConnection:
     """One client connection from accept to close. `name` is its address on the private socket."""
 
     def __init__(self, listener: Listener, options: ListenerOptions, number: int) -> None:

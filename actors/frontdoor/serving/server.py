@@ -35,7 +35,7 @@ class ServerOptions:
     """HOST:PORT of a second server with the health service alone; empty = none."""
 
 
-class Server:
+class FrontdoorServer:
     def __init__(self, options: ServerOptions) -> None:
         self._options = options
         self._standard = StandardServices(service.name for service in options.services)

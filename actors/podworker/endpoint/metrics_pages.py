@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from actors.podworker.endpoint.errors import RuntimeUnavailable, StreamTargetMissing
-from actors.podworker.endpoint.stats import Container, Sample, Sampler
+from actors.podworker.endpoint.stats import MeasuredContainer, Sample, UsageSampler
 from protocols.actor.metrics_text import page
 from protocols.bus import Bus, BusError
 from protocols.messages.pleg import PodStatus
@@ -33,7 +33,7 @@ class MetricsPages:
         bus: Bus,
         registry: CollectorRegistry,
         node: str,
-        sampler: Sampler,
+        sampler: UsageSampler,
         status: Callable[[str], PodStatus | None],
     ) -> None:
         self._bus = bus
@@ -76,7 +76,7 @@ class MetricsPages:
         except BusError:
             return ""
 
-    def _started(self, container: Container) -> float:
+    def _started(self, container: MeasuredContainer) -> float:
         """Return the start of a container in seconds since the epoch; 0 if it is not known."""
         known = self._status(container.uid)
         runs = known.containers if known else ()
@@ -94,13 +94,13 @@ def families(text: str, wanted: Callable[[str], bool]) -> list[str]:
     return [f"# HELP {block}" for block in blocks if wanted(block.split(" ", 1)[0])]
 
 
-def resource_page(sample: Sample, started: Callable[[Container], float]) -> str:
+def resource_page(sample: Sample, started: Callable[[MeasuredContainer], float]) -> str:
     """Return kubelet's page of resource usage; samples carry the time of their measurement."""
     lines: dict[str, list[str]] = {name: [] for name in RESOURCES}
     at = sample.node.at_ns // 1_000_000
     lines["node_cpu_usage_seconds_total"].append(f"node_cpu_usage_seconds_total {sample.node.cpu_ns / 1e9} {at}")
     lines["node_memory_working_set_bytes"].append(f"node_memory_working_set_bytes {sample.node.working} {at}")
-    pods: dict[tuple[str, str], list[Container]] = {}
+    pods: dict[tuple[str, str], list[MeasuredContainer]] = {}
     for container in sample.containers:
         pods.setdefault((container.namespace, container.pod), []).append(container)
         _container(lines, container, started(container))
@@ -124,7 +124,7 @@ RESOURCES = {
 }
 
 
-def _container(lines: Mapping[str, list[str]], container: Container, started: float) -> None:
+def _container(lines: Mapping[str, list[str]], container: MeasuredContainer, started: float) -> None:
     usage = container.usage
     named = {"container": container.name, "namespace": container.namespace, "pod": container.pod}
     labels, at = _labels(named), usage.at_ns // 1_000_000
@@ -135,7 +135,7 @@ def _container(lines: Mapping[str, list[str]], container: Container, started: fl
         lines["container_start_time_seconds"].append(f"container_start_time_seconds{labels} {started} {at}")
 
 
-def _pod(lines: Mapping[str, list[str]], named: Mapping[str, str], containers: list[Container]) -> None:
+def _pod(lines: Mapping[str, list[str]], named: Mapping[str, str], containers: list[MeasuredContainer]) -> None:
     usages = [container.usage for container in containers]
     labels, at = _labels(named), max(usage.at_ns for usage in usages) // 1_000_000
     cpu, memory = "pod_cpu_usage_seconds_total", "pod_memory_working_set_bytes"

@@ -30,7 +30,7 @@ from actors.podworker.endpoint.requests import (
     uid_of,
 )
 from actors.podworker.endpoint.server import LOOPBACK, EndpointOptions, Handler, NodeEndpoint
-from actors.podworker.endpoint.stats import Sampler, StatsRoute
+from actors.podworker.endpoint.stats import StatsRoute, UsageSampler
 from actors.podworker.endpoint.streams import serve_command, serve_forward
 from actors.podworker.logs.reader import LogOptions, read_log
 from protocols.actor import Context
@@ -188,7 +188,7 @@ class NodeServers:
 
     def _pages(self, view: PodLookup, health: NodeHealth) -> dict[str, Handler]:
         bus, settings = self._context.bus, self._context.settings
-        sampler = Sampler(BusRuntime(bus).stats)
+        sampler = UsageSampler(BusRuntime(bus).stats)
         pods = PodPages(view.pods, view.statuses, view.complete)
         metrics = MetricsPages(bus, self._context.registry, settings.node_name, sampler, view.status)
         return {

@@ -25,7 +25,7 @@ _IDLE = (3, 4)
 Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ContainerUsage(msgspec.Struct, frozen=True):
     at_ns: int = 0
     cpu_ns: int = 0
     """CPU time since the container's start."""
@@ -35,24 +35,24 @@ class Usage(msgspec.Struct, frozen=True):
     """Mean since the previous measurement."""
 
 
-class Container(msgspec.Struct, frozen=True):
+class MeasuredContainer(msgspec.Struct, frozen=True):
     namespace: str
     pod: str
     uid: str
     name: str
     id: str
-    usage: Usage
+    usage: ContainerUsage
 
 
 class Sample(msgspec.Struct, frozen=True):
     taken: float
     """Monotonic time in seconds."""
     window: float
-    node: Usage
-    containers: tuple[Container, ...]
+    node: ContainerUsage
+    containers: tuple[MeasuredContainer, ...]
 
 
-class Sampler:
+class UsageSampler:
     """Measures usage twice to report rates.
 
     `ask` is the runtime's ListContainerStats, `clock` returns monotonic seconds. Nothing is measured without requests.
@@ -84,9 +84,9 @@ class Sampler:
         return Sample(now, window, _rated(_machine(), before.node if before else None), containers)
 
 
-def _container(stats: "pb.ContainerStats", before: Usage | None) -> Container:
+def _container(stats: "pb.ContainerStats", before: ContainerUsage | None) -> MeasuredContainer:
     labels, memory = stats.attributes.labels, stats.memory
-    usage = Usage(
+    usage = ContainerUsage(
         at_ns=stats.cpu.timestamp or memory.timestamp,
         cpu_ns=stats.cpu.usage_core_nano_seconds.value,
         working=memory.working_set_bytes.value,
@@ -94,37 +94,37 @@ def _container(stats: "pb.ContainerStats", before: Usage | None) -> Container:
     )
     name = labels.get("io.kubernetes.container.name") or stats.attributes.metadata.name
     namespace, pod, uid = (labels.get(f"io.kubernetes.pod.{part}", "") for part in ("namespace", "name", "uid"))
-    return Container(namespace, pod, uid, name, stats.attributes.id, _rated(usage, before))
+    return MeasuredContainer(namespace, pod, uid, name, stats.attributes.id, _rated(usage, before))
 
 
-def _rated(usage: Usage, before: Usage | None) -> Usage:
+def _rated(usage: ContainerUsage, before: ContainerUsage | None) -> ContainerUsage:
     if before is None or usage.at_ns <= before.at_ns:
         return usage
     used = max(0, usage.cpu_ns - before.cpu_ns)
     return msgspec.structs.replace(usage, nanocores=used * 1_000_000_000 // (usage.at_ns - before.at_ns))
 
 
-def _machine() -> Usage:
+def _machine() -> ContainerUsage:
     with contextlib.suppress(OSError, ValueError, IndexError):
         ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         busy = sum(ticks) - sum(ticks[index] for index in _IDLE)
         words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
         memory = {line[0]: int(line[1]) * 1024 for line in words if len(line) > 1}
         used = memory["MemTotal:"] - memory.get("MemAvailable:", 0)
-        return Usage(time.time_ns(), busy * _TICK_NS, used, memory.get("AnonPages:", used))
-    return Usage(time.time_ns())
+        return ContainerUsage(time.time_ns(), busy * _TICK_NS, used, memory.get("AnonPages:", used))
+    return ContainerUsage(time.time_ns())
 
 
 def summary(node: str, sample: Sample) -> dict[str, Any]:
-    pods: dict[str, list[Container]] = {}
+    pods: dict[str, list[MeasuredContainer]] = {}
     for container in sample.containers:
         pods.setdefault(container.uid, []).append(container)
     return {"node": {"nodeName": node, **_figures(sample.node)}, "pods": [_pod(found) for found in pods.values()]}
 
 
-def _pod(containers: list[Container]) -> dict[str, Any]:
+def _pod(containers: list[MeasuredContainer]) -> dict[str, Any]:
     first, usages = containers[0], [container.usage for container in containers]
-    total = Usage(
+    total = ContainerUsage(
         at_ns=max(usage.at_ns for usage in usages),
         cpu_ns=sum(usage.cpu_ns for usage in usages),
         working=sum(usage.working for usage in usages),
@@ -138,7 +138,7 @@ def _pod(containers: list[Container]) -> dict[str, Any]:
     }
 
 
-def _figures(usage: Usage) -> dict[str, Any]:
+def _figures(usage: ContainerUsage) -> dict[str, Any]:
     at, working = format_ns(usage.at_ns), usage.working
     return {
         "cpu": {"time": at, "usageNanoCores": usage.nanocores, "usageCoreNanoSeconds": usage.cpu_ns},
@@ -147,7 +147,7 @@ def _figures(usage: Usage) -> dict[str, Any]:
 
 
 class StatsRoute:
-    def __init__(self, node: str, sampler: Sampler) -> None:
+    def __init__(self, node: str, sampler: UsageSampler) -> None:
         self._node = node
         self._sampler = sampler
 

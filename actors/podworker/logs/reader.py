@@ -173,7 +173,7 @@ class End(Enum):
     ANOTHER = "reading goes on at the start of another file"
 
 
-class LogFile:
+class OpenLogFile:
     """An open log file and the position in it.
 
     A missing file reads as empty, and so does anything but a regular file: a container that may write to the log
@@ -234,7 +234,7 @@ class LogFile:
 
 async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     """Yield the requested part of a log in chunks; with `follow` until the container has ended and its log is read."""
-    renderer, file = Renderer(options), LogFile(path)
+    renderer, file = Renderer(options), OpenLogFile(path)
     changes = _watching(path) if options.follow else None
     try:
         await asyncio.to_thread(file.open, options.tail)
@@ -258,7 +258,7 @@ async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) 
         file.close()
 
 
-async def _rest(file: LogFile, renderer: Renderer) -> AsyncGenerator[bytes, None]:
+async def _rest(file: OpenLogFile, renderer: Renderer) -> AsyncGenerator[bytes, None]:
     while not renderer.full and (data := await asyncio.to_thread(file.read)):
         if shown := renderer.feed(data):
             yield shown

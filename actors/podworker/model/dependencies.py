@@ -81,7 +81,7 @@ class Pleg(Protocol):
         ...
 
 
-class Devices(Protocol):
+class DeviceManagerClient(Protocol):
     async def admit(self, request: AdmitPod) -> AdmittedPod:
         """Raises FailedPrecondition on rejection, other BusErrors when the call is to be retried."""
         ...
@@ -131,13 +131,13 @@ class Statuses(Protocol):
     def forget(self, uid: str) -> None: ...
 
 
-class Pods(Protocol):
+class PodDeleter(Protocol):
     async def delete(self, spec: PodSpec) -> None:
         """Delete the pod for good. No error if it is gone or its name belongs to another uid."""
         ...
 
 
-class Objects(Protocol):
+class ObjectReader(Protocol):
     """Reads objects that pods of this node refer to, with the node's identity."""
 
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -152,7 +152,7 @@ class Objects(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class PodEventRecorder(Protocol):
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
         """Record an event about a pod. `kind`: Normal or Warning. Never blocks."""
         ...
@@ -210,7 +210,7 @@ class ProbeObserver(Protocol):
         ...
 
 
-class Node(msgspec.Struct, frozen=True):
+class NodeFields(msgspec.Struct, frozen=True):
     """Node fields of the downward API."""
 
     name: str
@@ -247,18 +247,18 @@ class NodeInfo(msgspec.Struct, frozen=True):
     """This process runs as root: the embedded runtime enforces more."""
     sysctls: SysctlAllowlist = SysctlAllowlist()
 
-    def node(self, pod_ip: str = "") -> Node:
-        return Node(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
+    def node(self, pod_ip: str = "") -> NodeFields:
+        return NodeFields(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
 
 
 class Dependencies(msgspec.Struct, frozen=True):
     runtime: Runtime
     pleg: Pleg
-    devices: Devices
+    devices: DeviceManagerClient
     statuses: Statuses
-    pods: Pods
-    objects: Objects
-    recorder: Recorder
+    pods: PodDeleter
+    objects: ObjectReader
+    recorder: PodEventRecorder
     health: DeviceHealth
     node_info: NodeInfo
     local_node: LocalNode

@@ -22,7 +22,7 @@ SOURCE = "kubernetes.io/config.source"
 """Annotation: where a pod comes from."""
 
 
-class Stage(IntEnum):
+class PodStage(IntEnum):
     """Lifecycle stage of one pod uid on this node; it never goes back."""
 
     SYNCING = 0
@@ -132,7 +132,7 @@ class Kill(msgspec.Struct, frozen=True):
     """Neither the preStop hook runs nor the grace period applies."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PodActions(msgspec.Struct, frozen=True):
     """Changes to make in the runtime, in the order of the fields."""
 
     kill: tuple[Kill, ...] = ()

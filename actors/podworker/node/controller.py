@@ -8,7 +8,7 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.dependencies import Address, NodeInfo
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.images import NodeImages
-from actors.podworker.node.machine import Machine, read_machine
+from actors.podworker.node.machine import MachineInfo, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
@@ -128,7 +128,7 @@ class NodeController:
         self._context.note(text or f"node {self._name} is reported again")
 
 
-def _node_info(context: Context, machine: Machine) -> NodeInfo:
+def _node_info(context: Context, machine: MachineInfo) -> NodeInfo:
     settings, layout = context.settings, context.layout
     return NodeInfo(
         node_name=settings.node_name,

@@ -16,7 +16,7 @@ NOWHERE = ("192.0.2.1", 9)
 """TEST-NET address: connecting a datagram socket to it sends nothing but selects the local address."""
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MachineInfo(msgspec.Struct, frozen=True):
     hostname: str
     address: str
     cpus: int
@@ -33,10 +33,10 @@ class Machine(msgspec.Struct, frozen=True):
     """Identity of this root directory; distinguishes nodes that claim the same name."""
 
 
-def read_machine(layout: Layout, node_ip: str) -> Machine:
+def read_machine(layout: Layout, node_ip: str) -> MachineInfo:
     """Read the facts about this machine. `node_ip`: address of the node endpoint, if not loopback."""
     storage = os.statvfs(layout.root)
-    return Machine(
+    return MachineInfo(
         hostname=socket.gethostname(),
         address=node_ip or own_address(),
         local=not node_ip,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from actors.podworker.node.machine import Machine
+from actors.podworker.node.machine import MachineInfo
 from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.kube.resource_names import is_extended
@@ -40,7 +40,7 @@ EVENT_REASONS = {
 
 class NodeStatusInputs(msgspec.Struct, frozen=True):
     name: str
-    machine: Machine
+    machine: MachineInfo
     ready: bool
     message: str = ""
     """Reason why the node is not ready."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.podworker.node.lease import LeaseRenewer
-from actors.podworker.node.machine import Machine
+from actors.podworker.node.machine import MachineInfo
 from actors.podworker.node.status import (
     NodeStatusInputs,
     advertised_resources,
@@ -100,7 +100,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
 class NodeStatusOptions(msgspec.Struct, frozen=True):
     name: str
-    machine: Machine
+    machine: MachineInfo
     client: ApiClient
     state: Callable[[], NodeState]
     on_ready: Callable[[], None]

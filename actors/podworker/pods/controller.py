@@ -41,7 +41,7 @@ RECONCILE_S = 60.0
 NO_GRANT = devices.ContainerGrant({})
 
 
-class Node(LocalNode, Protocol):
+class PodsNode(LocalNode, Protocol):
     """The node that pods run on, see node.controller."""
 
     info: NodeInfo
@@ -52,7 +52,7 @@ class Node(LocalNode, Protocol):
 
 class PodController:
     def __init__(
-        self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: Node
+        self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: PodsNode
     ) -> None:
         settings = context.settings
         self._context = context

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from actors.podworker.model.dependencies import Recorder, Runtime
+from actors.podworker.model.dependencies import PodEventRecorder, Runtime
 from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, NotFound
 from protocols.messages.devices import ContainerGrant, Placement
@@ -31,7 +31,7 @@ class AdmittedContainer(msgspec.Struct, frozen=True):
 
 class CpusetOptions(msgspec.Struct, frozen=True):
     runtime: Runtime
-    recorder: Recorder
+    recorder: PodEventRecorder
     running: Callable[[], Iterator[AdmittedContainer]]
     placement: Callable[[], Placement | None]
     """None until the device manager has reported."""

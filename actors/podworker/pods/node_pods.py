@@ -14,7 +14,7 @@ RING = 64
 """Retained events. Each holds a whole pod, so a longer journal would exceed a snapshot."""
 
 
-class Pods(Protocol):
+class PodSourceHandler(Protocol):
     """The pod manager, or a handler in front of it."""
 
     def on_add(self, obj: Object) -> None: ...
@@ -31,7 +31,7 @@ class Pods(Protocol):
 
 
 class NodePods:
-    def __init__(self, manager: Pods) -> None:
+    def __init__(self, manager: PodSourceHandler) -> None:
         self._manager = manager
         self._objects: dict[str, Object] = {}
         self._statuses: dict[str, Object] = {}

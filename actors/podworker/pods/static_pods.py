@@ -15,7 +15,7 @@ import msgspec
 from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import SOURCE, PodSpec, is_static, object_uid
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
-from actors.podworker.pods.node_pods import Pods
+from actors.podworker.pods.node_pods import PodSourceHandler
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
 from protocols.process.inotify import CONTENTS, Changes
@@ -96,7 +96,7 @@ class StaticPods:
 
     def __init__(self, options: StaticOptions) -> None:
         self._options = options
-        self._pods: Pods = options.pods
+        self._pods: PodSourceHandler = options.pods
         self._api: MirrorApi = options.api
         self._faults: list[str] = []
         self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)

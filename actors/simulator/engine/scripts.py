@@ -1,7 +1,7 @@
 """Scripts of simulators: the types that every script shares, and reading a YAML file into a struct.
 
-A simulator derives its steps from `Step` and declares a frozen msgspec struct for the whole script (plugin/script.py
-is an example). Unknown keys and wrong values are errors of one line that names the place.
+A simulator derives its steps from `ScriptStep` and declares a frozen msgspec struct for the whole script; an example is
+plugin/script.py. Unknown keys and wrong values are errors of one line that names the place.
 """
 
 import math

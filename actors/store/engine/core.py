@@ -15,7 +15,7 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.model.errors import Compacted, FutureRevision, HistoryDamaged
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
-from actors.store.mvcc.index import Index
+from actors.store.mvcc.index import KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.watch.hub import WatchHub
 from protocols.actor.metrics import single
@@ -39,7 +39,7 @@ class Core:
         self.log = ObjectLog(options)
         loaded = self.log.open()
         self.cluster_id, self.member_id = loaded.cluster_id, loaded.member_id
-        self.index = Index(loaded.current, loaded.revision, loaded.compacted)
+        self.index = KeyIndex(loaded.current, loaded.revision, loaded.compacted)
         self.leases = LeaseTable()
         self.leases.load(loaded.leases, loaded.current, time.monotonic())
         self.leases_changed = asyncio.Event()

@@ -21,7 +21,7 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.model.errors import NoSpace, Stopped, StoreError, TooManyRequests
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
-from actors.store.mvcc.index import Draft, Index
+from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.retention import Quota
 
@@ -104,7 +104,7 @@ class Writer:
         self,
         options: StoreOptions,
         log: ObjectLog,
-        index: Index,
+        index: KeyIndex,
         leases: LeaseTable,
         on_commit: Callable[[Commit], None],
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from actors.store.file.rows import COLUMNS, NUMBERS, Row, first_id, read_row
-from actors.store.model.types import FOREVER, SUB_BITS, Change, KeyValue
+from actors.store.model.types import FOREVER, SUB_BITS, KeyChange, KeyValue
 
 AT = "SELECT key, max(id), version FROM log WHERE {range} AND id < ? GROUP BY key"
 ROW = f"SELECT {COLUMNS} FROM log WHERE id = ?"
@@ -44,7 +44,7 @@ class PastView:
 
 def changes_since(
     db: sqlite3.Connection, start: bytes, end: bytes, first: int, last: int, limit: int
-) -> tuple[list[Change], int]:
+) -> tuple[list[KeyChange], int]:
     """Return changes of a range in revisions first..last, and the revision up to which they are complete.
 
     At about `limit` changes or READ_BYTES it stops, after a whole revision.
@@ -74,11 +74,11 @@ def _fetch(cursor: sqlite3.Cursor, limit: int) -> tuple[list[Row], bool]:
     return rows, len(rows) < limit
 
 
-def _with_previous(db: sqlite3.Connection, rows: list[Row]) -> Iterator[Change]:
+def _with_previous(db: sqlite3.Connection, rows: list[Row]) -> Iterator[KeyChange]:
     for row in rows:
         before = db.execute(BEFORE, (row[0], row[3])).fetchone() if row[4] != 1 else None
         previous = read_row(before) if before and before[4] else None
-        yield Change(read_row(row), previous)
+        yield KeyChange(read_row(row), previous)
 
 
 def _range(start: bytes, end: bytes) -> tuple[str, tuple[bytes, ...]]:

@@ -19,7 +19,7 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
     lease: int = 0
 
 
-class Change(msgspec.Struct, frozen=True):
+class KeyChange(msgspec.Struct, frozen=True):
     """One row of the log: a put, or a deletion (`kv.version` is 0)."""
 
     kv: KeyValue
@@ -51,7 +51,7 @@ class LeaseRecord(msgspec.Struct, frozen=True):
 class Commit(msgspec.Struct, frozen=True):
     """The content of one SQLite transaction."""
 
-    changes: list[Change]
+    changes: list[KeyChange]
     leases: list[LeaseRecord]
     revoked: list[int]
     compacted: int

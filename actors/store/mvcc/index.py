@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from actors.store.model.errors import LeaseNotFound, TooManyOperations
-from actors.store.model.types import FOREVER, SUB_BITS, Change, Commit, KeyValue, LeaseRecord, in_range
+from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, KeyValue, LeaseRecord, in_range
 
 
-class Index:
+class KeyIndex:
     def __init__(self, current: Iterable[KeyValue] = (), revision: int = 1, compacted: int = 0) -> None:
         self._items: dict[bytes, KeyValue] = {kv.key: kv for kv in current}
         self._keys: list[bytes] = sorted(self._items)
@@ -35,7 +35,7 @@ class Index:
         high = len(self._keys) if end == FOREVER else bisect_left(self._keys, end)
         return self._keys[low:high]
 
-    def apply(self, changes: Iterable[Change], revision: int, compacted: int) -> None:
+    def apply(self, changes: Iterable[KeyChange], revision: int, compacted: int) -> None:
         """Apply committed changes."""
         for change in changes:
             if change.deleted:
@@ -70,11 +70,11 @@ class Draft:
     changes is one revision; one that raises leaves no trace.
     """
 
-    def __init__(self, index: Index, leases: LeaseView) -> None:
+    def __init__(self, index: KeyIndex, leases: LeaseView) -> None:
         self.index = index
         self.revision = index.revision
         self.compacted = index.compacted
-        self.changes: list[Change] = []
+        self.changes: list[KeyChange] = []
         self._committed_leases = leases
         self._keys: dict[bytes, KeyValue | None] = {}
         self._leases: dict[int, LeaseRecord | None] = {}
@@ -122,7 +122,7 @@ class Draft:
         live.update(key for key in touched if self._keys[key] is not None)
         return sorted(live)
 
-    def put(self, key: bytes, value: bytes, lease: int) -> Change:
+    def put(self, key: bytes, value: bytes, lease: int) -> KeyChange:
         """Put a key; raise LeaseNotFound if its lease does not exist."""
         if lease and self.lease(lease) is None:
             raise LeaseNotFound()
@@ -131,16 +131,16 @@ class Draft:
         created, version = (before.create_revision, before.version + 1) if before else (revision, 1)
         return self._record(KeyValue(key, value, created, revision, version, lease), before)
 
-    def delete(self, key: bytes) -> Change | None:
+    def delete(self, key: bytes) -> KeyChange | None:
         before = self.get(key)
         if before is None:
             return None
         return self._record(KeyValue(key, b"", 0, self.revision + 1, 0), before)
 
-    def _record(self, kv: KeyValue, before: KeyValue | None) -> Change:
+    def _record(self, kv: KeyValue, before: KeyValue | None) -> KeyChange:
         if len(self.changes) - self._first >= 1 << SUB_BITS:
             raise TooManyOperations()
-        change = Change(kv, before)
+        change = KeyChange(kv, before)
         self.changes.append(change)
         self._keys[kv.key] = None if change.deleted else kv
         return change

@@ -3,7 +3,7 @@
 import heapq
 import math
 
-from actors.store.model.types import Change, Commit, KeyValue, LeaseRecord
+from actors.store.model.types import Commit, KeyChange, KeyValue, LeaseRecord
 
 
 class LeaseTable:
@@ -73,7 +73,7 @@ class LeaseTable:
         self._records[record.id] = record
         self._keys.setdefault(record.id, set())
 
-    def _move(self, change: Change) -> None:
+    def _move(self, change: KeyChange) -> None:
         if change.previous and change.previous.lease in self._keys:
             self._keys[change.previous.lease].discard(change.kv.key)
         if change.kv.lease in self._keys:

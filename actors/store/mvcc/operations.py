@@ -14,7 +14,7 @@ PAGE_BYTES = 8 * 1024 * 1024
 """Bytes of values after which a range with a limit ends early, with `more` set."""
 
 
-class View(Protocol):
+class KeyView(Protocol):
     """Keys at one revision: the index, a draft over it, or history in the file."""
 
     def get(self, key: bytes) -> KeyValue | None: ...
@@ -36,7 +36,7 @@ def check_range(request: pb.RangeRequest) -> None:
         raise EmptyKey()
 
 
-def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
+def evaluate_range(request: pb.RangeRequest, view: KeyView) -> pb.RangeResponse:
     """Return the answer from `view`, without header."""
     keys = view.keys(request.key, request.range_end)
     if request.count_only:
@@ -51,7 +51,7 @@ def evaluate_range(request: pb.RangeRequest, view: View) -> pb.RangeResponse:
     return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in found], more=more, count=len(keys))
 
 
-def _paged(request: pb.RangeRequest, view: View, keys: list[bytes], limit: int) -> pb.RangeResponse:
+def _paged(request: pb.RangeRequest, view: KeyView, keys: list[bytes], limit: int) -> pb.RangeResponse:
     """Answer in key order; with a limit, a page also ends after PAGE_BYTES, with at least one key."""
     wanted = keys[:limit] if limit else keys
     kvs, size = [], 0
@@ -65,7 +65,7 @@ def _paged(request: pb.RangeRequest, view: View, keys: list[bytes], limit: int) 
     return pb.RangeResponse(kvs=kvs, more=len(wanted) < len(keys), count=len(keys))
 
 
-def _load(view: View, keys: list[bytes]) -> list[KeyValue]:
+def _load(view: KeyView, keys: list[bytes]) -> list[KeyValue]:
     return [kv for key in keys if (kv := view.get(key)) is not None]
 
 
@@ -114,7 +114,7 @@ def to_wire(kv: KeyValue, keys_only: bool = False) -> mvcc_pb2.KeyValue:
     )
 
 
-History = Callable[[int], View]
+History = Callable[[int], KeyView]
 """Returns the keys at a committed revision."""
 
 ABSENT = KeyValue(b"", b"", 0, 0, 0)
@@ -203,7 +203,7 @@ def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRange
 
 def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb.RangeResponse:
     """Evaluate a Range of a transaction: it sees what that has written. Raises Compacted, FutureRevision."""
-    view: View = draft
+    view: KeyView = draft
     if request.revision > 0 and request.revision != draft.current:
         if request.revision > draft.index.revision:
             raise FutureRevision()

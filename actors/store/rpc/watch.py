@@ -9,8 +9,8 @@ import grpc
 
 from actors.store.engine.core import Core
 from actors.store.file.history import changes_since
-from actors.store.model.types import Change
-from actors.store.watch.session import Session
+from actors.store.model.types import KeyChange
+from actors.store.watch.session import WatchSession
 from actors.store.watch.watchers import Watcher, strip_compacted
 from protocols.process.tasks import Tasks, report
 from protocols.wire import etcd_pb2 as pb
@@ -44,7 +44,7 @@ class WatchStream:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.session = Session(core.options, core.hub.revision, core.header)
+        self.session = WatchSession(core.options, core.hub.revision, core.header)
         self.wake = asyncio.Event()
         self._room = asyncio.Event()
         self._progress = asyncio.Event()
@@ -114,7 +114,7 @@ class WatchStream:
             changes, complete = found
             self.session.caught_up(watcher, strip_compacted(changes, hub.compacted), complete)
 
-    async def _read(self, watcher: Watcher) -> tuple[Sequence[Change], int]:
+    async def _read(self, watcher: Watcher) -> tuple[Sequence[KeyChange], int]:
         first, last = watcher.next_revision, self._core.hub.revision
         key, end = watcher.key, watcher.end
         return await self._core.read(lambda db: changes_since(db, key, end, first, last, READ_CHANGES))

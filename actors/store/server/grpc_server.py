@@ -210,7 +210,7 @@ def free_port_of_last_start(file: Path) -> int:
     return port
 
 
-class Server:
+class StoreServer:
     """Listens on the unix socket, the private endpoint and, with certificates, on loopback with mutual TLS."""
 
     def __init__(self, options: StoreOptions, services: Services) -> None:

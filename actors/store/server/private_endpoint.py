@@ -49,7 +49,7 @@ class PrivateEndpoint:
         self._methods = {NUMBERS[name]: method for name, method in methods.items() if name in NUMBERS}
         self._watch = watch
         self._server: asyncio.Server | None = None
-        self.connections: set[Connection] = set()
+        self.connections: set[ServedConnection] = set()
 
     async def start(self) -> None:
         """Listen; raise StoreUnusable if the path cannot be used."""
@@ -65,8 +65,8 @@ class PrivateEndpoint:
         finally:
             os.umask(before)
 
-    def _connect(self) -> "Connection":
-        return Connection(self, self._methods, self._watch)
+    def _connect(self) -> "ServedConnection":
+        return ServedConnection(self, self._methods, self._watch)
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -76,7 +76,7 @@ class PrivateEndpoint:
         self._path.unlink(missing_ok=True)
 
 
-class Connection(asyncio.Protocol):
+class ServedConnection(asyncio.Protocol):
     """One connection: concurrent calls, or one watch stream."""
 
     def __init__(self, endpoint: PrivateEndpoint, methods: dict[int, UnaryMethod], watch: WatchMethod) -> None:
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
 class WatchWriter:
     """The output of a watch stream, with the `write` of gRPC's context."""
 
-    def __init__(self, connection: Connection, call: int) -> None:
+    def __init__(self, connection: ServedConnection, call: int) -> None:
         self._visitor, self._call = connection, call
 
     async def write(self, message: Message) -> None:

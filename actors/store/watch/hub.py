@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Change
-from actors.store.watch.session import Session
+from actors.store.model.types import KeyChange
+from actors.store.watch.session import WatchSession
 from actors.store.watch.watchers import Watcher
 
 
@@ -15,8 +15,8 @@ class WatchHub:
 
     def __init__(self, options: StoreOptions, revision: int, compacted: int) -> None:
         self._options = options
-        self._sessions: dict[Session, Callable[[], None]] = {}
-        self._recent: deque[Change] = deque()
+        self._sessions: dict[WatchSession, Callable[[], None]] = {}
+        self._recent: deque[KeyChange] = deque()
         self._bytes = 0
         self._floor = revision
         self.revision = revision
@@ -29,13 +29,13 @@ class WatchHub:
     def watchers(self) -> int:
         return sum(len(session.watchers) for session in self._sessions)
 
-    def add(self, session: Session, wake: Callable[[], None]) -> None:
+    def add(self, session: WatchSession, wake: Callable[[], None]) -> None:
         self._sessions[session] = wake
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: WatchSession) -> None:
         self._sessions.pop(session, None)
 
-    def publish(self, changes: Sequence[Change], revision: int, compacted: int) -> None:
+    def publish(self, changes: Sequence[KeyChange], revision: int, compacted: int) -> None:
         self.revision, self.compacted = revision, compacted
         if not changes:
             return
@@ -45,7 +45,7 @@ class WatchHub:
             if session.queue or session.behind():
                 wake()
 
-    def _remember(self, changes: Sequence[Change]) -> None:
+    def _remember(self, changes: Sequence[KeyChange]) -> None:
         self._recent.extend(changes)
         self._bytes += sum(change.size for change in changes)
         while len(self._recent) > self._options.recent_changes or self._bytes > self._options.recent_bytes:
@@ -53,7 +53,7 @@ class WatchHub:
             self._bytes -= oldest.size
             self._floor = oldest.revision
 
-    def recent(self, watcher: Watcher) -> tuple[Sequence[Change], int] | None:
+    def recent(self, watcher: Watcher) -> tuple[Sequence[KeyChange], int] | None:
         """Return about one queue of changes from memory, and the revision up to which they are complete.
 
         None if the watcher needs older changes. The caller delivers them without await, so a watcher that gets here
@@ -67,7 +67,7 @@ class WatchHub:
         wanted = [change for change in islice(self._recent, skip, None) if watcher.wants(change)]
         return self._cut(wanted)
 
-    def _cut(self, changes: list[Change]) -> tuple[Sequence[Change], int]:
+    def _cut(self, changes: list[KeyChange]) -> tuple[Sequence[KeyChange], int]:
         count, size = 0, 0
         for count, change in enumerate(changes, 1):
             size += change.size

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Change
+from actors.store.model.types import KeyChange
 from actors.store.watch.watchers import Response, Watcher, empty_range, make_watcher, responses
 from protocols.wire import etcd_pb2 as pb
 
@@ -16,7 +16,7 @@ EMPTY_RANGE = "mvcc: watcher range is empty"
 DUPLICATE_ID = "mvcc: duplicate watch ID provided on the WatchStream"
 
 
-class Session:
+class WatchSession:
     """Watchers of one stream. `header(revision)` makes a response header."""
 
     def __init__(self, options: StoreOptions, revision: int, header: Callable[[int], pb.ResponseHeader]) -> None:
@@ -86,20 +86,20 @@ class Session:
                 self._respond(pb.WatchResponse(watch_id=watcher.id))
             watcher.busy = False
 
-    def publish(self, changes: Sequence[Change], revision: int) -> None:
+    def publish(self, changes: Sequence[KeyChange], revision: int) -> None:
         """Queue a commit for the synced watchers, or let them fall behind."""
         self.revision = revision
         for watcher in self.watchers.values():
             if watcher.synced:
                 self._deliver(watcher, changes, revision)
 
-    def _deliver(self, watcher: Watcher, changes: Sequence[Change], revision: int) -> None:
+    def _deliver(self, watcher: Watcher, changes: Sequence[KeyChange], revision: int) -> None:
         if self.full and any(watcher.wants(change) for change in changes):
             watcher.synced = False
             return
         self._send(watcher, changes, revision)
 
-    def _send(self, watcher: Watcher, changes: Sequence[Change], complete: int) -> None:
+    def _send(self, watcher: Watcher, changes: Sequence[KeyChange], complete: int) -> None:
         for response in responses(watcher, changes, self._header(self.revision)):
             self._push(response)
             watcher.busy = True
@@ -109,7 +109,7 @@ class Session:
         """Return a watcher that must continue from the log."""
         return next((watcher for watcher in self.watchers.values() if not watcher.synced), None)
 
-    def caught_up(self, watcher: Watcher, changes: Sequence[Change], complete: int) -> None:
+    def caught_up(self, watcher: Watcher, changes: Sequence[KeyChange], complete: int) -> None:
         """Queue changes read for a watcher that is behind; they are complete up to a revision."""
         if self.watchers.get(watcher.id) is not watcher:
             return  # cancelled while the log was read

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from actors.store.model.types import Change, in_range
+from actors.store.model.types import KeyChange, in_range
 from actors.store.mvcc.operations import to_wire
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
@@ -32,7 +32,7 @@ class Watcher(msgspec.Struct):
     busy: bool = False
     """True if it had events since the last progress tick."""
 
-    def wants(self, change: Change) -> bool:
+    def wants(self, change: KeyChange) -> bool:
         return (
             change.revision >= self.next_revision
             and in_range(change.kv.key, self.key, self.end)
@@ -67,7 +67,7 @@ class Response(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-def responses(watcher: Watcher, changes: Iterable[Change], header: pb.ResponseHeader) -> Iterator[Response]:
+def responses(watcher: Watcher, changes: Iterable[KeyChange], header: pb.ResponseHeader) -> Iterator[Response]:
     """Return the matching changes as responses, split between revisions; the last one has the header's revision."""
     groups = list(_groups([change for change in changes if watcher.wants(change)]))
     for group in groups:
@@ -78,8 +78,8 @@ def responses(watcher: Watcher, changes: Iterable[Change], header: pb.ResponseHe
         yield from _pieces(message, sum(change.size for change in group), watcher.fragment)
 
 
-def _groups(changes: list[Change]) -> Iterator[list[Change]]:
-    group: list[Change] = []
+def _groups(changes: list[KeyChange]) -> Iterator[list[KeyChange]]:
+    group: list[KeyChange] = []
     size = 0
     for change in changes:
         if size >= RESPONSE_BYTES and change.revision != group[-1].revision:
@@ -116,14 +116,14 @@ def _fitting(events: list[mvcc_pb2.Event]) -> int:
     return len(events)
 
 
-def strip_compacted(changes: Sequence[Change], compacted: int) -> Sequence[Change]:
+def strip_compacted(changes: Sequence[KeyChange], compacted: int) -> Sequence[KeyChange]:
     """Remove the previous values of changes at the compacted revision, as etcd does, even if not swept yet."""
     if not changes or changes[0].revision > compacted:
         return changes
-    return [change if change.revision > compacted else Change(change.kv, None) for change in changes]
+    return [change if change.revision > compacted else KeyChange(change.kv, None) for change in changes]
 
 
-def event(change: Change, prev_kv: bool) -> mvcc_pb2.Event:
+def event(change: KeyChange, prev_kv: bool) -> mvcc_pb2.Event:
     if change.deleted:
         kv = mvcc_pb2.KeyValue(key=change.kv.key, mod_revision=change.revision)
         made = mvcc_pb2.Event(type=mvcc_pb2.Event.DELETE, kv=kv)

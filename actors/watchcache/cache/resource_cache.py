@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from actors.watchcache.cache.window import Entry, Window, WindowOptions
+from actors.watchcache.cache.window import Window, WindowEntry, WindowOptions
 from protocols.bus import Event, Item, Op, Value
 from protocols.etcd import KeyValue, WatchEvent
 from protocols.kinds.table import Resource
@@ -92,7 +92,7 @@ class ResourceCache:
             self.window.raise_floor(event.kv.mod_revision)
             return None
         change = _object_event(event, stored_json(event.kv.value), known)
-        self.window.append(Entry(key, change, now))
+        self.window.append(WindowEntry(key, change, now))
         return change
 
     def apply(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
@@ -110,7 +110,7 @@ class ResourceCache:
             if event.deleted:
                 return None
         change = _object_event(event, value, known)
-        self.window.append(Entry(key, change, now))
+        self.window.append(WindowEntry(key, change, now))
         return change
 
     def replace(self, objects: dict[str, StoredObject], revision: int) -> list[tuple[str, ObjectEvent]]:

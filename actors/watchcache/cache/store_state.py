@@ -81,7 +81,7 @@ def _split(key: bytes) -> tuple[str, str] | None:
     return (f"{ROOT}{parts[0]}/{parts[1]}/", parts[2]) if len(parts) == 3 and "." in parts[0] else None
 
 
-class Change(msgspec.Struct, frozen=True):
+class PublishedEvent(msgspec.Struct, frozen=True):
     """An event to publish on a resource's stream."""
 
     cache: ResourceCache
@@ -161,14 +161,14 @@ class StoreState:
                 return f"{kv.key.decode(errors='replace')} at revision {kv.mod_revision} is not what was applied here"
         return ""
 
-    def replace(self, kvs: list[KeyValue], revision: int) -> list[Change]:
+    def replace(self, kvs: list[KeyValue], revision: int) -> list[PublishedEvent]:
         """Take a later list, after a compaction beyond `position`."""
         self.listed_revision = self.publish_after = self.position = revision
         self.recent.clear()
         self._define(kvs)
         objects = self._by_cache(kvs)
         changes = [
-            Change(cache, key, event)
+            PublishedEvent(cache, key, event)
             for cache in self.caches
             for key, event in cache.replace(objects[cache.resource.storage_prefix], revision)
         ]
@@ -188,7 +188,7 @@ class StoreState:
                 self._unclaimed.put(kv.key, stored(kv))
         return objects
 
-    def take(self, batch: WatchBatch, now: float) -> list[Change]:
+    def take(self, batch: WatchBatch, now: float) -> list[PublishedEvent]:
         """Take a batch of the watch; return the changes to publish. Changes taken before are ignored."""
         changes = []
         target_age = [event for event in batch.events if event.kv.mod_revision > self.position]
@@ -202,7 +202,7 @@ class StoreState:
             replayed = event.kv.mod_revision <= self.listed_revision
             made = (cache.replay if replayed else cache.apply)(key, event, now)
             if made is not None and event.kv.mod_revision > self.publish_after:
-                changes.append(Change(cache, key, made))
+                changes.append(PublishedEvent(cache, key, made))
             cache.position = max(cache.position, event.kv.mod_revision)
             if cache is self._definitions and not replayed:
                 self._redefine(key, cache.objects.get(key), event.kv.mod_revision)

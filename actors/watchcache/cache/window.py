@@ -25,7 +25,7 @@ class WindowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Most bytes of all changes; beyond it the oldest are dropped, whatever their age."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class WindowEntry(msgspec.Struct, frozen=True):
     """One change with its arrival time."""
 
     key: str
@@ -42,7 +42,7 @@ class Window:
 
     def __init__(self, options: WindowOptions, floor: int = 0) -> None:
         self._options = options
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[WindowEntry] = deque()
         self._bytes = 0
         self.capacity = options.min_capacity
         self.floor = floor
@@ -58,10 +58,10 @@ class Window:
         return self.floor + 1
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[WindowEntry]:
         return list(self._entries)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: WindowEntry) -> None:
         self._resize(entry.at)
         self._entries.append(entry)
         self._bytes += entry.size
@@ -92,7 +92,7 @@ class Window:
         self._bytes -= entry.size
         self.floor = max(self.floor, entry.event.rv)
 
-    def since(self, revision: int) -> list[Entry] | None:
+    def since(self, revision: int) -> list[WindowEntry] | None:
         """Return the changes after `revision`, oldest first; None if some of them were evicted."""
         if revision < self.floor:
             return None

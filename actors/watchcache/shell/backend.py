@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from actors.watchcache.shell.bus_streams import BusStreams
 from actors.watchcache.shell.compactor import Compactor
 from actors.watchcache.shell.consistency_check import ConsistencyCheck
@@ -20,7 +20,7 @@ class StoreUnreachable(NodeplaneError, grpc="UNAVAILABLE"):
     """Raised when the store's endpoints or certificates cannot be used at all."""
 
 
-class Backend:
+class StoreBackend:
     """Everything of one store. Revisions of different stores do not compare, so backends share nothing."""
 
     def __init__(self, options: WatchcacheOptions, bus: Bus, on_change: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class Backend:
         self._streams.flush_marks()
         return came
 
-    def publish(self, changes: list[Change]) -> None:
+    def publish(self, changes: list[PublishedEvent]) -> None:
         self._streams.publish(changes)
         if not self.published:
             self.published = True

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from actors.watchcache.cache.resource_cache import ResourceCache, op_of
-from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from protocols.bus import Bus, Event, Item, Op, Stream, Value
 from protocols.messages.objects import DIGEST_KEY, stream_of
 
@@ -41,7 +41,7 @@ class BusStreams:
         self._ticked = 0.0
         self._delayed_tick: asyncio.TimerHandle | None = None
 
-    def publish(self, changes: list[Change]) -> None:
+    def publish(self, changes: list[PublishedEvent]) -> None:
         # The first call comes when the state is complete. The snapshot of a new stream contains these changes already.
         for change in changes:
             stream = self._streams.get(change.cache)

@@ -22,12 +22,12 @@ SUCCESS, FAILURE, ERROR = "success", "failure", "error"
 log = logging.getLogger("watchcache")
 
 
-class Store(Protocol):
+class RangedStore(Protocol):
     async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged: ...
 
 
 class ConsistencyCheck:
-    def __init__(self, client: Store, state: StoreState, every: float) -> None:
+    def __init__(self, client: RangedStore, state: StoreState, every: float) -> None:
         self._client, self._state, self._every = client, state, every
 
     async def run(self) -> None:

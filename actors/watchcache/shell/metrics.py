@@ -6,7 +6,7 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from actors.watchcache.cache.resource_cache import ResourceCache
-from actors.watchcache.shell.backend import Backend
+from actors.watchcache.shell.backend import StoreBackend
 from protocols.actor.metrics import labelled, single
 from protocols.process.families import CounterFamily, GaugeFamily
 
@@ -46,7 +46,7 @@ RECONNECTS = CounterFamily("nodeplane_watchcache_reconnects_total", "Watches of 
 
 
 class WatchcacheCollector(Collector):
-    def __init__(self, backends: Sequence[Backend]) -> None:
+    def __init__(self, backends: Sequence[StoreBackend]) -> None:
         self._backends = backends
 
     def collect(self) -> Iterator[Metric]:

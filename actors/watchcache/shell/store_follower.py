@@ -16,7 +16,7 @@ from typing import Protocol
 
 from actors.watchcache.cache.history_check import HistoryCheck, HistoryLost
 from actors.watchcache.cache.options import WatchcacheOptions
-from actors.watchcache.cache.store_state import Change, StoreState
+from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from protocols.errors import NodeplaneError
 from protocols.etcd import (
     AnswerTooLarge,
@@ -130,7 +130,7 @@ MAX_BATCHES = 64
 
 
 class FollowerListener(Protocol):
-    def publish(self, changes: list[Change]) -> None:
+    def publish(self, changes: list[PublishedEvent]) -> None:
         """Called after every batch once the state is complete; the first call has no changes."""
 
     def on_unavailable(self, why: str) -> None:
@@ -288,7 +288,7 @@ class StoreFollower:
 
     def _take(self, batches: list[WatchBatch]) -> None:
         # Take and publish without await: a snapshot taken between would contain changes that are published again.
-        state, changes = self._state, list[Change]()
+        state, changes = self._state, list[PublishedEvent]()
         before = state.position
         self._last_message = time.monotonic()
         for batch in batches:

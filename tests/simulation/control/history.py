@@ -11,7 +11,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.resync import Snapshot
 from actors.store.file.history import surviving_rows
 from actors.store.file.object_log import ObjectLog
-from actors.store.model.types import Change, Commit, LoadedState
+from actors.store.model.types import Commit, KeyChange, LoadedState
 from actors.watchcache.cache.store_state import StoreState
 from protocols.bus.follower import Follower
 from protocols.bus.frames import Chunk, EventFrame
@@ -203,7 +203,7 @@ class History:
         """Record the commit during which the store died, if it is there; all others must be."""
         newest = max((revision for revision, _ in self.latest.values()), default=0)
         extra = [kv for _, kv in surviving_rows(log.db, 0, state.revision) if kv.mod_revision > newest]
-        self.on_disk(Commit([Change(kv, None) for kv in extra], [], [], 0))
+        self.on_disk(Commit([KeyChange(kv, None) for kv in extra], [], [], 0))
         held = {bytes(kv.key): (kv.mod_revision, bytes(kv.value)) for kv in state.current}
         known = {key: (revision, value) for key, (revision, value) in self.latest.items() if value is not None}
         for key in sorted(key for key in {**held, **known} if held.get(key) != known.get(key))[:3]:

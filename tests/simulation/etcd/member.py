@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from actors.store.model.errors import StoreError
-from actors.store.watch.session import Session
+from actors.store.watch.session import WatchSession
 from actors.store.watch.watchers import strip_compacted
 from protocols.etcd.transport.frames import ERROR, OK, WATCH
 from protocols.wire import etcd_pb2 as pb
@@ -25,7 +25,7 @@ class Member:
         self.away_until = self.silent_until = 0.0
         """Times of the world until which nobody can connect, and until which nothing of it arrives."""
         self.connections: dict[EtcdConnection, None] = {}
-        self._sessions: dict[EtcdConnection, Session] = {}
+        self._sessions: dict[EtcdConnection, WatchSession] = {}
 
     def header(self, revision: int | None = None) -> pb.ResponseHeader:
         return pb.ResponseHeader(
@@ -65,7 +65,7 @@ class Member:
     def _watch(self, connection: "EtcdConnection", body: bytes) -> None:
         session = self._sessions.get(connection)
         if session is None:
-            session = self._sessions[connection] = Session(self.cluster.options, self.applied, self.header)
+            session = self._sessions[connection] = WatchSession(self.cluster.options, self.applied, self.header)
         request = pb.WatchRequest.FromString(body)
         match request.WhichOneof("request_union"):
             case "create_request":

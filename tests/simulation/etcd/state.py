@@ -12,8 +12,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from actors.store.model.errors import Compacted, FutureRevision, NoSpace
-from actors.store.model.types import FOREVER, Change, Commit, KeyValue, LeaseRecord
-from actors.store.mvcc.index import Draft, Index
+from actors.store.model.types import FOREVER, Commit, KeyChange, KeyValue, LeaseRecord
+from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import check_range, compact, delete_range, evaluate_range, put, txn
 from actors.store.mvcc.request_checks import check_delete, check_put, check_txn
@@ -29,8 +29,8 @@ class EtcdState:
     """`now` is the world's time: leases are the leader's business."""
 
     def __init__(self) -> None:
-        self.index, self.leases = Index(), LeaseTable()
-        self.log: list[Change] = []
+        self.index, self.leases = KeyIndex(), LeaseTable()
+        self.log: list[KeyChange] = []
         """Every change, compacted ones included: `index.compacted` decides what is served."""
         self.full = False
         """True while the alarm NOSPACE is raised."""
@@ -62,14 +62,14 @@ class EtcdState:
             raise Compacted()
         return evaluate_range(request, self.past(request.revision) if request.revision > 0 else self.index)
 
-    def past(self, revision: int) -> Index:
+    def past(self, revision: int) -> KeyIndex:
         if revision == self.revision:
             return self.index
-        found = Index()
+        found = KeyIndex()
         found.apply(self.log[: self._end(revision)], revision, 0)
         return found
 
-    def changes(self, after: int, until: int) -> list[Change]:
+    def changes(self, after: int, until: int) -> list[KeyChange]:
         """Return the changes of revisions after the first, up to the second."""
         return self.log[self._end(after) : self._end(until)]
 
@@ -77,7 +77,7 @@ class EtcdState:
         """Go back to a past revision, as from a backup; with `bump` as `etcdutl --bump-revision --mark-compacted`."""
         compacted = revision + bump if bump else min(self.index.compacted, revision)
         del self.log[self._end(revision) :]
-        self.index = Index()
+        self.index = KeyIndex()
         self.index.apply(self.log, revision + bump, compacted)
         self._lease(now, {kv.lease for kv in self._live() if kv.lease})
 

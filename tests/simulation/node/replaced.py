@@ -7,7 +7,7 @@ from actors.devices import actor as devices_actor
 from actors.frontdoor.serving import listener as listener_module
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
 from actors.podworker.node import machine as machine_module
-from actors.podworker.node.machine import Machine, instance_of
+from actors.podworker.node.machine import MachineInfo, instance_of
 from actors.runtime import server as runtime_server
 from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
@@ -41,8 +41,8 @@ def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | 
     patch(LauncherHandle, "close", lambda self: None)
 
 
-def _machine(layout: Layout, node_ip: str) -> Machine:
-    return Machine(
+def _machine(layout: Layout, node_ip: str) -> MachineInfo:
+    return MachineInfo(
         hostname="n1",
         address=node_ip or "192.0.2.10",
         cpus=8,

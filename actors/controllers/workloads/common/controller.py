@@ -15,7 +15,7 @@ from actors.controllers.workloads.common.claims import adoption, claim, release,
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OwnWrites
 from actors.controllers.workloads.common.pod_control import OVERDUE_S, PodControl
-from actors.controllers.workloads.common.pods import Owner, PodView, owner_of, pod_view
+from actors.controllers.workloads.common.pods import ControllerOwner, PodView, owner_of, pod_view
 from protocols.kinds.table import BY_KIND, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
@@ -80,11 +80,11 @@ class WorkloadController:
         self._own.forget(uid_of(obj))
         self.queue.cancel_timer((self.kind, key_of(obj)))
 
-    def pod_changed(self, owner: Owner, pod: Object) -> None:
+    def pod_changed(self, owner: ControllerOwner, pod: Object) -> None:
         self._control.observe(pod, owner.uid)
         self.enqueue_owner(owner, pod)
 
-    def pod_gone(self, owner: Owner, pod: Object) -> None:
+    def pod_gone(self, owner: ControllerOwner, pod: Object) -> None:
         self._control.observe_gone(pod, owner.uid)
         self.enqueue_owner(owner, pod)
 
@@ -98,7 +98,7 @@ class WorkloadController:
     def enqueue(self, key: str) -> None:
         self.queue.put((self.kind, key))
 
-    def enqueue_owner(self, owner: Owner, dependent: Object) -> bool:
+    def enqueue_owner(self, owner: ControllerOwner, dependent: Object) -> bool:
         key = f"{namespace_of(dependent)}/{owner.name}"
         known = self.items.get(key)
         if known is None or uid_of(known) != owner.uid:

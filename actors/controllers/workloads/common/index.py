@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from actors.controllers.workloads.common.pods import Owner, owner_of
+from actors.controllers.workloads.common.pods import ControllerOwner, owner_of
 from protocols.kube.meta import Object, key_of, namespace_of
 
 Changed = Callable[[Object | None, Object], None]
@@ -49,7 +49,7 @@ class OwnerIndex:
                 yield self.items[key]
 
     def _place(self, obj: Object) -> tuple[defaultdict[str, set[str]], str]:
-        owner: Owner | None = owner_of(obj)
+        owner: ControllerOwner | None = owner_of(obj)
         return (self._owned, owner.uid) if owner is not None else (self._orphans, namespace_of(obj))
 
     def _put(self, obj: Object) -> None:

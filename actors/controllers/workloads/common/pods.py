@@ -35,12 +35,12 @@ METADATA = (
 )  # fmt: skip
 
 
-class Exit(msgspec.Struct, frozen=True):
+class ContainerExit(msgspec.Struct, frozen=True):
     container: str
     code: int
 
 
-class Owner(msgspec.Struct, frozen=True):
+class ControllerOwner(msgspec.Struct, frozen=True):
     """The owner reference that has `controller: true`."""
 
     kind: str
@@ -55,7 +55,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     namespace: str = "default"
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    owner: Owner | None = None
+    owner: ControllerOwner | None = None
     node: str = ""
     target: str = ""
     """The node that it runs on or, by its affinity, has to run on."""
@@ -73,7 +73,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     index_ignored: int = 0
     tracked: bool = False
     """True while the Job controller's finalizer holds it."""
-    exits: tuple[Exit, ...] = ()
+    exits: tuple[ContainerExit, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
     ended: float = 0.0
     """When it finished."""
@@ -121,10 +121,10 @@ def pod_view(pod: Object) -> PodView:
     )
 
 
-def owner_of(obj: Object) -> Owner | None:
+def owner_of(obj: Object) -> ControllerOwner | None:
     """Return the workload that controls the object."""
     owner = controller_of(obj)
-    return Owner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid"))) if owner else None
+    return ControllerOwner(str(owner.get("kind")), str(owner.get("name")), str(owner.get("uid"))) if owner else None
 
 
 def target_of(pod: Object) -> str:
@@ -152,11 +152,11 @@ def _integer(text: object) -> int | None:
         return None
 
 
-def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[Exit]:
+def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[ContainerExit]:
     for each in containers:
         ended = (each.get("state") or {}).get("terminated") or {}
         if "exitCode" in ended:
-            yield Exit(str(each.get("name")), int(ended["exitCode"]))
+            yield ContainerExit(str(each.get("name")), int(ended["exitCode"]))
 
 
 def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[str, Any]) -> float:

@@ -9,7 +9,7 @@ from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
 from actors.controllers.workloads.common.pods import REVISION_HASH, PodView
 from actors.controllers.workloads.common.templates import same_template, template_of
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
-from actors.controllers.workloads.daemons.plan import Daemons, Plan
+from actors.controllers.workloads.daemons.plan import Daemons, DaemonSetPlan
 from actors.controllers.workloads.daemons.revisions import (
     hash_of,
     history_of,
@@ -104,7 +104,7 @@ class DaemonSetController(WorkloadController):
             plan = daemons.update()
         await self._carry_out(obj, plan, revision_hash)
 
-    async def _carry_out(self, obj: Object, plan: Plan, revision_hash: str) -> None:
+    async def _carry_out(self, obj: Object, plan: DaemonSetPlan, revision_hash: str) -> None:
         pods = [daemon_pod(obj, node, revision_hash) for node in plan.create[:MOST_AT_ONCE]]
         try:
             await self._control.create(obj, pods)

@@ -21,7 +21,7 @@ Backoff = Callable[[str], float]
 """Seconds until a failed pod on this node may be replaced; 0 = now."""
 
 
-class Plan(msgspec.Struct, kw_only=True):
+class DaemonSetPlan(msgspec.Struct, kw_only=True):
     create: list[str] = msgspec.field(default_factory=list)
     """Nodes that need a pod."""
     delete: list[PodView] = msgspec.field(default_factory=list)
@@ -54,8 +54,8 @@ class Daemons:
 
     # repair
 
-    def repair(self, backoff: Backoff) -> Plan:
-        plan = Plan()
+    def repair(self, backoff: Backoff) -> DaemonSetPlan:
+        plan = DaemonSetPlan()
         for node, fit in self._fits.items():
             self._repair(plan, node, fit, backoff)
         for node, pods in self._pods.items():
@@ -63,7 +63,7 @@ class Daemons:
                 plan.delete += [pod for pod in pods if not pod.node and not pod.deleting]
         return plan
 
-    def _repair(self, plan: Plan, node: str, fit: Fit, backoff: Backoff) -> None:
+    def _repair(self, plan: DaemonSetPlan, node: str, fit: Fit, backoff: Backoff) -> None:
         pods = self._pods.get(node, [])
         present = [pod for pod in pods if not pod.deleting]
         if not fit.stay:
@@ -83,7 +83,7 @@ class Daemons:
         else:
             plan.delete += self._surplus(running)
 
-    def _replace(self, plan: Plan, node: str, ended: Sequence[PodView], backoff: Backoff) -> None:
+    def _replace(self, plan: DaemonSetPlan, node: str, ended: Sequence[PodView], backoff: Backoff) -> None:
         for pod in ended:
             delay = backoff(node) if pod.phase == "Failed" else 0.0
             if delay > 0:
@@ -106,13 +106,13 @@ class Daemons:
 
     # update
 
-    def update(self) -> Plan:
+    def update(self) -> DaemonSetPlan:
         """Return the step of a rolling update. Call it when the repair had nothing to do."""
         if not self._rolling:
-            return Plan()
+            return DaemonSetPlan()
         return self._update_with_surge() if self._surge else self._update_in_place()
 
-    def _update_in_place(self) -> Plan:
+    def _update_in_place(self) -> DaemonSetPlan:
         missing = 0
         broken: list[PodView] = []
         candidates: list[PodView] = []
@@ -126,10 +126,10 @@ class Daemons:
             else:
                 candidates.append(old)
         room = max(0, self._unavailable - missing)
-        return Plan(delete=[*broken, *candidates[:room]])
+        return DaemonSetPlan(delete=[*broken, *candidates[:room]])
 
-    def _update_with_surge(self) -> Plan:
-        surging, plan = 0, Plan()
+    def _update_with_surge(self) -> DaemonSetPlan:
+        surging, plan = 0, DaemonSetPlan()
         broken: list[str] = []
         candidates: list[str] = []
         for node in self._wanted():

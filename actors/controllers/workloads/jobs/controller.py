@@ -5,8 +5,8 @@ from actors.controllers.workloads.common.claims import selector_of
 from actors.controllers.workloads.common.controller import Tools, WorkloadController
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
-from actors.controllers.workloads.common.pods import JOB_TRACKING, Owner, PodView, pod_view
-from actors.controllers.workloads.jobs.plan import Plan, plan
+from actors.controllers.workloads.common.pods import JOB_TRACKING, ControllerOwner, PodView, pod_view
+from actors.controllers.workloads.jobs.plan import JobPlan, plan
 from actors.controllers.workloads.jobs.pods import job_pod
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
 from protocols.kinds.table import JOBS, PODS
@@ -35,7 +35,7 @@ class JobController(WorkloadController):
             if JOB_TRACKING in (meta(pod).get("finalizers") or ()):
                 self.queue.put((ORPHAN, key_of(pod)))
 
-    def pod_changed(self, owner: Owner, pod: Object) -> None:
+    def pod_changed(self, owner: ControllerOwner, pod: Object) -> None:
         self._control.observe(pod, owner.uid)
         if not self.enqueue_owner(owner, pod):
             self.queue.put((ORPHAN, key_of(pod)))
@@ -45,7 +45,7 @@ class JobController(WorkloadController):
         if JOB_TRACKING in (meta(obj).get("finalizers") or ()):
             self.queue.put((ORPHAN, key_of(obj)))
 
-    def pod_gone(self, owner: Owner, pod: Object) -> None:
+    def pod_gone(self, owner: ControllerOwner, pod: Object) -> None:
         if owner.uid in self._released:
             self._released[owner.uid].add(uid_of(pod))
         super().pod_gone(owner, pod)
@@ -77,7 +77,7 @@ class JobController(WorkloadController):
             await self._manage(obj, decided)
         self.again(obj, RETRY_S if decided.account.more else decided.wait)
 
-    async def _manage(self, obj: Object, decided: Plan) -> None:
+    async def _manage(self, obj: Object, decided: JobPlan) -> None:
         for pod in decided.drop:
             await self._free(pod)
         await self._control.delete(obj, [*decided.drop, *decided.stop][:MOST_AT_ONCE])

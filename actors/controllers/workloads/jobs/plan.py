@@ -36,13 +36,13 @@ FAILING, SUCCEEDING, FAILED, COMPLETE, SUSPENDED = (
 )  # fmt: skip
 
 
-class Event(msgspec.Struct, frozen=True):
+class JobEvent(msgspec.Struct, frozen=True):
     type: str
     reason: str
     message: str
 
 
-class Plan(msgspec.Struct, kw_only=True):
+class JobPlan(msgspec.Struct, kw_only=True):
     status: Object
     """The fields to write; None removes one."""
     account: Account
@@ -55,13 +55,13 @@ class Plan(msgspec.Struct, kw_only=True):
     """Pods to delete without counting them."""
     stop: list[PodView] = msgspec.field(default_factory=list)
     """Pods to delete that are counted when they end."""
-    events: list[Event] = msgspec.field(default_factory=list)
+    events: list[JobEvent] = msgspec.field(default_factory=list)
     wait: float | None = None
     expired: bool = False
     """The finished Job is older than its time to live."""
 
 
-def plan(job: Object, pods: Sequence[PodView], gone: Set[str], now: float, *, settled: bool = True) -> Plan:
+def plan(job: Object, pods: Sequence[PodView], gone: Set[str], now: float, *, settled: bool = True) -> JobPlan:
     """Decide one pass. Without `settled` the informer does not show all pods yet: only count."""
     return _Pass(job, pods, gone, now).run(settled)
 
@@ -85,10 +85,10 @@ class _Pass:
         self._active = [pod for pod in pods if pod.active]
         self._terminating = [pod for pod in pods if pod.deleting and not pod.finished]
         self._account = account(self._spec, self._status, pods, gone, ending=self._ending)
-        self._plan = Plan(status={}, account=self._account)
+        self._plan = JobPlan(status={}, account=self._account)
         self._start = time_or(self._status.get("startTime"))
 
-    def run(self, settled: bool) -> Plan:
+    def run(self, settled: bool) -> JobPlan:
         if finished(self._job) is None:
             self._begin()
             if not self._ending:
@@ -281,7 +281,7 @@ class _Pass:
         self._conditions = [*without(self._conditions, kind), {**entry, **times}]
 
     def _event(self, type: str, reason: str, message: str) -> None:
-        self._plan.events.append(Event(type, reason, message))
+        self._plan.events.append(JobEvent(type, reason, message))
 
     def _wait(self, seconds: float) -> None:
         self._plan.wait = seconds if self._plan.wait is None else min(self._plan.wait, seconds)

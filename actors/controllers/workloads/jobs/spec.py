@@ -73,20 +73,20 @@ def unsupported(job: Object) -> str:
 # pod failure policy
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FailureVerdict(msgspec.Struct, frozen=True):
     action: str = COUNT
     message: str = ""
     """Why, for FailJob."""
 
 
-def judge(spec: JobSpec, pod: PodView) -> Verdict:
+def judge(spec: JobSpec, pod: PodView) -> FailureVerdict:
     """Return the action of the first rule that a failed pod matches."""
     for number, rule in enumerate(spec.failure_rules):
         why = _by_exit(rule.get("onExitCodes"), pod) or _by_condition(rule.get("onPodConditions") or (), pod)
         if why:
             action = str(rule.get("action"))
-            return Verdict(action, f"{why} matching {action} rule at index {number}")
-    return Verdict()
+            return FailureVerdict(action, f"{why} matching {action} rule at index {number}")
+    return FailureVerdict()
 
 
 def _by_exit(wanted: Object | None, pod: PodView) -> str:

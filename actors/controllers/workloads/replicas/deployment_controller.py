@@ -6,9 +6,9 @@ from actors.controllers.workloads.common.conditions import put
 from actors.controllers.workloads.common.controller import Tools, WorkloadController, adoptable_anew
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OVERDUE_S, OwnWrites
-from actors.controllers.workloads.common.pods import Owner, owner_of, pod_view
+from actors.controllers.workloads.common.pods import ControllerOwner, owner_of, pod_view
 from actors.controllers.workloads.common.templates import same_template, template_of
-from actors.controllers.workloads.replicas.deployments import Change, Plan, find_new, plan
+from actors.controllers.workloads.replicas.deployments import DeploymentPlan, ReplicaSetChange, find_new, plan
 from actors.controllers.workloads.replicas.progress import create_failed
 from actors.controllers.workloads.replicas.replica_sets import replicas_of
 from actors.controllers.workloads.replicas.views import REVISION, set_view
@@ -45,7 +45,7 @@ class DeploymentController(WorkloadController):
         if owner is not None and owner.kind == self.kind:
             self.enqueue_owner(owner, obj)
 
-    def pod_of_set_gone(self, owner: Owner, pod: Object) -> None:
+    def pod_of_set_gone(self, owner: ControllerOwner, pod: Object) -> None:
         """A Recreate rollout waits until the last old pod is gone, which no ReplicaSet's status shows."""
         replica_set = self._sets.items.get(f"{namespace_of(pod)}/{owner.name}")
         if replica_set is not None:
@@ -68,7 +68,7 @@ class DeploymentController(WorkloadController):
         await self.write_status(obj, decided.status or {}, revision)
         self.again(obj, decided.wait)
 
-    async def _apply(self, obj: Object, decided: Plan) -> None:
+    async def _apply(self, obj: Object, decided: DeploymentPlan) -> None:
         for change in decided.changes:
             await self._change(obj, change)
         if decided.create is not None:
@@ -76,7 +76,7 @@ class DeploymentController(WorkloadController):
         for view in decided.delete:
             await self._tools.client.delete(REPLICASETS, view.name, namespace_of(obj), uid=view.uid)
 
-    async def _change(self, obj: Object, change: Change) -> None:
+    async def _change(self, obj: Object, change: ReplicaSetChange) -> None:
         view = change.view
         client = self._tools.client
         await self._send(obj, view.name, client.patch(REPLICASETS, view.name, namespace_of(obj), change.patch()))

@@ -50,7 +50,7 @@ LONGEST_HISTORY = 2000
 """Characters of the list of a ReplicaSet's earlier revisions."""
 
 
-class Change(msgspec.Struct):
+class ReplicaSetChange(msgspec.Struct):
     """A change of one ReplicaSet, written as one patch."""
 
     view: SetView
@@ -73,10 +73,10 @@ class Change(msgspec.Struct):
         return self.replicas is not None and self.replicas != self.view.replicas
 
 
-class Plan(msgspec.Struct, kw_only=True):
+class DeploymentPlan(msgspec.Struct, kw_only=True):
     create: Object | None = None
     """A ReplicaSet for the current template."""
-    changes: list[Change] = msgspec.field(default_factory=list)
+    changes: list[ReplicaSetChange] = msgspec.field(default_factory=list)
     delete: list[SetView] = msgspec.field(default_factory=list)
     revision: str | None = None
     """Revision for the Deployment's annotation, if it changed."""
@@ -91,7 +91,7 @@ def find_new(deployment: Object, sets: Sequence[SetView]) -> SetView | None:
     return next((each for each in by_age(sets) if same_template(template_of(each.obj), template)), None)
 
 
-def plan(deployment: Object, sets: Sequence[SetView], old_pods: Sequence[PodView], now: float) -> Plan:
+def plan(deployment: Object, sets: Sequence[SetView], old_pods: Sequence[PodView], now: float) -> DeploymentPlan:
     """Decide one pass. `old_pods` are the pods of all its ReplicaSets but the new one."""
     rollout, new = rollout_of(deployment), find_new(deployment, sets)
     step = _Step(deployment, rollout, new, [each for each in by_age(sets) if each is not new], now)
@@ -113,8 +113,8 @@ class _Step:
         self, deployment: Object, rollout: Rollout, new: SetView | None, old: list[SetView], now: float
     ) -> None:
         self._deployment, self._rollout, self._new, self._old, self._now = deployment, rollout, new, old, now
-        self._changes: dict[str, Change] = {}
-        self._plan = Plan()
+        self._changes: dict[str, ReplicaSetChange] = {}
+        self._plan = DeploymentPlan()
         self._status = counts(deployment, new, old)
         known = (deployment.get("status") or {}).get("conditions") or []
         self._conditions = paused_conditions(rollout, known, now)
@@ -126,7 +126,7 @@ class _Step:
         if new is None:
             return
         revision = max(new.revision, self._next_revision())
-        change = Change(new, annotations=_copied(self._deployment, new.obj))
+        change = ReplicaSetChange(new, annotations=_copied(self._deployment, new.obj))
         if revision > new.revision:
             change.annotations |= _revised(new, revision)
         if int((new.obj.get("spec") or {}).get("minReadySeconds") or 0) != self._rollout.min_ready:
@@ -185,7 +185,7 @@ class _Step:
             notes = {DESIRED: str(self._rollout.replicas), MOST: str(self._rollout.ceiling)}
             differ = {key: text for key, text in notes.items() if annotations_of(view.obj).get(key) != text}
             if size != view.replicas or differ:
-                change = self._changes.setdefault(name, Change(view))
+                change = self._changes.setdefault(name, ReplicaSetChange(view))
                 change.annotations |= differ
                 change.replicas = size
 
@@ -203,7 +203,7 @@ class _Step:
 
     # status
 
-    def finish(self) -> Plan:
+    def finish(self) -> DeploymentPlan:
         rollout, now = self._rollout, self._now
         conditions = put(self._conditions, availability(rollout, self._status["availableReplicas"], now))
         if not rollout.paused and not terminating(self._deployment):

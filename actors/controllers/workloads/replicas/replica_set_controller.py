@@ -7,7 +7,7 @@ from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
 from actors.controllers.workloads.common.pods import PodView, owner_of, pod_view
 from actors.controllers.workloads.common.templates import pod_from, template_of
-from actors.controllers.workloads.replicas.replica_sets import Fault, plan, status, wait
+from actors.controllers.workloads.replicas.replica_sets import ReplicaFailure, plan, status, wait
 from protocols.kinds.table import REPLICASETS, REPLICATIONCONTROLLERS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, terminating, uid_of
@@ -33,18 +33,18 @@ class ReplicaSetController(WorkloadController):
         if error is not None:
             raise error
 
-    async def _manage(self, obj: Object, pods: Sequence[PodView]) -> tuple[Fault | None, Exception | None]:
+    async def _manage(self, obj: Object, pods: Sequence[PodView]) -> tuple[ReplicaFailure | None, Exception | None]:
         """Create and delete pods; an error becomes a condition before it leads to another pass."""
         decided = plan(obj, pods, self._related(obj, pods), self._tools.clock())
         try:
             template = template_of(obj)
             await self._control.create(obj, [pod_from(obj, template) for _ in range(min(decided.create, MOST_AT_ONCE))])
         except (ApiAway, ApiError) as error:
-            return Fault("FailedCreate", str(error)), error
+            return ReplicaFailure("FailedCreate", str(error)), error
         try:
             await self._control.delete(obj, decided.delete[:MOST_AT_ONCE])
         except (ApiAway, ApiError) as error:
-            return Fault("FailedDelete", str(error)), error
+            return ReplicaFailure("FailedDelete", str(error)), error
         return None, None
 
     def _related(self, obj: Object, pods: Sequence[PodView]) -> list[PodView]:

@@ -39,14 +39,16 @@ def plan(replica_set: Object, pods: Sequence[PodView], related: Sequence[PodView
     return ReplicaPlan(delete=tuple(deletion_order(active, neighbours, now)[:surplus]))
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ReplicaFailure(msgspec.Struct, frozen=True):
     """The error of the last pass, as the condition ReplicaFailure has it."""
 
     reason: str
     message: str
 
 
-def status(replica_set: Object, pods: Sequence[PodView], fault: Fault | None, now: float, *, observed: bool) -> Object:
+def status(
+    replica_set: Object, pods: Sequence[PodView], fault: ReplicaFailure | None, now: float, *, observed: bool
+) -> Object:
     """Return the whole status; `observed` = all pods are known and the current spec was acted on."""
     known = replica_set.get("status") or {}
     generation = meta(replica_set).get("generation") or 0

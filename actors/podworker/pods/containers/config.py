@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.resources import container_resources, linux_resources, oom_score
 from actors.podworker.model.types import ContainerSpec, PodSpec
@@ -16,7 +16,7 @@ from actors.podworker.pods.containers.security import ImageUser, container_secur
 from actors.podworker.pods.containers.termination_messages import message_file, message_path
 from actors.podworker.pods.environment.env_files import Files
 from actors.podworker.pods.environment.references import Found
-from actors.podworker.pods.environment.variables import Budget, build_environment, expand
+from actors.podworker.pods.environment.variables import ExpansionBudget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from protocols.kube.meta import Object
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
@@ -123,7 +123,7 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     spec: PodSpec
     container: ContainerSpec
     attempt: int
-    node: Node
+    node: NodeFields
     root: Path
     image_ref: str = ""
     """Identifier of the image in the runtime; empty = the name in the spec."""
@@ -156,7 +156,7 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
     variables = build_environment(
         inputs.spec, container, inputs.node, grant.envs, inputs.found, inputs.services, inputs.files
     )
-    words = Budget()
+    words = ExpansionBudget()
     return cri_pb2.ContainerConfig(
         metadata=cri_pb2.ContainerMetadata(name=container.name, attempt=inputs.attempt),
         image=cri_pb2.ImageSpec(image=inputs.image_ref or container.image, user_specified_image=container.image),

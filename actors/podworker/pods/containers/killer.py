@@ -14,7 +14,7 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
-from actors.podworker.model.types import ContainerSpec, Kill, Plan, PodSpec
+from actors.podworker.model.types import ContainerSpec, Kill, PodActions, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
 from protocols.process.rates import backoff_delay
@@ -53,7 +53,7 @@ class Killer:
             self._deps.recorder.pod(spec, "Normal", "Killing", kill.message, named)
         self._tasks.start(self._stop(spec, container, kill, until), "container stop", kill.id)
 
-    def without_pending(self, plan: Plan) -> Plan:
+    def without_pending(self, plan: PodActions) -> PodActions:
         """Remove pending stops from the plan. Sandboxes are stopped only after all their containers."""
         if not plan.kill:
             return plan

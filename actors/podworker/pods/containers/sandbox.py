@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from actors.podworker.model.dependencies import Objects
+from actors.podworker.model.dependencies import ObjectReader
 from actors.podworker.model.errors import RuntimeClassUnknown
 from actors.podworker.model.resources import GUARANTEED, linux_resources, pod_resources, qos_class
 from actors.podworker.model.types import PodSpec
@@ -86,7 +86,7 @@ def _port(port: Object) -> "cri_pb2.PortMapping":
     )
 
 
-async def runtime_handler(objects: Objects, spec: PodSpec) -> str:
+async def runtime_handler(objects: ObjectReader, spec: PodSpec) -> str:
     """Return the handler of the pod's RuntimeClass, empty for the default.
 
     Raises RuntimeClassUnknown; NodeplaneError when the API does not answer.

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.resources import container_resources, milli
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kube.meta import Object
 
 
-def field_value(path: str, spec: PodSpec, node: Node) -> str:
+def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
     """Return the value of a pod field. Raises ContainerConfigInvalid for an unsupported one."""
     simple = _simple(spec, node)
     if path in simple:
@@ -24,7 +24,7 @@ def field_value(path: str, spec: PodSpec, node: Node) -> str:
     raise ContainerConfigInvalid(f"field {path!r} is not supported in the downward API")
 
 
-def _simple(spec: PodSpec, node: Node) -> dict[str, str]:
+def _simple(spec: PodSpec, node: NodeFields) -> dict[str, str]:
     pod = spec.raw.get("spec") or {}
     pod_ip = node.pod_ip or node.host_ip
     return {
@@ -46,7 +46,11 @@ def _quoted(text: str) -> str:
 
 
 def resource_value(
-    reference: Object, containers: Mapping[str, ContainerSpec], container: ContainerSpec | None, pod: Object, node: Node
+    reference: Object,
+    containers: Mapping[str, ContainerSpec],
+    container: ContainerSpec | None,
+    pod: Object,
+    node: NodeFields,
 ) -> str:
     """Return a limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid.
 
@@ -65,7 +69,7 @@ def resource_value(
     return str(-(-amount // divisor))
 
 
-def _amount(resources: Object, side: str, resource: str, node: Node) -> int:
+def _amount(resources: Object, side: str, resource: str, node: NodeFields) -> int:
     """Return thousandths. A missing limit is the node's amount, a missing request is 0."""
     for kind in (side, "limits"):
         if (found := (resources.get(kind) or {}).get(resource)) is not None:

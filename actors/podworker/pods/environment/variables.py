@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
@@ -15,7 +15,7 @@ MAX_ENVIRONMENT = 8 << 20
 """Characters of a container's variables, and of its command. Linux executes nothing above 6 MiB."""
 
 
-class Budget:
+class ExpansionBudget:
     """Limit on the expanded characters of one container: references to references grow exponentially."""
 
     def __init__(self, most: int = MAX_ENVIRONMENT) -> None:
@@ -30,13 +30,13 @@ class Budget:
             )
 
 
-def expand(text: str, variables: Mapping[str, str], budget: Budget | None = None) -> str:
+def expand(text: str, variables: Mapping[str, str], budget: ExpansionBudget | None = None) -> str:
     """Return `text` with known names replaced.
 
     Unknown references stay as written, `$$` is one dollar sign that starts nothing. Raises ContainerConfigInvalid once
     the result exceeds the budget, which is one of its own if there is none.
     """
-    budget = budget or Budget()
+    budget = budget or ExpansionBudget()
     out: list[str] = []
     position, last = 0, text.rfind(")")
     while (dollar := text.find("$", position)) >= 0 and dollar + 1 < len(text):
@@ -67,7 +67,7 @@ def _reference(text: str, dollar: int, last: int, variables: Mapping[str, str]) 
 def build_environment(
     spec: PodSpec,
     container: ContainerSpec,
-    node: Node,
+    node: NodeFields,
     granted: Mapping[str, str],
     found: Found | None = None,
     services: Mapping[str, str] | None = None,
@@ -94,13 +94,13 @@ def needs_pod_ip(container: ContainerSpec) -> bool:
 
 
 class _Scope:
-    def __init__(self, spec: PodSpec, container: ContainerSpec, node: Node, found: Found, files: Files) -> None:
+    def __init__(self, spec: PodSpec, container: ContainerSpec, node: NodeFields, found: Found, files: Files) -> None:
         self._spec = spec
         self._container = container
         self._node = node
         self._found = found
         self._files = files
-        self._budget = Budget()
+        self._budget = ExpansionBudget()
 
     def imported(self) -> dict[str, str]:
         variables: dict[str, str] = {}

@@ -14,7 +14,7 @@ import aiohttp
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
 from actors.podworker.model.types import ContainerSpec, PodSpec
-from actors.podworker.pods.probes.results import Attempt, Outcome, Target, target
+from actors.podworker.pods.probes.results import ProbeAttempt, ProbeOutcome, ProbeTarget, target
 from protocols.bus import BusError, DeadlineExceeded
 from protocols.kube.meta import Object
 from protocols.messages.cri import ANSWERED
@@ -29,7 +29,7 @@ POST_START_S = 600.0
 """Timeout of a postStart hook, which delays later containers."""
 
 
-async def check(deps: Dependencies, handler: Object, target: Target, timeout: float) -> Attempt:
+async def check(deps: Dependencies, handler: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     try:
         if handler.get("exec"):
             return await _exec(deps, handler["exec"], target, timeout)
@@ -40,12 +40,12 @@ async def check(deps: Dependencies, handler: Object, target: Target, timeout: fl
                 return await _tcp(handler["tcpSocket"], target)
             return await _grpc(handler.get("grpc") or {}, target, timeout)
     except TimeoutError:
-        return Attempt(Outcome.FAILURE, f"no answer within {timeout:g} s")
+        return ProbeAttempt(ProbeOutcome.FAILURE, f"no answer within {timeout:g} s")
     except (OSError, aiohttp.ClientError, ValueError) as error:
-        return Attempt(Outcome.FAILURE, _unreached(error, handler, target))
+        return ProbeAttempt(ProbeOutcome.FAILURE, _unreached(error, handler, target))
 
 
-def _unreached(error: Exception, handler: Object, target: Target) -> str:
+def _unreached(error: Exception, handler: Object, target: ProbeTarget) -> str:
     """Return upstream's text for a connection that could not be made; else the error's own."""
     reason = getattr(error, "os_error", error)
     if not isinstance(reason, ConnectionError):
@@ -57,22 +57,22 @@ def _unreached(error: Exception, handler: Object, target: Target) -> str:
     return f'Get "{http_url(http, target)}": {text}' if http else text
 
 
-async def _exec(deps: Dependencies, source: Object, target: Target, timeout: float) -> Attempt:
+async def _exec(deps: Dependencies, source: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     """Run a command. A runtime that does not answer says nothing about the container and is no failure."""
     command = [str(part) for part in source.get("command") or ()]
     try:
         code, output = await deps.runtime.exec_sync(target.container_id, command, int(timeout))
     except BusError as error:
         if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
-            return Attempt(Outcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
+            return ProbeAttempt(ProbeOutcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
         if error.code == "UNKNOWN":  # the command could not be started: counts as a failure
-            return Attempt(Outcome.FAILURE, str(error))
-        return Attempt(Outcome.UNKNOWN, str(error))
+            return ProbeAttempt(ProbeOutcome.FAILURE, str(error))
+        return ProbeAttempt(ProbeOutcome.UNKNOWN, str(error))
     text = output[:OUTPUT].decode(errors="replace").strip()
-    return Attempt(Outcome.SUCCESS if code == 0 else Outcome.FAILURE, text)
+    return ProbeAttempt(ProbeOutcome.SUCCESS if code == 0 else ProbeOutcome.FAILURE, text)
 
 
-def address(source: Object, target: Target) -> tuple[str, int]:
+def address(source: Object, target: ProbeTarget) -> tuple[str, int]:
     """Return host and port. Raises ValueError for an unknown named port."""
     port = source.get("port")
     if isinstance(port, str) and not port.isdecimal():
@@ -82,7 +82,7 @@ def address(source: Object, target: Target) -> tuple[str, int]:
     return source.get("host") or target.ip, int(port or 0)
 
 
-def http_url(source: Object, target: Target) -> str:
+def http_url(source: Object, target: ProbeTarget) -> str:
     host, port = address(source, target)
     path = str(source.get("path") or "/")
     shown = f"[{host}]" if ":" in host else host
@@ -95,7 +95,7 @@ def http_headers(source: Object, agent: str = PROBE_AGENT) -> dict[str, str]:
     return {"User-Agent": agent, "Accept": "*/*", **given}
 
 
-async def fetch(source: Object, target: Target, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
+async def fetch(source: Object, target: ProbeTarget, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
     """Return status code, redirect target on another host, and start of the body.
 
     Redirects to the same host are followed.
@@ -116,22 +116,22 @@ async def fetch(source: Object, target: Target, agent: str = PROBE_AGENT) -> tup
     raise ValueError(f"stopped after {REDIRECTS} redirects")
 
 
-async def _http(source: Object, target: Target) -> Attempt:
+async def _http(source: Object, target: ProbeTarget) -> ProbeAttempt:
     status, elsewhere, body = await fetch(source, target)
     if elsewhere:
-        return Attempt(Outcome.SUCCESS, f"Probe terminated redirects, Response body: {body}", warning=True)
+        return ProbeAttempt(ProbeOutcome.SUCCESS, f"Probe terminated redirects, Response body: {body}", warning=True)
     if 200 <= status < 400:
-        return Attempt(Outcome.SUCCESS, body)
-    return Attempt(Outcome.FAILURE, f"HTTP probe failed with statuscode: {status}")
+        return ProbeAttempt(ProbeOutcome.SUCCESS, body)
+    return ProbeAttempt(ProbeOutcome.FAILURE, f"HTTP probe failed with statuscode: {status}")
 
 
-async def _tcp(source: Object, target: Target) -> Attempt:
+async def _tcp(source: Object, target: ProbeTarget) -> ProbeAttempt:
     _, writer = await asyncio.open_connection(*address(source, target))
     writer.close()
-    return Attempt(Outcome.SUCCESS)
+    return ProbeAttempt(ProbeOutcome.SUCCESS)
 
 
-async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
+async def _grpc(source: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     """Call the gRPC health service.
 
     The library is loaded on first use in a thread, since it takes a tenth of a second.
@@ -146,10 +146,10 @@ async def _grpc(source: Object, target: Target, timeout: float) -> Attempt:
         try:
             answer = await call(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
-            return Attempt(Outcome.FAILURE, f"health rpc failed: {error.code().name}: {error.details()}")
+            return ProbeAttempt(ProbeOutcome.FAILURE, f"health rpc failed: {error.code().name}: {error.details()}")
     if bytes(answer).startswith(SERVING):
-        return Attempt(Outcome.SUCCESS)
-    return Attempt(Outcome.FAILURE, "service unhealthy")
+        return ProbeAttempt(ProbeOutcome.SUCCESS)
+    return ProbeAttempt(ProbeOutcome.FAILURE, "service unhealthy")
 
 
 def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:

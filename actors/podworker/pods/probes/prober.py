@@ -14,12 +14,12 @@ from actors.podworker.pods.probes.results import (
     LIVENESS,
     READINESS,
     STARTUP,
-    Attempt,
-    Outcome,
     Probe,
+    ProbeAttempt,
+    ProbeOutcome,
     ProbeState,
-    Target,
-    Verdict,
+    ProbeTarget,
+    ProbeVerdict,
     initial_state,
     is_decided,
     observe,
@@ -42,7 +42,7 @@ class ProberOptions(msgspec.Struct, frozen=True):
     spec: Callable[[], PodSpec]
     container: ContainerSpec
     probes: tuple[Probe, ...]
-    target: Target
+    target: ProbeTarget
     started_ns: int
     clock: Callable[[], int]
     on_change: Callable[[], None]
@@ -87,15 +87,15 @@ class Prober:
         jitter = random.uniform(0, min(probe.period, ADOPTED_JITTER_S)) if options.known else 0.0
         await asyncio.sleep(max(jitter, probe.initial_delay - since))
 
-    async def _attempt(self, probe: Probe) -> Attempt:
+    async def _attempt(self, probe: Probe) -> ProbeAttempt:
         options = self._options
         for _ in range(TRIES):
             attempt = await check(options.deps, probe.handler, options.target, probe.timeout)
-            if attempt.outcome is not Outcome.UNKNOWN:
+            if attempt.outcome is not ProbeOutcome.UNKNOWN:
                 break
         return attempt
 
-    def _observe(self, probe: Probe, attempt: Attempt) -> None:
+    def _observe(self, probe: Probe, attempt: ProbeAttempt) -> None:
         state, options = self._states[probe.kind][1], self._options
         if options.deps.probes is not None:
             options.deps.probes.observe(options.spec(), options.container.name, probe.kind, attempt.outcome.value)
@@ -105,17 +105,17 @@ class Prober:
         if self.verdict != before:
             self._options.on_change()
 
-    def _judge(self) -> Verdict:
+    def _judge(self) -> ProbeVerdict:
         verdict = verdict_of(self._states)
         if verdict.started:
             self._started.set()
         return verdict
 
-    def _record(self, probe: Probe, state: ProbeState, attempt: Attempt) -> None:
+    def _record(self, probe: Probe, state: ProbeState, attempt: ProbeAttempt) -> None:
         options = self._options
-        if attempt.outcome is Outcome.SUCCESS and not attempt.warning:
+        if attempt.outcome is ProbeOutcome.SUCCESS and not attempt.warning:
             return
-        verb = "errored" if attempt.outcome is Outcome.UNKNOWN else "failed"
+        verb = "errored" if attempt.outcome is ProbeOutcome.UNKNOWN else "failed"
         reason, verb = ("ProbeWarning", "warning") if attempt.warning else ("Unhealthy", verb)
         text = f"{probe.kind} probe {verb}: {attempt.output}"
         options.deps.recorder.pod(options.spec(), "Warning", reason, text, options.container)
@@ -135,7 +135,7 @@ class PodProbes:
         self._ending = False
 
     @property
-    def verdicts(self) -> Mapping[str, Verdict]:
+    def verdicts(self) -> Mapping[str, ProbeVerdict]:
         """By container id; containers without probes have none."""
         return {id: prober.verdict for id, prober in self._probers.items()}
 

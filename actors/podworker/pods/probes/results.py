@@ -17,15 +17,15 @@ FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "star
 HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
-class Outcome(Enum):
+class ProbeOutcome(Enum):
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
     """No result: the probe could not be run, which says nothing about the container."""
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    outcome: Outcome
+class ProbeAttempt(msgspec.Struct, frozen=True):
+    outcome: ProbeOutcome
     output: str = ""
     warning: bool = False
     """Success with a warning: redirected to another host."""
@@ -44,14 +44,14 @@ class Probe(msgspec.Struct, frozen=True):
     """Grace period in seconds after a failure; 0 = the pod's."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class ProbeTarget(msgspec.Struct, frozen=True):
     container_id: str
     ip: str
     ports: dict[str, int] = {}
     """Named ports of the container."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ProbeVerdict(msgspec.Struct, frozen=True):
     """Combined result of all probes of one running container."""
 
     started: bool = True
@@ -73,9 +73,9 @@ def probed(spec: PodSpec) -> bool:
     return any(container.raw.get(field) for container in spec.containers for field in FIELDS.values())
 
 
-def target(container: ContainerSpec, container_id: str, ip: str) -> Target:
+def target(container: ContainerSpec, container_id: str, ip: str) -> ProbeTarget:
     ports = {p["name"]: int(p.get("containerPort") or 0) for p in container.raw.get("ports") or () if p.get("name")}
-    return Target(container_id, ip, ports)
+    return ProbeTarget(container_id, ip, ports)
 
 
 def _probe(kind: str, raw: Object) -> Probe:
@@ -96,7 +96,7 @@ class ProbeState(msgspec.Struct, frozen=True):
 
     good: bool | None
     streak: int = 0
-    last: Outcome = Outcome.UNKNOWN
+    last: ProbeOutcome = ProbeOutcome.UNKNOWN
 
 
 def initial_state(kind: str, known: bool = False) -> ProbeState:
@@ -106,11 +106,11 @@ def initial_state(kind: str, known: bool = False) -> ProbeState:
     return ProbeState({LIVENESS: True, READINESS: False, STARTUP: None}[kind])
 
 
-def observe(probe: Probe, state: ProbeState, outcome: Outcome) -> ProbeState:
-    if outcome is Outcome.UNKNOWN:
+def observe(probe: Probe, state: ProbeState, outcome: ProbeOutcome) -> ProbeState:
+    if outcome is ProbeOutcome.UNKNOWN:
         return state
     streak = state.streak + 1 if outcome is state.last else 1
-    success = outcome is Outcome.SUCCESS
+    success = outcome is ProbeOutcome.SUCCESS
     if streak < (probe.success if success else probe.failure):
         return ProbeState(state.good, streak, outcome)
     return ProbeState(success, streak, outcome)
@@ -123,11 +123,13 @@ def is_decided(probe: Probe, state: ProbeState) -> bool:
     return state.good is False or (probe.kind == STARTUP and state.good is True)
 
 
-def verdict_of(states: Mapping[str, tuple[Probe, ProbeState]]) -> Verdict:
+def verdict_of(states: Mapping[str, tuple[Probe, ProbeState]]) -> ProbeVerdict:
     """Combine the states of one container, by kind."""
     good = {kind: state.good for kind, (_, state) in states.items()}
     started = good.get(STARTUP, True) is True
     for kind in (STARTUP, LIVENESS):
         if good.get(kind, True) is False:
-            return Verdict(started, started and good.get(READINESS, True) is True, kind.lower(), states[kind][0].grace)
-    return Verdict(started, started and good.get(READINESS, True) is True)
+            return ProbeVerdict(
+                started, started and good.get(READINESS, True) is True, kind.lower(), states[kind][0].grace
+            )
+    return ProbeVerdict(started, started and good.get(READINESS, True) is True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.podworker.model.types import SECOND, BackoffEntry, Plan, Start
+from actors.podworker.model.types import SECOND, BackoffEntry, PodActions, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.rates import backoff_delay
 
@@ -137,7 +137,7 @@ class Pauses:
         self._pauses.clear()
         return there
 
-    def applied(self, plan: Plan, now_ns: int) -> Plan:
+    def applied(self, plan: PodActions, now_ns: int) -> PodActions:
         """Return the plan without steps that are paused; `wake_ns` is the end of the first pause."""
         if plan.create_sandbox >= 0 and (pause := self._holding(SANDBOX, plan, now_ns)):
             return msgspec.structs.replace(plan, start=(), create_sandbox=-1, wake_ns=_first(plan, pause))
@@ -148,11 +148,11 @@ class Pauses:
         start = tuple(step for step in plan.start if not pauses[step])
         return msgspec.structs.replace(plan, start=start, wake_ns=_first(plan, *withheld))
 
-    def _holding(self, step: Start, plan: Plan, now_ns: int) -> Pause | None:
+    def _holding(self, step: Start, plan: PodActions, now_ns: int) -> Pause | None:
         pause = self._pauses.get(step.name)
         return pause if pause and pause.sandbox == plan.sandbox and pause.holds(step, now_ns) else None
 
 
-def _first(plan: Plan, *pauses: Pause) -> int:
+def _first(plan: PodActions, *pauses: Pause) -> int:
     ends = [pause.until_ns for pause in pauses]
     return min((*ends, plan.wake_ns) if plan.wake_ns else ends)

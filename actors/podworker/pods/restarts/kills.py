@@ -9,16 +9,16 @@ import msgspec
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import INIT, NEVER, SIDECAR, ContainerSpec, Kill, PodSpec
-from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts.policy import policy_of
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
-FINE = Verdict()
+FINE = ProbeVerdict()
 AGAIN = ", will be restarted"
 
 
 def containers_to_kill(
-    spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
+    spec: PodSpec, status: PodStatus, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, ProbeVerdict]
 ) -> tuple[Kill, ...]:
     """Return live containers that must end while the pod runs.
 
@@ -35,7 +35,7 @@ def containers_to_kill(
 
 
 def _of_known(
-    spec: PodSpec, named: ContainerSpec, run: ContainerStatus, newest: ContainerStatus | None, verdict: Verdict
+    spec: PodSpec, named: ContainerSpec, run: ContainerStatus, newest: ContainerStatus | None, verdict: ProbeVerdict
 ) -> Kill | None:
     if newest is None or newest.id != run.id:
         return _kill(run, f"Container {run.name} is a leftover of an earlier start")

@@ -15,12 +15,12 @@ from actors.podworker.model.types import (
     SIDECAR,
     BackoffEntry,
     ContainerSpec,
-    Plan,
+    PodActions,
     PodSpec,
     Start,
     Waiting,
 )
-from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts import restart_all
 from actors.podworker.pods.restarts.kills import FINE, containers_to_kill, stop_all
 from actors.podworker.pods.restarts.policy import Restarts, own_policy
@@ -37,9 +37,9 @@ def compute_actions(
     backoffs: Mapping[str, BackoffEntry],
     now_ns: int,
     counts: Mapping[str, int] | None = None,
-    verdicts: Mapping[str, Verdict] | None = None,
+    verdicts: Mapping[str, ProbeVerdict] | None = None,
     replaced: Collection[str] = (),
-) -> Plan:
+) -> PodActions:
     """Return the next steps for a pod that should run.
 
     `verdicts` by container id. `counts`: restart counts in the API, for containers that the runtime has forgotten.
@@ -59,19 +59,19 @@ def teardown(status: PodStatus) -> tuple[str, ...]:
     return tuple(s.id for s in status.sandboxes if s.ready)
 
 
-def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Plan:
+def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> PodActions:
     running = runtime_status.live(status)
     stop = teardown(status)
     if running or stop:  # everything of the old sandbox ends first; a newer status decides on the next one
-        return Plan(kill=stop_all(spec, running, "Pod sandbox changed"), stop_sandboxes=stop)
+        return PodActions(kill=stop_all(spec, running, "Pod sandbox changed"), stop_sandboxes=stop)
     never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
     if never and status.sandboxes and status.containers:
-        return Plan()
+        return PodActions()
     if not any(restarts.should_run(c) for c in spec.apps):
-        return Plan()
+        return PodActions()
     start = _next(spec, {}, restarts, {})
     attempt = status.sandboxes[0].attempt + 1 if status.sandboxes else 0
-    return Plan(
+    return PodActions(
         create_sandbox=attempt,
         start=start,
         waiting=restarts.waiting,
@@ -81,8 +81,8 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Pl
 
 
 def _in_sandbox(
-    spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restarts: Restarts, verdicts: Mapping[str, Verdict]
-) -> Plan:
+    spec: PodSpec, status: PodStatus, sandbox: SandboxStatus, restarts: Restarts, verdicts: Mapping[str, ProbeVerdict]
+) -> PodActions:
     newest: dict[str, ContainerStatus] = {}
     for container in status.containers:
         if container.sandbox_id == sandbox.id:
@@ -91,7 +91,7 @@ def _in_sandbox(
     blocked = {k.name for k in kill}
     steps = (*_ephemeral(spec, newest, restarts), *_next(spec, newest, restarts, verdicts))
     start = tuple(s for s in steps if s.name not in blocked)
-    return Plan(
+    return PodActions(
         kill=kill,
         sandbox=sandbox.id,
         start=start,
@@ -106,7 +106,7 @@ def _next(
     spec: PodSpec,
     newest: Mapping[str, ContainerStatus],
     restarts: Restarts,
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, ProbeVerdict],
 ) -> tuple[Start, ...]:
     """Start init containers one by one, then all apps; once an app was started, only sidecars and apps restart."""
     if any(c.name in newest for c in spec.apps):
@@ -131,7 +131,7 @@ def _ephemeral(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: R
 
 
 def _init_phase(
-    spec: PodSpec, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, Verdict]
+    spec: PodSpec, newest: Mapping[str, ContainerStatus], verdicts: Mapping[str, ProbeVerdict]
 ) -> tuple[list[ContainerSpec], bool]:
     """Return the containers that the init phase may start, and True once it is over.
 
@@ -145,7 +145,7 @@ def _init_phase(
     return [*candidates, *spec.inits[last + 1 : last + 2]], last + 1 == len(spec.inits)
 
 
-def _passed(container: ContainerSpec, last: ContainerStatus, verdicts: Mapping[str, Verdict]) -> bool:
+def _passed(container: ContainerSpec, last: ContainerStatus, verdicts: Mapping[str, ProbeVerdict]) -> bool:
     if container.kind == SIDECAR:
         return last.state == runtime_status.RUNNING and verdicts.get(last.id, FINE).started
     return last.state == runtime_status.EXITED and last.exit_code == 0

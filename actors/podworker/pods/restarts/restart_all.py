@@ -7,7 +7,7 @@
 """
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import RESTART_ALL, Kill, Plan, PodSpec
+from actors.podworker.model.types import RESTART_ALL, Kill, PodActions, PodSpec
 from actors.podworker.pods.restarts.policy import matching_action
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -20,15 +20,15 @@ def is_due(spec: PodSpec, status: PodStatus) -> bool:
     return spec.restarts_in_place and bool(_sources(spec, status))
 
 
-def plan_restart(spec: PodSpec, status: PodStatus) -> Plan:
+def plan_restart(spec: PodSpec, status: PodStatus) -> PodActions:
     """Return the next step of a restart that is due."""
     members = {container.name for container in spec.containers}
     runs = [run for run in status.containers if run.name in members]
     if live := [run for run in runtime_status.live(status) if run.name in members]:
-        return Plan(kill=tuple(_kill(run) for run in live), restart_all=True)
+        return PodActions(kill=tuple(_kill(run) for run in live), restart_all=True)
     sources = _sources(spec, status)
     others = sorted({run.id for run in runs} - set(sources))
-    return Plan(remove=(*others, *sources), restart_all=True)
+    return PodActions(remove=(*others, *sources), restart_all=True)
 
 
 def _sources(spec: PodSpec, status: PodStatus) -> tuple[str, ...]:

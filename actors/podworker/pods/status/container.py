@@ -5,13 +5,13 @@ from itertools import islice
 
 from actors.podworker.model import runtime_status
 from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
-from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts.policy import policy_of
 from protocols.kube.meta import Object
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
-FINE = Verdict()
+FINE = ProbeVerdict()
 MAX_MOUNTS = 1000
 """Volume mounts in the status of a container."""
 LOST = "ContainerStatusUnknown"
@@ -28,7 +28,7 @@ class RenderContext:
         runtime: str,
         default_reason: str,
         final: bool,
-        verdicts: Mapping[str, Verdict] | None = None,
+        verdicts: Mapping[str, ProbeVerdict] | None = None,
         removed: bool = False,
         recursive: bool = False,
     ) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from actors.podworker.model import runtime_status
 from actors.podworker.model.resources import SIDES, Sizes
 from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Waiting
-from actors.podworker.pods.probes.results import Verdict
+from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts.restart_all import WAITING, is_due
 from actors.podworker.pods.status.conditions import (
     DISRUPTED,
@@ -36,7 +36,7 @@ class StatusInputs(msgspec.Struct, frozen=True):
     """Previous status: that of the API, overlaid by the one published last."""
     waiting: Mapping[str, Waiting] = {}
     resources: PodResourceStatus | None = None
-    verdicts: Mapping[str, Verdict] = {}
+    verdicts: Mapping[str, ProbeVerdict] = {}
     """By container id."""
     ended_early: Waiting | None = None
     """Reason of a pod that ended as Failed because it was active too long."""

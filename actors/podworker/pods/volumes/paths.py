@@ -5,7 +5,7 @@ from pathlib import Path
 
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import PodSpec
-from actors.podworker.pods.environment.variables import Budget, expand
+from actors.podworker.pods.environment.variables import ExpansionBudget, expand
 from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, IMAGE, SUPPORTED, WRITTEN, kind_of, volumes_of
 from protocols.kube.meta import Object
 
@@ -73,7 +73,7 @@ def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
     """Return the path within the volume; empty for all of it. Raises ContainerConfigInvalid."""
     found = str(mount.get("subPath") or "")
     if mount.get("subPathExpr"):
-        found = expand(str(mount["subPathExpr"]), variables, Budget(MAX_SUB_PATH))
+        found = expand(str(mount["subPathExpr"]), variables, ExpansionBudget(MAX_SUB_PATH))
     if found.startswith("/") or ".." in found.split("/"):
         raise ContainerConfigInvalid(f"subPath {found!r} of volume {mount.get('name')!r} leads out of the volume")
     return found

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
@@ -42,7 +42,7 @@ class TokenRef(msgspec.Struct, frozen=True, order=True):
 
 class Inputs(msgspec.Struct, frozen=True):
     spec: PodSpec
-    node: Node
+    node: NodeFields
     found: Found = {}
     tokens: Mapping[TokenRef, str] = {}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model.dependencies import Dependencies, Node
+from actors.podworker.model.dependencies import Dependencies, NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.model.resources import milli
 from actors.podworker.model.types import PodSpec
@@ -145,7 +145,7 @@ class Volumes:
         self._shown: Shown = None, None
         self._tasks = Tasks()
 
-    async def prepare(self, node: Node) -> None:
+    async def prepare(self, node: NodeFields) -> None:
         """Set up all volumes, once. Raises VolumeNotReady."""
         if self._ready:
             return
@@ -157,7 +157,7 @@ class Volumes:
         await self._write(node)
         self._ready = True
 
-    def refresh(self, node: Node) -> None:
+    def refresh(self, node: NodeFields) -> None:
         """Update the files in the background: once a minute, or after labels or annotations that they show changed."""
         fresh = self._due > time.monotonic() and self._shown == self._metadata(self._spec())
         if fresh or len(self._tasks) or not self._written():
@@ -173,7 +173,7 @@ class Volumes:
     def close(self) -> None:
         self._tasks.cancel()
 
-    async def _refresh(self, node: Node) -> None:
+    async def _refresh(self, node: NodeFields) -> None:
         try:
             await self._write(node)
             while self._shown != self._metadata(self._spec()):
@@ -210,7 +210,7 @@ class Volumes:
             mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
         _empty_dir(path, group_of(spec))
 
-    async def _write(self, node: Node) -> None:
+    async def _write(self, node: NodeFields) -> None:
         """Write the files of all volumes; one that fails does not hold up the others. Raises VolumeNotReady."""
         volumes, spec = self._written(), self._spec()
         self._shown = self._metadata(spec)

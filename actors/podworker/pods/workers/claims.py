@@ -19,7 +19,7 @@ EXTENDED = ""
 REASON = "FailedPrepareDynamicResources"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ClaimEntry(msgspec.Struct, frozen=True):
     entry: str
     """Name of the entry in the pod."""
     claim: str
@@ -31,7 +31,7 @@ def uses_claims(spec: PodSpec) -> bool:
     return bool(_entries(spec) or _extended(spec))
 
 
-def entries(spec: PodSpec) -> list[Entry]:
+def entries(spec: PodSpec) -> list[ClaimEntry]:
     """Return the entries that need a claim. Raises ClaimsNotReady while the name of one is unknown."""
     found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
     made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
@@ -40,9 +40,9 @@ def entries(spec: PodSpec) -> list[Entry]:
         if not name:
             name, generated = _generated(spec, str(item.get("name", "")), made), True
         if name:
-            found.append(Entry(str(item.get("name", "")), str(name), generated))
+            found.append(ClaimEntry(str(item.get("name", "")), str(name), generated))
     if name := _extended(spec).get("resourceClaimName"):
-        found.append(Entry(EXTENDED, str(name), True))
+        found.append(ClaimEntry(EXTENDED, str(name), True))
     return found
 
 
@@ -59,7 +59,7 @@ def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
     return (*named, *mapped)
 
 
-def check(spec: PodSpec, entry: Entry, claim: Object) -> PodClaim:
+def check(spec: PodSpec, entry: ClaimEntry, claim: Object) -> PodClaim:
     """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet."""
     metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
     name, uid = entry.claim, str(metadata.get("uid", ""))
@@ -100,7 +100,7 @@ def _owned(metadata: Object, uid: str) -> bool:
     return any(owner.get("controller") and owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
 
 
-class Claims:
+class ClaimPreparation:
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
 
@@ -147,7 +147,7 @@ class Claims:
         found = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
         return tuple(check(spec, item, claim) for item, claim in found)
 
-    async def _read(self, spec: PodSpec, entry: Entry) -> tuple[Entry, dict[str, object]]:
+    async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, dict[str, object]]:
         try:
             claim = await self._deps.objects.read("ResourceClaim", spec.namespace, entry.claim)
         except NodeplaneError as error:

@@ -8,7 +8,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
 from actors.podworker.model.resources import Sizes
-from actors.podworker.model.types import BackoffEntry, PodSpec, Stage, StartFailure, Waiting
+from actors.podworker.model.types import BackoffEntry, PodSpec, PodStage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
 from actors.podworker.pods.probes.prober import PodProbes
@@ -26,7 +26,7 @@ from protocols.messages.pleg import STEP_NS, PodStatus
 @dataclass
 class PodState:
     spec: PodSpec
-    stage: Stage = Stage.SYNCING
+    stage: PodStage = PodStage.SYNCING
     gone: bool = False
     """The API no longer has the pod."""
     published: Object = field(default_factory=dict)
@@ -189,7 +189,7 @@ class StatusReporter:
         """
         if not self._deps.health.synced or (final and state.resources is None):
             return Retention.KNOWN
-        if final or state.grants is None or state.stage is not Stage.SYNCING:
+        if final or state.grants is None or state.stage is not PodStage.SYNCING:
             return Retention.UNREPORTED
         has = uses_claims(state.spec) or any(grant.held for grant in state.grants.values())
         return Retention.UNREPORTED if has and state.resources is None else Retention.NOTHING

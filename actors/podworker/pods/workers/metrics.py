@@ -4,7 +4,7 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.podworker.model.types import Stage
+from actors.podworker.model.types import PodStage
 from protocols.actor.metrics import DEFAULT_BUCKETS
 from protocols.kube.meta import Object
 from protocols.process.families import CounterFamily, HistogramFamily
@@ -29,7 +29,7 @@ REASONS = (
 """Rejection reasons used as label values; all others are counted as "Other" to bound cardinality."""
 
 HEALTH_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
-_KINDS = {Stage.TERMINATING: "terminating", Stage.TERMINATED: "terminated"}
+_KINDS = {PodStage.TERMINATING: "terminating", PodStage.TERMINATED: "terminated"}
 
 
 START = HistogramFamily(
@@ -95,7 +95,7 @@ class PodTimer:
         if self._metrics is not None and self._syncs == 0 and self._fresh:
             self._metrics.worker_start.observe(self._begun - self._seen)
 
-    def end(self, stage: Stage, shown: Object) -> None:
+    def end(self, stage: PodStage, shown: Object) -> None:
         """Record a sync that began in `stage`."""
         if self._metrics is None:
             return

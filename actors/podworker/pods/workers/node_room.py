@@ -31,7 +31,7 @@ UNEXPECTED = "UnexpectedAdmissionError"
 MILLI = NANO // 1000
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RoomVerdict(msgspec.Struct, frozen=True):
     rejected: Waiting | None = None
     preempt: tuple[str, ...] = ()
     """Uids of pods that must end first, for a critical pod."""
@@ -41,7 +41,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.rejected is None and not self.preempt
 
 
-ADMITTED = Verdict()
+ADMITTED = RoomVerdict()
 
 
 class NodeRoom:
@@ -53,7 +53,7 @@ class NodeRoom:
         """Uids of counted pods that end for a critical pod."""
         self._use = NodeUse()
 
-    def admit(self, spec: PodSpec, node: Object, advertised: Collection[str]) -> Verdict:
+    def admit(self, spec: PodSpec, node: Object, advertised: Collection[str]) -> RoomVerdict:
         """Judge the pod and count it if it is admitted. Counted pods are admitted again. Raises PodInvalid.
 
         `advertised`: extended resources of the node that no device plugin provides.
@@ -62,15 +62,15 @@ class NodeRoom:
             return ADMITTED
         pod = occupant(spec)
         if (unfit := _system_fault(spec)) is not None:
-            return Verdict(unfit)
+            return RoomVerdict(unfit)
         short = self._shortages(pod, node, advertised)
         faults = list(self._predicate_faults(spec, pod, node))
         if short and not faults and is_critical(spec):
             return self._preempt(pod, short)
         if faults and (not short or is_critical(spec)):
-            return Verdict(faults[0])
+            return RoomVerdict(faults[0])
         if short:
-            return Verdict(_shortage(short[0]))
+            return RoomVerdict(_shortage(short[0]))
         self._add(spec.uid, pod)
         return ADMITTED
 
@@ -117,16 +117,16 @@ class NodeRoom:
         if not is_static(spec.raw) and untolerated(taints, wanted.get("tolerations") or ()) is not None:
             yield _predicate("TaintToleration", UNTOLERATED)
 
-    def _preempt(self, pod: Occupant, short: list[Shortage]) -> Verdict:
+    def _preempt(self, pod: Occupant, short: list[Shortage]) -> RoomVerdict:
         ending = [self._pods[uid] for uid in self._preempted]
         needed = still_needed({each.resource: each.requested + each.used - each.capacity for each in short}, ending)
         staying = {uid: other for uid, other in self._pods.items() if uid not in self._preempted}
         found = victims(pod, staying, needed)
         if found is not None:
-            return Verdict(preempt=(*self._preempted, *found))
+            return RoomVerdict(preempt=(*self._preempted, *found))
         left = "".join(f"(res: {name}, q: {_shown(name, amount)}), " for name, amount in needed.items())
         text = f"no set of running pods found to reclaim resources: [{left}]"
-        return Verdict(
+        return RoomVerdict(
             Waiting(
                 UNEXPECTED,
                 "Unexpected error while attempting to recover from admission failure: preemption: error finding a set "

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.dependencies import Node
+from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import RoomTaken, RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.model.resources import with_allocated
-from actors.podworker.model.types import INIT, SECOND, ContainerSpec, Plan, PodSpec, Start, Waiting
+from actors.podworker.model.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -23,7 +23,7 @@ from actors.podworker.pods.restarts.policy import CRASH_LOOP
 from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.admission import REJECTED, admit_request, forbidden_sysctl, rejection
-from actors.podworker.pods.workers.claims import Claims, with_cdi
+from actors.podworker.pods.workers.claims import ClaimPreparation, with_cdi
 from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
@@ -63,7 +63,7 @@ class PodSync:
         self._preempt = context.preempt
         self._clock = clock
         self._starter = Starter(deps, context.killer)
-        self._claims = Claims(deps)
+        self._claims = ClaimPreparation(deps)
         self._resizing = Resizing(context, clock)
         self._volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
@@ -117,13 +117,13 @@ class PodSync:
         entries = self._reporter.api_status(self._state).get("containerStatuses") or ()
         return any(entry.get("containerID") for entry in entries)
 
-    async def _resize(self, status: PodStatus, shown: Object, plan: Plan) -> None:
+    async def _resize(self, status: PodStatus, shown: Object, plan: PodActions) -> None:
         if await self._resizing.sync(status, shown):
             self._reporter.report(self._state, status, self._waiting(plan))
         if due := self._resizing.due_ns:
             self.wake_ns = min(self.wake_ns or due, due)
 
-    def _waiting(self, plan: Plan) -> dict[str, Waiting]:
+    def _waiting(self, plan: PodActions) -> dict[str, Waiting]:
         hooks = self._state.hook_failures
         failed = {step.name: hooks[step.name] for step in plan.start if step.name in hooks}
         return {**dict.fromkeys(plan.restarting, Waiting(CREATING)), **failed, **self._state.problems, **plan.waiting}
@@ -137,7 +137,7 @@ class PodSync:
     def close(self) -> None:
         self._volumes.close()
 
-    def _node(self, status: PodStatus) -> Node:
+    def _node(self, status: PodStatus) -> NodeFields:
         return self._deps.node_info.node(status.ips[0] if status.ips else "")
 
     def _too_long(self, shown: Object) -> bool:
@@ -151,7 +151,7 @@ class PodSync:
             self.wake_ns = min(self.wake_ns or ends_ns, ends_ns)
         return False
 
-    def _hold(self, plan: Plan) -> bool:
+    def _hold(self, plan: PodActions) -> bool:
         self.held_back = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
         if self.held_back:
             self.wake_ns = min(self.wake_ns or self.hold_ns, self.hold_ns)
@@ -167,7 +167,7 @@ class PodSync:
             or state.ended_early is not None
         )
 
-    def _plan(self, found: PodStatus) -> tuple[PodStatus, Plan]:
+    def _plan(self, found: PodStatus) -> tuple[PodStatus, PodActions]:
         state = self._state
         status = runtime_status.with_failed_starts(found, state.failed_starts)
         if state.backoffs is None:
@@ -184,7 +184,7 @@ class PodSync:
         self._record_backoff(plan, status)
         return status, plan
 
-    def _record_backoff(self, plan: Plan, status: PodStatus) -> None:
+    def _record_backoff(self, plan: PodActions, status: PodStatus) -> None:
         spec, newest = self._state.spec, runtime_status.by_name(status)
         for name, waiting in plan.waiting.items():
             ended = newest[name][0].id if name in newest else ""
@@ -244,7 +244,7 @@ class PodSync:
         text = rejected.message.removeprefix(REJECTED)
         self._deps.recorder.pod(self._state.spec, "Warning", rejected.reason, text)
 
-    async def _act(self, status: PodStatus, plan: Plan) -> None:
+    async def _act(self, status: PodStatus, plan: PodActions) -> None:
         self.acted = True
         if not plan.mutates:
             return
@@ -277,13 +277,13 @@ class PodSync:
             self.volumes_failed = 0
             state.problems.clear()
 
-    async def _prepare_claims(self, plan: Plan) -> None:
+    async def _prepare_claims(self, plan: PodActions) -> None:
         """Prepare claims before each sandbox, as upstream; for a running pod, once per incarnation of this process."""
         renew = plan.create_sandbox >= 0
         if renew or self._state.claims is None:
             self._state.claims = await self._claims.prepare(self._state.spec, renew)
 
-    async def _clear(self, plan: Plan) -> None:
+    async def _clear(self, plan: PodActions) -> None:
         spec, runtime = self._state.spec, self._deps.runtime
         for kill in plan.kill:
             if kill.restart:
@@ -300,7 +300,7 @@ class PodSync:
             self._state.failed_starts.pop(container_id, None)
             self._state.announced.discard(container_id)
 
-    async def _ensure_sandbox(self, plan: Plan, status: PodStatus) -> SandboxRef | None:
+    async def _ensure_sandbox(self, plan: PodActions, status: PodStatus) -> SandboxRef | None:
         """Return the sandbox to start in, created if planned; None when nothing is to start."""
         if plan.create_sandbox < 0:
             current = runtime_status.current_sandbox(status)
@@ -328,7 +328,7 @@ class PodSync:
         self._passed(SANDBOX)
         return SandboxRef(sandbox_id, plan.create_sandbox)
 
-    def _record_unenforced(self, plan: Plan) -> None:
+    def _record_unenforced(self, plan: PodActions) -> None:
         """Record what is not enforced, once before the first sandbox."""
         text = unenforced(self._state.spec, self._deps.node_info.embedded, self._deps.node_info.root_user)
         if text and plan.create_sandbox == 0:

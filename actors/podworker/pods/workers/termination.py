@@ -9,7 +9,7 @@ import logging
 import msgspec
 
 from actors.podworker.model import runtime_status
-from actors.podworker.model.types import Stage, is_static
+from actors.podworker.model.types import PodStage, is_static
 from actors.podworker.pods.restarts.kills import stop_all
 from actors.podworker.pods.status.device_health import covers, held_in, merged
 from actors.podworker.pods.volumes.directories import remove_directories
@@ -39,14 +39,14 @@ class Facts(msgspec.Struct, frozen=True):
     """Neither API nor runtime has anything of it."""
 
 
-def advance(stage: Stage, facts: Facts) -> Stage:
+def advance(stage: PodStage, facts: Facts) -> PodStage:
     """Return the next stage, at most one step forward."""
-    if stage is Stage.SYNCING and (facts.deleting or facts.gone or facts.finished):
-        return Stage.TERMINATING
-    if stage is Stage.TERMINATING and not facts.alive and facts.released:
-        return Stage.TERMINATED
-    if stage is Stage.TERMINATED and (facts.deleting or facts.gone) and facts.removed:
-        return Stage.FINISHED
+    if stage is PodStage.SYNCING and (facts.deleting or facts.gone or facts.finished):
+        return PodStage.TERMINATING
+    if stage is PodStage.TERMINATING and not facts.alive and facts.released:
+        return PodStage.TERMINATED
+    if stage is PodStage.TERMINATED and (facts.deleting or facts.gone) and facts.removed:
+        return PodStage.FINISHED
     return stage
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.types import SECOND, PodSpec, Stage, read_pod
+from actors.podworker.model.types import SECOND, PodSpec, PodStage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
 from actors.podworker.pods.status.conditions import PREEMPTED
@@ -192,7 +192,7 @@ class PodWorker:
 
     def preempt(self) -> None:
         """End the pod as Failed, because a critical one needs its room."""
-        if self.state.ended_early is None and self.state.stage is Stage.SYNCING:
+        if self.state.ended_early is None and self.state.stage is PodStage.SYNCING:
             self.state.ended_early = PREEMPTED
             self._deps.recorder.pod(self.state.spec, "Warning", PREEMPTED.reason, PREEMPTED.message)
             self._interrupt()
@@ -210,7 +210,7 @@ class PodWorker:
 
     def set_device_health(self, status: PodResourceStatus | None) -> None:
         """Set the device health. A pod that is ending retains the last one if there is none any more."""
-        if status is not None or self.state.stage is Stage.SYNCING:
+        if status is not None or self.state.stage is PodStage.SYNCING:
             self.state.resources = status
             self.wake()
 
@@ -229,7 +229,7 @@ class PodWorker:
 
     async def run(self) -> None:
         try:
-            while self.state.stage is not Stage.FINISHED:
+            while self.state.stage is not PodStage.FINISHED:
                 self._set_timer()
                 await self._woken.wait()
                 self._stop_timer()
@@ -279,26 +279,26 @@ class PodWorker:
             self._failed(error)
         elif not self._pod_sync.held_back:
             self._failures = 0
-        self._suppression.end(self.state.stage is Stage.SYNCING and self._pod_sync.idle and not self._failures)
+        self._suppression.end(self.state.stage is PodStage.SYNCING and self._pod_sync.idle and not self._failures)
 
     async def _run_stage(self) -> None:
         stage, state = self.state.stage, self.state
         facts = Facts(deleting=state.spec.deleting, gone=state.gone)
-        if stage is Stage.SYNCING:
+        if stage is PodStage.SYNCING:
             finished = await self._pod_sync.sync()
             facts = Facts(deleting=state.spec.deleting, gone=state.gone, finished=finished)
-        elif stage is Stage.TERMINATING:
+        elif stage is PodStage.TERMINATING:
             dead = await self._termination.terminate()
             facts = msgspec.structs.replace(facts, alive=not dead, released=state.released)
-        elif stage is Stage.TERMINATED:
+        elif stage is PodStage.TERMINATED:
             facts = msgspec.structs.replace(facts, removed=await self._termination.clean_up())
         state.stage = advance(stage, facts)
         self._schedule(stage)
 
-    def _schedule(self, before: Stage) -> None:
-        if self.state.stage is not before or (before is Stage.SYNCING and self._pod_sync.acted):
+    def _schedule(self, before: PodStage) -> None:
+        if self.state.stage is not before or (before is PodStage.SYNCING and self._pod_sync.acted):
             self.wake()
-        elif before is Stage.SYNCING and self._pod_sync.wake_ns:
+        elif before is PodStage.SYNCING and self._pod_sync.wake_ns:
             self._due = time.monotonic() + max(0.0, (self._pod_sync.wake_ns - self._clock()) / SECOND)
 
     def _failed(self, error: BaseException) -> None:
@@ -331,5 +331,5 @@ class PodWorker:
 
     def _interrupt(self) -> None:
         """Cancel a sync that waits for something, because the pod is to end."""
-        if self.state.stage is Stage.SYNCING and self._step is not None and not self._step.done():
+        if self.state.stage is PodStage.SYNCING and self._step is not None and not self._step.done():
             self._step.cancel()
