@@ -236,6 +236,7 @@ async def first_event(session: aiohttp.ClientSession, query: dict[str, str]) -> 
         return await events.next()
 
 
+@pytest.mark.parametrize("of_all", [OURS], indirect=True)
 async def test_a_watcher_that_does_not_read_is_ended_and_delays_nobody(plane: Plane) -> None:
     async with plane.client() as quick:
         start, before = await create(quick, "a"), await ended_slow(plane)
