@@ -14,6 +14,8 @@ from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.waiting import until_async
 
+DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+
 
 @asynccontextmanager
 async def running_manager(tmp_path) -> AsyncIterator[Any]:
@@ -66,7 +68,7 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         manager.begin([])
         manager.on_add(pod())
         await until(lambda: fake.runtime.running("a"))
-        deleting = pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0})
+        deleting = pod(metadata=DELETING)
         manager.on_update(pod(), deleting)
         await until(lambda: finished == ["uid-1"])
         await fake.runtime.run_sandbox(cri_pb2.PodSandboxConfig(metadata=cri_pb2.PodSandboxMetadata(uid="uid-1")), "")
@@ -74,6 +76,24 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         manager.on_delete(deleting)
         await until(lambda: not fake.runtime.sandboxes)
         await until(lambda: finished == ["uid-1", "uid-1"])
+
+
+async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_deleted(tmp_path):
+    """Else nobody would send its status, for which its deletion waits: it was sent before a backup was restored."""
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.begin([])
+        manager.on_add(pod(container("a"), policy="Never"))
+        await until(lambda: fake.runtime.running("a"))
+        fake.runtime.end(fake.runtime.running("a")[0].id, 0)
+        await until(lambda: fake.devices.released == ["uid-1"] and fake.statuses.last["phase"] == "Succeeded")
+        fake.statuses.away = True
+        fake.statuses.history.clear()
+        manager.on_update(pod(), pod(container("a"), policy="Never", metadata=DELETING))
+        await until(lambda: fake.statuses.history)
+        assert not fake.pods.deleted
+        fake.statuses.away = False
+        manager.on_settled("uid-1")
+        await until(lambda: fake.pods.deleted == ["uid-1"])
 
 
 async def test_ended_pods_hold_no_devices(tmp_path):

@@ -133,16 +133,17 @@ class PodTermination:
                 self._publish_ended(shown)
                 return False
         self._deps.health.publish_ended(state.spec, PodHeld())
-        if not state.gone and not state.deleted and not await self._delete():
+        if not state.gone and not state.deleted and not await self._delete(status):
             return False
         return await self._remove(status)
 
     def _publish_ended(self, shown: Object) -> None:
         self._deps.health.publish_ended(self._state.spec, merged(self._state.held, held_in(shown)))
 
-    async def _delete(self) -> bool:
-        """Delete the pod once the API shows the final status."""
+    async def _delete(self, status: PodStatus) -> bool:
+        """Delete the pod once the API shows the final status, which a restored backup or others may have replaced."""
         if not self._deps.statuses.settled(self._state.spec.uid):
+            self._reporter.report(self._state, status, final=True)
             return False
         with span(self._state.spec.uid, "delete"):
             await self._deps.pods.delete(self._state.spec)
