@@ -3,9 +3,9 @@
 | kind | what happens | value |
 |---|---|---|
 | power | all processes die at once, and what was not synced is lost in part | below 0.3 now, else at a later call |
-| die | one process is killed within a call that changes the disk | which call |
+| die | one process is killed within a call that changes the disk; in a third the power is cut after it | which call |
 | full | files cannot grow beyond some bytes, for some seconds | both |
-| eio | one to three calls fail: reads, writes or syncs | which |
+| eio | one to three calls fail: reads, writes or syncs; in a half later ones, with a kill after them | which |
 | slow | an fsync takes up to 2 s, for up to 5 s | both |
 """
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 CALLS = 40
 """Most calls from a fault until it strikes within one."""
+CUT_SHARE = 1 / 3
+CUT_CALLS = 15
+"""Most calls from the end of a process until the power is cut: about what a store does before its first commit."""
 FREE = 200_000
 SECONDS = 1.0, 5.0
 SYNC_S = 2.0
@@ -66,8 +69,13 @@ class Machine:
             self.cut_power_at_call(1 + int((fault.value - 0.3) / 0.7 * CALLS))
 
     def die(self, world: "World", fault: Fault) -> None:
+        """What a killed process wrote and did not sync is read by its next incarnation, until the power is cut."""
+        cut = world.random("faults/die").random()
+
         def kill(owner: Owner | None) -> None:
             world.kill(owner.name if owner else fault.target)
+            if cut < CUT_SHARE:
+                self.cut_power_at_call(1 + int(cut / CUT_SHARE * CUT_CALLS))
 
         self._strike_later(1 + int(fault.value * CALLS), kill)
 
@@ -108,8 +116,17 @@ class Machine:
             self._lift(fault.value, lambda faults: setattr(faults, "free", None))
 
     def eio(self, world: "World", fault: Fault) -> None:
-        number = int(fault.value * 9)
-        self.disk.faults.failing = {OPERATIONS[number % 3]: 1 + number // 3}
+        number, chance = int(fault.value * 9), world.random("faults/eio")
+        failing = {OPERATIONS[number % 3]: 1 + number // 3}
+
+        def fail(owner: Owner | None) -> None:
+            self.disk.faults.failing = failing
+            self.die(world, Fault(fault.at, "die", fault.target, chance.random()))
+
+        if chance.random() < 0.5:
+            self._strike_later(1 + int(chance.random() * CALLS), fail)
+        else:
+            self.disk.faults.failing = failing
         self._lift(fault.value, lambda faults: faults.failing.clear())
 
     def slow(self, world: "World", fault: Fault) -> None:
