@@ -187,7 +187,7 @@ async def resized(old: Object, *limits: Object, cpu: str = "600m") -> Object:
     )
     change = Change(target, User("me"), old=old, new=updated(target, new, deepcopy(old), patching=True))
     for step in (Step.COMPLETE, Step.CHECK_VALID):
-        await Admission(given).run(step, change)
+        await Admission(given).rules(change).run(step, change)
     return change.sent
 
 

@@ -303,7 +303,8 @@ async def test_roles_and_bindings_that_would_raise_their_author() -> None:
     admission = Admission(Dependencies(Authorizer(node_rules(), lambda: policy), nothing))
 
     async def check(target: Target, new: Object, old: Object | None = None) -> None:
-        await admission.check_author(Change(target, ANN, old=old, new=new), 0)
+        change = Change(target, ANN, old=old, new=new)
+        await admission.rules(change).check_author(change, 0)
 
     roles, bindings = (Target(TABLE.of(name), "create", "ns") for name in ("roles", "rolebindings"))
     await check(roles, granting("fine", ["get"], ["pods", "pods/log"]))

@@ -72,7 +72,8 @@ async def test_a_class_that_is_only_in_the_store_is_found_and_one_that_is_nowher
     admission = Admission(Dependencies(Authorizer(node_rules(), defaults), nothing, runtime_class=find))
 
     async def complete(pod: Object) -> None:
-        await admission.run(Step.COMPLETE, Change(target, ANN, new=pod))
+        change = Change(target, ANN, new=pod)
+        await admission.rules(change).run(Step.COMPLETE, change)
 
     target = Target(TABLE.of("pods"), "create", "ns")
     await complete(pod := new())

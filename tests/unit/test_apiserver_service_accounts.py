@@ -27,7 +27,8 @@ def new(**spec: Any) -> Object:
 
 async def complete(target: Target, pod: Object, find: FindAccount) -> None:
     admission = Admission(Dependencies(Authorizer(node_rules(), defaults), nothing, find))
-    await admission.run(Step.COMPLETE, Change(target, ROOT, new=pod))
+    change = Change(target, ROOT, new=pod)
+    await admission.rules(change).run(Step.COMPLETE, change)
 
 
 async def admitted(pod: Object, accounts: dict[str, Object], target: Target = TARGET) -> Object:

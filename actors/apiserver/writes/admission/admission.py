@@ -7,7 +7,6 @@ checks it, and quotas at last. A rule of one's own is a class in a file of this 
 from collections.abc import Sequence
 from functools import partial
 
-from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.writes.admission.certificates import CertificateRequester, CertificateRights
 from actors.apiserver.writes.admission.charge import Quotas
@@ -22,6 +21,7 @@ from actors.apiserver.writes.admission.priority import OneDefaultClass, Priority
 from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
 from actors.apiserver.writes.change import Change
+from protocols.kinds.served.row import Served
 
 RULES: tuple[type[Rule], ...] = (
     CreationRight,
@@ -51,49 +51,57 @@ class Admission:
     def __init__(self, given: Dependencies) -> None:
         self.given = given
         self._rules = tuple(rule(given) for rule in RULES)
-        self._known: dict[tuple[object, str, str], dict[Step, list[Rule]]] = {}
+        self._known: dict[tuple[Served, str, str], tuple[Rule, ...]] = {}
 
-    async def begin(self, change: Change) -> None:
-        """Find the policies and webhooks of users that may concern the write."""
+    async def begin(self, change: Change) -> "Admitting":
+        """Find the rules that concern a write, and the policies and webhooks of users."""
         if self.given.policies is not None:
             change.session = await self.given.policies.begin(change)
+        return self.rules(change)
+
+    def rules(self, change: Change) -> "Admitting":
+        """Return the rules that concern a write."""
+        return Admitting([rule for rule in self._covering(change) if rule.concerns(change)])
 
     async def review(self, change: Change) -> Sequence[str]:
         """Check what is not stored: the body of a subresource, the options of a connection. Return warnings.
 
         Nothing changes it. Raises StatusError.
         """
-        await self.begin(change)
-        await self.run(Step.CHECK_VALID, change)
+        rules = await self.begin(change)
+        await rules.run(Step.CHECK_VALID, change)
         return change.warnings
 
-    async def run(self, step: Step, change: Change) -> None:
-        """Apply the rules of a step. Raises StatusError."""
-        for rule in self._of(change, step):
-            if rule.concerns(change):
-                waits = rule.apply(change)
-                if waits is not None:
-                    await waits
-
-    async def check_author(self, change: Change, size: int) -> None:
-        """Apply the rules of CHECK_AUTHOR, in a thread if `size` bytes are many. Raises StatusError."""
-        rules = [rule for rule in self._of(change, Step.CHECK_AUTHOR) if rule.concerns(change)]
-        if rules:
-            await offload(size, partial(_apply, rules, change))
-
-    def _of(self, change: Change, step: Step) -> list[Rule]:
-        target = change.target
-        kind = target.resource, target.subresource, change.operation
+    def _covering(self, change: Change) -> tuple[Rule, ...]:
+        kind = change.target.resource, change.target.subresource, change.operation
         try:
-            found = self._known[kind]
+            return self._known[kind]
         except KeyError:
             if len(self._known) >= KNOWN:
                 self._known.clear()
-            found = self._known[kind] = {each: [] for each in Step}
-            for rule in self._rules:
-                if change.operation in _operations(rule, target):
-                    found[rule.step].append(rule)
-        return found[step]
+            found = self._known[kind] = tuple(rule for rule in self._rules if _covers(rule, *kind))
+            return found
+
+
+class Admitting:
+    """The rules of one write."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._steps: list[list[Rule]] = [[] for _ in Step]
+        for rule in rules:
+            self._steps[rule.step].append(rule)
+
+    async def run(self, step: Step, change: Change) -> None:
+        """Apply the rules of a step. Raises StatusError."""
+        for rule in self._steps[step]:
+            waits = rule.apply(change)
+            if waits is not None:
+                await waits
+
+    async def check_author(self, change: Change, size: int) -> None:
+        """Apply the rules of CHECK_AUTHOR, in a thread if `size` bytes are many. Raises StatusError."""
+        if rules := self._steps[Step.CHECK_AUTHOR]:
+            await offload(size, partial(_apply, rules, change))
 
 
 def _apply(rules: list[Rule], change: Change) -> None:
@@ -101,8 +109,6 @@ def _apply(rules: list[Rule], change: Change) -> None:
         rule.apply(change)
 
 
-def _operations(rule: Rule, target: Target) -> tuple[str, ...]:
-    """Return the operations on this kind that a rule covers."""
-    row = target.resource
-    name = f"{row.full_name}/{target.subresource}" if target.subresource else row.full_name
-    return tuple(each for key in (name, f"*.{row.group}", EVERY_KIND) for each in rule.covers.get(key, ()))
+def _covers(rule: Rule, row: Served, subresource: str, operation: str) -> bool:
+    name = f"{row.full_name}/{subresource}" if subresource else row.full_name
+    return any(operation in rule.covers.get(kind, ()) for kind in (name, f"*.{row.group}", EVERY_KIND))

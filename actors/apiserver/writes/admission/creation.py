@@ -10,7 +10,7 @@ class CreationRight(Rule):
     step, covers = Step.COMPLETE, {EVERY_KIND: (CREATE,)}
 
     def concerns(self, change: Change) -> bool:
-        return change.old is None and change.target.verb != "create"
+        return change.target.verb != "create"
 
     def apply(self, change: Change) -> None:
         self.given.authorizer.check(change.author, change.attributes)

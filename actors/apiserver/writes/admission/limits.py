@@ -23,27 +23,21 @@ LARGEST_MILLI = 2**63 // 1000
 class LimitDefaults(Rule):
     step, covers = Step.COMPLETE, BOUNDED
 
-    def concerns(self, change: Change) -> bool:
-        spec = (change.new or {}).get("spec")
-        return isinstance(spec, dict) and not terminating(change.old or {})
-
     def apply(self, change: Change) -> None:
-        if ranges := self.given.limit_ranges(change.target.namespace):
-            if change.old is None:
-                set_defaults(change.sent, ranges)
-            else:
-                change.new = _resized(change, change.old, ranges)
+        old, ranges = change.old, self.given.limit_ranges(change.target.namespace)
+        if old is None and isinstance(change.sent.get("spec"), dict):
+            set_defaults(change.sent, ranges)
+        elif old is not None and ranges and not terminating(old):
+            change.new = _resized(change, old, ranges)
 
 
 class Limits(Rule):
     step, covers = Step.CHECK_VALID, {**BOUNDED, "persistentvolumeclaims": (CREATE, UPDATE)}
 
-    def concerns(self, change: Change) -> bool:
-        return not terminating(change.old or {})
-
     def apply(self, change: Change) -> None:
-        ranges = self.given.limit_ranges(change.target.namespace)
-        change.reject(limit_fault(change.target.resource.full_name, change.sent, ranges))
+        if not terminating(change.old or {}):
+            ranges = self.given.limit_ranges(change.target.namespace)
+            change.reject(limit_fault(change.target.resource.full_name, change.sent, ranges))
 
 
 def _resized(change: Change, old: Object, ranges: list[Object]) -> Object:

@@ -13,8 +13,8 @@ from protocols.kube.quantity import Quantity, parse_quantity
 
 
 class RuntimeClasses(PodRule):
-    async def apply(self, change: Change) -> None:
-        find, pod = self.given.runtime_class, change.sent
+    async def complete(self, change: Change, pod: Object) -> None:
+        find = self.given.runtime_class
         if find is not None and concerns(pod):
             name = names_class(pod)
             change.reject(apply_class(pod, await find(name) if name else None))
@@ -23,11 +23,9 @@ class RuntimeClasses(PodRule):
 class MirrorPods(Rule):
     step, covers = Step.CHECK_AUTHOR, {"pods": (CREATE,)}
 
-    def concerns(self, change: Change) -> bool:
-        return is_mirror(change.sent)
-
     def apply(self, change: Change) -> None:
-        change.reject(mirror_fault(change.sent))
+        if is_mirror(change.sent):
+            change.reject(mirror_fault(change.sent))
 
 
 def names_class(pod: Object) -> str:

@@ -16,12 +16,12 @@ CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
 class Priority(PodRule):
-    async def apply(self, change: Change) -> None:
+    async def complete(self, change: Change, pod: Object) -> None:
         if (find := self.given.priority_class) is None:
             return
-        name = class_name(change.sent)
+        name = class_name(pod)
         found = await find(name) if name else default_class(self.given.priority_classes())
-        change.reject(apply_priority(change.sent, found))
+        change.reject(apply_priority(pod, found))
 
 
 class OneDefaultClass(Rule):

@@ -1,7 +1,7 @@
 """What an admission rule is, and what rules may ask."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from enum import Enum
+from enum import IntEnum
 from typing import ClassVar
 
 import msgspec
@@ -10,7 +10,7 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import Lookup
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
 from actors.apiserver.writes.admission.quota import QuotaAdmission
-from actors.apiserver.writes.change import Change
+from actors.apiserver.writes.change import CREATE, Change
 from protocols.kube.meta import Object
 
 Find = Callable[[str], Awaitable[Object | None]]
@@ -20,14 +20,10 @@ FindAccount = Callable[[str, str], Awaitable[Object | None]]
 EVERY_KIND = "*"
 
 
-class Step(Enum):
+class Step(IntEnum):
     """Steps of a write to which rules belong, in their order. `writes/path/steps.py` has their contracts."""
 
-    COMPLETE = "complete"
-    CHECK_AUTHOR = "check_author"
-    MUTATE = "mutate"
-    CHECK_VALID = "check_valid"
-    CHARGE = "charge"
+    COMPLETE, CHECK_AUTHOR, MUTATE, CHECK_VALID, CHARGE = range(5)
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -60,7 +56,7 @@ class Rule:
         self.given = given
 
     def concerns(self, change: Change) -> bool:
-        """Return False if the rule has nothing to say about this write of a kind that it covers."""
+        """Return False if the rule has nothing to say about a write of this author, before its objects are known."""
         return True
 
     def apply(self, change: Change) -> Awaitable[None] | None:
@@ -74,7 +70,12 @@ class Rule:
 class PodRule(Rule):
     """A rule that completes new pods."""
 
-    step, covers = Step.COMPLETE, {"pods": ("CREATE",)}
+    step, covers = Step.COMPLETE, {"pods": (CREATE,)}
 
-    def concerns(self, change: Change) -> bool:
-        return change.new is not None and isinstance(change.new.get("spec"), dict)
+    async def apply(self, change: Change) -> None:
+        if isinstance(change.sent.get("spec"), dict):
+            await self.complete(change, change.sent)
+
+    async def complete(self, change: Change, pod: Object) -> None:
+        """Complete a pod that has a spec. Raises Forbidden."""
+        raise NotImplementedError

@@ -26,8 +26,8 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class ServiceAccounts(PodRule):
-    async def apply(self, change: Change) -> None:
-        find, pod = self.given.service_account, change.sent
+    async def complete(self, change: Change, pod: Object) -> None:
+        find = self.given.service_account
         if find is not None and not is_mirror(pod):
             change.reject(await admit_pod(pod, change.target.namespace, find))
 

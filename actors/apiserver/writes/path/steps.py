@@ -38,7 +38,7 @@ from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage, Taken
-from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.admission import Admission, Admitting
 from actors.apiserver.writes.admission.rule import Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change, Mutation
 from actors.apiserver.writes.create import allocated, check_namespace, check_new, prepared, set_defaults
@@ -73,18 +73,17 @@ class WritePath:
         Raises BadRequest, Invalid and AlreadyExists, NotFound and Forbidden because of the namespace, and the errors
         of admission.
         """
-        admission, body = self.admission, change.sent
-        await admission.begin(change)
+        rules, body = await self.admission.begin(change), change.sent
         sent = check_new(change.target, body)
         await offload(change.size, partial(set_defaults, change, owners, sent))
-        await admission.run(Step.COMPLETE, change)
-        await admission.check_author(change, change.size)
-        await admission.run(Step.MUTATE, change)
-        stored = await self._store_new(change)
+        await rules.run(Step.COMPLETE, change)
+        await rules.check_author(change, change.size)
+        await rules.run(Step.MUTATE, change)
+        stored = await self._store_new(change, rules)
         warnings = change.target.resource.strategy.warnings(change.sent, None)
         return Written(stored, warnings=[*warnings, *change.warnings])
 
-    async def _store_new(self, change: Change) -> Stored:
+    async def _store_new(self, change: Change, rules: Admitting) -> Stored:
         row, metadata, dry_run = change.target.resource, change.sent["metadata"], change.options.dry_run
         base = "" if metadata.get("name") else metadata.get("generateName") or ""
         taken, charged = set[str](), False
@@ -94,9 +93,9 @@ class WritePath:
             raw = await offload(change.size, partial(prepared, change, taken))
             if row.namespaced:
                 check_namespace(change, await self._namespace(change.target.namespace))
-            await self.admission.run(Step.CHECK_VALID, change)
+            await rules.run(Step.CHECK_VALID, change)
             if not charged:
-                await self.admission.run(Step.CHARGE, change)
+                await rules.run(Step.CHARGE, change)
                 charged = True
             try:
                 key = row.key(change.target.namespace, metadata["name"])
@@ -131,8 +130,8 @@ class WritePath:
         Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` and of admission on fresh data.
         """
         target = change.target
-        if change.operation != CREATE:
-            await self.admission.begin(change)
+        admission = self.admission
+        rules = admission.rules(change) if change.operation == CREATE else await admission.begin(change)
         shown = self._replicas[target.resource.store].objects.get(target.key)
         # Of a dry run, nothing stored would reveal that the replica is behind.
         fresh = shown is None or change.options.dry_run or (change.session is not None and change.session.asks)
@@ -140,7 +139,7 @@ class WritePath:
         taken = set[str]()
         for _ in range(ATTEMPTS):
             try:
-                made = await self._attempt(change, current, mutate, taken)
+                made = await self._attempt(change, rules, current, mutate, taken)
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
@@ -151,7 +150,7 @@ class WritePath:
                 if current.rv != seen.rv:
                     continue
             if not made.same and not made.removed:
-                await self.admission.run(Step.CHARGE, change)
+                await rules.run(Step.CHARGE, change)
             try:
                 return await self._store(change, current, made)
             except Taken as held:
@@ -169,20 +168,22 @@ class WritePath:
             raise not_found(target.resource, target.name)
         return found
 
-    async def _attempt(self, change: Change, current: Stored, mutate: Mutation, taken: Collection[str]) -> "_Attempted":
+    async def _attempt(
+        self, change: Change, rules: Admitting, current: Stored, mutate: Mutation, taken: Collection[str]
+    ) -> "_Attempted":
         """Take the steps from the stored object to the one to store."""
-        admission, size = self.admission, change.size + len(current.raw)
+        size = change.size + len(current.raw)
         try:
             await offload(size, partial(_mutate, change, current, mutate))
         except StatusError as fault:
             change.new = fault.rejected if isinstance(fault, Invalid) else None
             if change.new is not None or change.operation != UPDATE:
-                await admission.check_author(change, size)
+                await rules.check_author(change, size)
             raise
-        await admission.run(Step.COMPLETE, change)
-        await admission.check_author(change, size)
-        await admission.run(Step.MUTATE, change)
-        await admission.run(Step.CHECK_VALID, change)
+        await rules.run(Step.COMPLETE, change)
+        await rules.check_author(change, size)
+        await rules.run(Step.MUTATE, change)
+        await rules.run(Step.CHECK_VALID, change)
         return await offload(size, partial(_encode, change, current, taken))
 
     async def _store(self, change: Change, current: Stored, made: "_Attempted") -> Written:
