@@ -9,10 +9,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from actors.apiserver.api.errors import Forbidden
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.admission.certificates import certificate_fault, set_requester
+from actors.apiserver.writes.admission.certificates import CertificateRights, set_requester
+from actors.apiserver.writes.admission.rule import Dependencies
+from actors.apiserver.writes.change import Change
 from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, signer_causes
 from protocols.kube.meta import Object
 
@@ -122,7 +125,12 @@ class Rights:
 
 def fault(subresource: str, new: Object, old: Object, *pairs: tuple[str, str], user: User | None = None) -> str:
     target = Target(ROW, "update" if old else "create", name="a", subresource=subresource)
-    return certificate_fault(Rights(*pairs), user or User("bob"), target, new, old)  # type: ignore[arg-type]  # a fake
+    rule = CertificateRights(Dependencies(Rights(*pairs), lambda name: None))  # type: ignore[arg-type]  # a fake
+    try:
+        rule.apply(Change(target, user or User("bob"), old=old or None, new=new))
+    except Forbidden as rejection:
+        return str(rejection).partition("forbidden: ")[2]
+    return ""
 
 
 def test_approval_needs_the_verb_on_the_signer_or_its_domain() -> None:

@@ -114,7 +114,7 @@ def bound(target: Target, binding: Object, pod: Object) -> Object:
     for field in ("annotations", "labels"):
         if wanted.get(field):
             metadata[field] = {**(metadata.get(field) or {}), **wanted[field]}
-    _set_scheduled(pod)
+    set_condition(pod, "PodScheduled")
     return pod
 
 
@@ -134,11 +134,11 @@ def check_binding(target: Target, binding: Object) -> None:
         raise invalid_object("Binding", "", target.name, causes)
 
 
-def _set_scheduled(pod: Object) -> None:
+def set_condition(pod: Object, kind: str, **more: str) -> None:
+    """Set a condition of a pod to True, from now on."""
     status = pod.setdefault("status", {})
-    status.pop("nominatedNodeName", None)
-    others = [c for c in items(status, "conditions") if c.get("type") != "PodScheduled"]
-    mine = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+    others = [each for each in items(status, "conditions") if each.get("type") != kind]
+    mine = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now(), **more}
     status["conditions"] = [*others, mine]
 
 

@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Callable
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -46,7 +47,7 @@ def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
     if again == raw or (not thorough and len(again) == len(msgspec.json.format(raw, indent=-1))):
         return []
     try:
-        marked = json.loads(raw, object_pairs_hook=_pairs, parse_int=_unread, parse_float=_unread)
+        marked = json.loads(raw, object_pairs_hook=_All, parse_int=_unread, parse_float=_unread)
     except RecursionError:
         return []
     found: list[str] = []
@@ -58,36 +59,21 @@ def _unread(text: str) -> None:
     """Skip a number: its value does not matter here, and some take long to parse."""
 
 
-class _Marked(dict[str, Any]):
-    """An object with repeated keys."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    marked, seen = _Marked(made), set()
-    repeated = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]  # add is None
-    marked.repeated = tuple(dict.fromkeys(repeated))
-    return marked
+class _All(list[tuple[str, Any]]):
+    """An object with all its fields, repeated ones included."""
 
 
 def _collect(value: Any, path: Path, found: list[str]) -> None:
     """Find repeated keys. Only their paths become texts: one for each field takes breadth times length of the keys."""
-    if len(found) >= MAX_DUPLICATES:
+    if len(found) >= MAX_DUPLICATES or not isinstance(value, list):
         return
-    if isinstance(value, dict):
-        if isinstance(value, _Marked):
-            found += [shown((path, key))[:LONGEST_SHOWN] for key in value.repeated[:MAX_DUPLICATES]]
-        for key, part in value.items():
-            if isinstance(part, dict | list):
-                _collect(part, (path, key), found)
-    elif isinstance(value, list):
-        for index, part in enumerate(value):
-            if isinstance(part, dict | list):
-                _collect(part, (path, index), found)
+    parts = dict(value) if isinstance(value, _All) else dict(enumerate(value))
+    if len(parts) != len(value):
+        seen = set[str]()
+        repeated = dict.fromkeys(key for key, _ in value if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add is None
+        found += [shown((path, key))[:LONGEST_SHOWN] for key in islice(repeated, MAX_DUPLICATES)]
+    for key, part in parts.items():
+        _collect(part, (path, key), found)
 
 
 def in_order(raw: bytes, warnings: list[str]) -> list[str]:
@@ -99,10 +85,6 @@ def in_order(raw: bytes, warnings: list[str]) -> list[str]:
     places: dict[str, int] = {}
     _number(document, "", places)
     return sorted(warnings, key=lambda warning: places.get(warning, len(places)))
-
-
-class _All(list[tuple[str, Any]]):
-    """An object with all its fields, repeated ones included."""
 
 
 def _number(value: Any, path: str, places: dict[str, int]) -> None:

@@ -16,9 +16,8 @@ from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.delete import DeleteOptions, check_preconditions, delete_options, deleted
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.path.steps import WritePath
+from actors.apiserver.writes.update import set_condition
 from protocols.kube.meta import Object
-from protocols.kube.objects import items
-from protocols.kube.times import now
 
 ATTEMPTS = 20
 CONDITION = "DisruptionTarget"
@@ -94,7 +93,9 @@ class Evicting:
 
         def mark_evicted(pod: Object) -> Object:
             check_preconditions(target, options, pod)
-            return pod if pod["metadata"].get("deletionTimestamp") else _with_condition(pod)
+            if not pod["metadata"].get("deletionTimestamp"):
+                set_condition(pod, CONDITION, reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+            return pod
 
         if not options.dry_run:
             await self._path.change(Change(target, request.user), mark_evicted)
@@ -122,18 +123,3 @@ def _eviction_options(target: Target, body: Object) -> Object:
     if not isinstance(options, dict):
         raise BadRequest("deleteOptions must be an object")
     return options
-
-
-def _with_condition(pod: Object) -> Object:
-    status = pod.setdefault("status", {})
-    others = [condition for condition in items(status, "conditions") if condition.get("type") != CONDITION]
-    mine = {
-        "type": CONDITION,
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now(),
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-    }
-    status["conditions"] = [*others, mine]
-    return pod

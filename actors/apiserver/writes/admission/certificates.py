@@ -7,9 +7,9 @@ strategy takes from the request's user. Clients match on the texts.
 import base64
 import binascii
 
-from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
+from actors.apiserver.authorization.authorizer import MASTERS
 from actors.apiserver.authorization.node_rules import is_node
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
@@ -32,8 +32,20 @@ class CertificateRights(Rule):
     step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:
-        authorizer, author, target = self.given.authorizer, change.author, change.target
-        change.reject(certificate_fault(authorizer, author, target, change.sent, change.old or {}))
+        part, new, old = change.target.subresource, change.sent, change.old
+        signer = text(new, "spec", "signerName")
+        if not old:
+            change.reject(_subject_fault(change.author, signer, new))
+        elif part == "approval" and not self._may(change.author, "approve", signer):
+            change.reject(f'user not permitted to approve requests with signerName "{signer}"')
+        elif part == "status" and _signs(new, old) and not self._may(change.author, "sign", signer):
+            change.reject(f'user not permitted to sign requests with signerName "{signer}"')
+
+    def _may(self, user: User, verb: str, signer: str) -> bool:
+        """Return True if the user has a verb on a signer, by its name or by all of its domain."""
+        names = (signer, f"{signer.partition('/')[0]}/*")
+        wanted = (Attributes(verb, "", GROUP, "signers", name=name) for name in names)
+        return any(self.given.authorizer.allows(user, each) for each in wanted)
 
 
 def set_requester(user: User, obj: Object) -> None:
@@ -52,28 +64,8 @@ def set_requester(user: User, obj: Object) -> None:
         spec["extra"] = {key: list(values) for key, values in user.extra}
 
 
-def certificate_fault(authorizer: Authorizer, user: User, target: Target, new: Object, old: Object) -> str:
-    """Return why a write is forbidden; empty if it is not. `old` is empty for a new request."""
-    signer = text(new, "spec", "signerName")
-    if not old:
-        return _subject_fault(user, signer, new)
-    if target.subresource == "approval" and not may(authorizer, user, "approve", signer):
-        return f'user not permitted to approve requests with signerName "{signer}"'
-    if target.subresource == "status" and _signs(new, old) and not may(authorizer, user, "sign", signer):
-        return f'user not permitted to sign requests with signerName "{signer}"'
-    return ""
-
-
 def _signs(new: Object, old: Object) -> bool:
     return any(at(new, "status", field) != at(old, "status", field) for field in ("certificate", "conditions"))
-
-
-def may(authorizer: Authorizer, user: User, verb: str, signer: str) -> bool:
-    """Return True if the user has a verb on a signer, by its name or by all of its domain."""
-    for name in (signer, f"{signer.partition('/')[0]}/*"):
-        if authorizer.allows(user, Attributes(verb, "", GROUP, "signers", name=name)):
-            return True
-    return False
 
 
 def _subject_fault(user: User, signer: str, new: Object) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.apiserver.api.errors import invalid_object
-from actors.apiserver.api.request.target import Attributes, Target
+from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, service_account_of
-from actors.apiserver.authorization.authorizer import Authorizer, denied
+from actors.apiserver.authorization.authorizer import denied
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import UPDATE, Change
 from protocols.dra.binding import allocated_key
@@ -35,42 +35,32 @@ class ClaimRights(Rule):
         return self.given.claim_rights
 
     def apply(self, change: Change) -> None:
-        target, row = change.target, change.target.resource
-        causes = claim_status_causes(self.given.authorizer, change.author, target, change.sent, change.old or {})
+        """Raise Invalid with a cause for each right that the change requires and its author lacks."""
+        row = change.target.resource
+        status, before = (each.get("status") or {} for each in (change.sent, change.old or {}))
+        causes = [*self._binding_causes(change, status, before), *self._driver_causes(change, status, before)]
         if causes:
-            raise invalid_object(row.kind, row.group, target.name, causes)
+            raise invalid_object(row.kind, row.group, change.target.name, causes)
 
+    def _binding_causes(self, change: Change, status: Object, before: Object) -> Iterator[Cause]:
+        if all((status.get(part) or None) == (before.get(part) or None) for part in ("allocation", "reservedFor")):
+            return
+        user, verb = change.author, change.target.verb
+        wanted = Attributes(verb, "", GROUP, PLURAL, BINDING)
+        if not self.given.authorizer.allows(user, wanted):
+            text = f'resource="resourceclaims/binding", verb="{verb}" permission: {denied(user, wanted)}'
+            yield forbidden("status", f"changing status.allocation or status.reservedFor requires {text}")
 
-def claim_status_causes(authorizer: Authorizer, user: User, target: Target, new: Object, old: Object) -> list[Cause]:
-    """Return a cause for each right that this change of a claim's status requires and the user lacks."""
-    status, before = new.get("status") or {}, old.get("status") or {}
-    return [
-        *_binding_causes(authorizer, user, target, status, before),
-        *_driver_causes(authorizer, user, target, status, before),
-    ]
-
-
-def _binding_causes(
-    authorizer: Authorizer, user: User, target: Target, status: Object, before: Object
-) -> Iterator[Cause]:
-    if all((status.get(part) or None) == (before.get(part) or None) for part in ("allocation", "reservedFor")):
-        return
-    wanted = Attributes(target.verb, "", GROUP, PLURAL, BINDING)
-    if not authorizer.allows(user, wanted):
-        text = f'resource="resourceclaims/binding", verb="{target.verb}" permission: {denied(user, wanted)}'
-        yield forbidden("status", f"changing status.allocation or status.reservedFor requires {text}")
-
-
-def _driver_causes(
-    authorizer: Authorizer, user: User, target: Target, status: Object, before: Object
-) -> Iterator[Cause]:
-    prefixes = (ASSOCIATED, ARBITRARY) if runs_on(user, allocated_node(status)) else (ARBITRARY,)
-    verbs = [prefix + target.verb for prefix in prefixes]
-    for driver in changed_drivers(status, before):
-        wanted = [Attributes(verb, "", GROUP, PLURAL, DRIVER, target.namespace, driver) for verb in verbs]
-        if not any(authorizer.allows(user, each) for each in wanted):
-            text = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission: {denied(user, wanted[0])}'
-            yield forbidden("status.devices", f"changing status.devices requires {text}")
+    def _driver_causes(self, change: Change, status: Object, before: Object) -> Iterator[Cause]:
+        user, space, rights = change.author, change.target.namespace, self.given.authorizer
+        prefixes = (ASSOCIATED, ARBITRARY) if runs_on(user, allocated_node(status)) else (ARBITRARY,)
+        verbs = [prefix + change.target.verb for prefix in prefixes]
+        for driver in changed_drivers(status, before):
+            wanted = [Attributes(verb, "", GROUP, PLURAL, DRIVER, space, driver) for verb in verbs]
+            if not any(rights.allows(user, each) for each in wanted):
+                listed, why = " ".join(verbs), denied(user, wanted[0])
+                text = f'resource="resourceclaims/driver", verb="[{listed}]" permission: {why}'
+                yield forbidden("status.devices", f"changing status.devices requires {text}")
 
 
 def changed_drivers(status: Object, before: Object) -> list[str]:

@@ -57,6 +57,8 @@ class Written(msgspec.Struct, frozen=True):
     stored: Stored
     """The stored object; after a removal its last content, at the revision of the deletion."""
     removed: bool = False
+    same: bool = False
+    """Nothing changed, so nothing was stored."""
     warnings: Sequence[str] = ()
     fields: str = ""
     """Paths of the fields that changed of a pod, for its trace."""
@@ -170,7 +172,7 @@ class WritePath:
 
     async def _attempt(
         self, change: Change, rules: Admitting, current: Stored, mutate: Mutation, taken: Collection[str]
-    ) -> "_Attempted":
+    ) -> Written:
         """Take the steps from the stored object to the one to store."""
         size = change.size + len(current.raw)
         try:
@@ -186,29 +188,16 @@ class WritePath:
         await rules.run(Step.CHECK_VALID, change)
         return await offload(size, partial(_encode, change, current, taken))
 
-    async def _store(self, change: Change, current: Stored, made: "_Attempted") -> Written:
-        row, dry_run, warnings = change.target.resource, change.options.dry_run, change.warnings
+    async def _store(self, change: Change, current: Stored, made: Written) -> Written:
+        row, stored, dry_run = change.target.resource, made.stored, change.options.dry_run
         if made.removed:
             rv = current.rv if dry_run else await self.storage.delete(row, current)
-            return Written(Stored(current.key, rv, made.raw), removed=True, warnings=warnings)
-        if made.same:
-            return Written(current, warnings=warnings)
-        warnings = [*made.warnings, *warnings]
-        if dry_run:
-            await self.storage.check_free(row, current.raw, made.raw)
-            return Written(Stored(current.key, current.rv, made.raw), warnings=warnings)
-        stored = await self.storage.update(row, current, made.raw)
-        return Written(stored, warnings=warnings, fields=made.fields)
-
-
-class _Attempted(msgspec.Struct, frozen=True):
-    """Result of an attempt: the object to store, or the last content of one that is `removed`."""
-
-    raw: bytes
-    same: bool = False
-    removed: bool = False
-    warnings: Sequence[str] = ()
-    fields: str = ""
+            stored = Stored(current.key, rv, stored.raw)
+        elif dry_run and not made.same:
+            await self.storage.check_free(row, current.raw, stored.raw)
+        elif not made.same:
+            stored = await self.storage.update(row, current, stored.raw)
+        return Written(stored, made.removed, made.same, [*made.warnings, *change.warnings], made.fields)
 
 
 def _mutate(change: Change, current: Stored, mutate: Mutation) -> None:
@@ -220,13 +209,18 @@ def _mutate(change: Change, current: Stored, mutate: Mutation) -> None:
     change.new = mutate(copy)
 
 
-def _encode(change: Change, current: Stored, taken: Collection[str]) -> _Attempted:
+def _encode(change: Change, current: Stored, taken: Collection[str]) -> Written:
+    """Return the object to store, or the last content of one that is removed."""
     target, old, new = change.target, change.old, change.new
     resource = target.resource
     if old is None or new is None:
-        return _Attempted(current.raw, removed=True)
+        return Written(current, removed=True)
     if same(new, old) and not resource.converter.is_outdated(current.raw):
-        return _Attempted(current.raw, same=True)
+        return Written(current, same=True)
     raw = encode_object(resource.converter.to_stored(allocated(resource, new, old, taken)))
+    stored = Stored(current.key, current.rv, raw)
+    if finished(new):
+        return Written(stored, removed=True)
     warnings = [] if target.subresource else resource.strategy.warnings(new, old)
-    return _Attempted(raw, removed=finished(new), warnings=warnings, fields=changed_fields(target, old, new))
+    fields = "" if change.options.dry_run else changed_fields(target, old, new)
+    return Written(stored, warnings=warnings, fields=fields)
