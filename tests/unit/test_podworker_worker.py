@@ -413,30 +413,6 @@ def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_of_it(
     play(story())
 
 
-def test_deleted_pod_of_a_restored_backup_gets_its_last_status_first(tmp_path):
-    """The API shows an older status of a pod that has ended, and no sync of its own would send the last one again."""
-
-    async def story():
-        scene = Scene(tmp_path, pod(policy="Never"))
-        statuses = scene.fake.statuses
-        publish = statuses.publish
-
-        def sent(*args, **options):
-            publish(*args, **options)
-            statuses.away = False
-
-        async with at_work(scene):
-            await scene.running()
-            scene.fake.runtime.end(next(iter(scene.fake.runtime.containers)), 0)
-            await scene.until(lambda: scene.worker.state.stage is Stage.TERMINATED)
-            statuses.away, statuses.publish = True, sent
-            scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is Stage.FINISHED)
-            assert scene.fake.pods.deleted == [UID]
-
-    play(story())
-
-
 def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
     async def story():
         scene = Scene(tmp_path)

@@ -127,11 +127,10 @@ class PodTermination:
         """Return True once API and runtime have nothing of the pod. A finished pod stays until it is deleted."""
         state = self._state
         status = await self._observer.status()
-        if not (state.gone or state.deleted):  # a restored backup may have brought an older status back
+        if not (state.gone or state.spec.deleting):
             shown = self._reporter.report(state, status, final=True)
-            if not state.spec.deleting:
-                self._publish_ended(shown)
-                return False
+            self._publish_ended(shown)
+            return False
         self._deps.health.publish_ended(state.spec, PodHeld())
         if not state.gone and not state.deleted and not await self._delete(status):
             return False
