@@ -50,7 +50,6 @@ class Session:
         """Answers to pings, sent when the owner of the socket takes them."""
         self.draining = False
         """True when new calls need another connection."""
-        self.pongs = 0
 
     @property
     def busy(self) -> bool:
@@ -241,9 +240,7 @@ class Session:
             self._frame = value
 
     def _on_ping(self, flags: int, id: int, payload: bytes) -> None:
-        if flags & h2.ACK:
-            self.pongs += 1
-        else:
+        if not flags & h2.ACK:
             self._answers.append(pack(h2.PING, h2.ACK, 0, payload))
 
     def _on_goaway(self, flags: int, id: int, payload: bytes) -> None:

@@ -30,7 +30,6 @@ class GoField(msgspec.Struct, frozen=True):
     type: str
     tags: Mapping[str, str]
     markers: Markers
-    is_embedded: bool = False
 
 
 class GoStruct(msgspec.Struct, frozen=True):
@@ -88,7 +87,7 @@ def _fields(lines: Iterator[str]) -> Iterator[GoField]:
         if text.startswith(COMMENT):
             comments.append(text)
         elif found := FIELD.match(text):
-            yield GoField(found[2], dict(TAG.findall(found[3])), _markers(comments), is_embedded=not found[1])
+            yield GoField(found[2], dict(TAG.findall(found[3])), _markers(comments))
             comments = []
 
 

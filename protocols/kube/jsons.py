@@ -76,14 +76,6 @@ def decode_body(body: bytes) -> Any:
     return value
 
 
-def decode_object(body: bytes) -> Object:
-    """Like decode_body, for a body that must be a JSON object."""
-    value = decode_body(body)
-    if not isinstance(value, dict):
-        raise BodyInvalid("the request body must be a JSON object")
-    return value
-
-
 PROTOBUF = b"k8s\0"
 
 

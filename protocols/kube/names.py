@@ -1,6 +1,5 @@
 """Name rules: each `*_fault` returns the reason for rejecting a value on one line, empty for a valid one."""
 
-import random
 import re
 
 LABEL_LIMIT, SUBDOMAIN_LIMIT = 63, 253
@@ -82,13 +81,6 @@ def _unlike(text: str, pattern: re.Pattern[str], message: str) -> list[str]:
     return [] if pattern.fullmatch(text) else [message]
 
 
-GENERATE_LIMIT = 58
-"""Characters of generateName before the suffix."""
-SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and no look-alikes, so no words appear."""
-SUFFIX_LENGTH = 5
-
-
 def label_fault(value: str) -> str:
     """RFC 1123 label: namespaces, containers, volumes."""
     if len(value) > LABEL_LIMIT:
@@ -138,9 +130,3 @@ def path_segment_fault(value: str) -> str:
     if "/" in value or "%" in value:
         return "must not contain '/' or '%'"
     return ""
-
-
-def generated_name(base: str, chooser: random.Random | None = None) -> str:
-    """`base` cut to 58 characters and 5 random ones; `chooser` makes it repeatable in tests."""
-    pick = chooser or random
-    return base[:GENERATE_LIMIT] + "".join(pick.choice(SUFFIX_ALPHABET) for _ in range(SUFFIX_LENGTH))

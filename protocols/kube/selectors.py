@@ -122,12 +122,6 @@ class FieldSelector(msgspec.Struct, frozen=True):
         """The value `field` must have, if one term says so."""
         return next((term.value for term in self.terms if term.equal and term.field == field), None)
 
-    def check_fields(self, supported: frozenset[str] | set[str], prefix: str = "") -> None:
-        """Raise SelectorInvalid for a field that is not supported; `prefix` names the kind where upstream does."""
-        for term in self.terms:
-            if term.field not in supported:
-                raise SelectorInvalid(f"field label not supported{prefix}: {term.field}")
-
     def __bool__(self) -> bool:
         return bool(self.terms)
 
@@ -312,11 +306,6 @@ def _unescape(value: str) -> str:
         found.append(character)
         at += 1
     return "".join(found)
-
-
-def escape_field_value(value: str) -> str:
-    """The form `value` has inside a field selector."""
-    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 Labels = Mapping[str, str]

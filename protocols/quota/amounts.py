@@ -1,7 +1,6 @@
 """Amounts by resource name: sums, maxima, comparison, and their texts."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import ZERO, Quantity, parse_quantity
@@ -69,7 +68,3 @@ def shown(amounts: Mapping[str, Quantity]) -> str:
 
 def listed(names: Iterable[str]) -> str:
     return ",".join(sorted(names))
-
-
-def sums(requirements: Iterable[Mapping[str, Any]], side: str) -> list[Amounts]:
-    return [parsed(each.get(side)) for each in requirements]

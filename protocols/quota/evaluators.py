@@ -13,8 +13,6 @@ from protocols.quota.amounts import ONE, Amounts, parsed, total
 DRA = "resource.k8s.io"
 CLAIMS = f"resourceclaims.{DRA}"
 PER_CLASS = f".deviceclass.{DRA}/devices"
-IMPLICIT = "requests.deviceclass.resource.kubernetes.io/"
-"""Prefix of the extended resource that each device class provides."""
 MOST_DEVICES = 32
 """Devices in one allocation: what a request of all devices is charged."""
 STORAGE = "requests.storage"

@@ -65,14 +65,6 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     changes: tuple[Change, ...]
 
 
-class Entries(msgspec.Struct, frozen=True, array_like=True):
-    """The body of ENTRIES."""
-
-    wall_offset_ns: int
-    """Added to times of spans, which are of CLOCK_BOOTTIME, for Unix time."""
-    entries: tuple[Entry, ...]
-
-
 class Frame(msgspec.Struct, frozen=True):
     kind: int
     at_ms: int

@@ -15,7 +15,6 @@ from contextlib import suppress
 
 import msgspec
 
-from protocols.errors import NodeplaneError
 from protocols.process.tasks import Tasks
 from protocols.serving.connection import UNAUTHENTICATED_S, BoundedConnection
 from protocols.serving.unauthenticated import UnauthenticatedConnections
@@ -32,12 +31,6 @@ YOUNG_S = 1.0
 PAUSE_S = 0.05
 LOGGED_S = 60.0
 log = logging.getLogger(__name__)
-
-
-class CannotBind(NodeplaneError):
-    """Raised when an address cannot be listened on."""
-
-    grpc = "FAILED_PRECONDITION"
 
 
 class ListenerOptions(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from protocols.streams import spdy_frames as frames
 from protocols.streams.spdy_frames import Frame, FrameReader, HeaderReader, HeaderWriter, SpdyBroken
 
 MOST_STREAMS = 512
-PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM = 1, 2, 3
+PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 """Reasons of a reset."""
 
 

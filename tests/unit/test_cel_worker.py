@@ -25,7 +25,7 @@ from actors.scheduler.model.views import NodeView
 from protocols.cel.programs import Program, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker import asking, client, sandbox
-from protocols.cel.worker.asking import NotAnswered, Process, answer, needed
+from protocols.cel.worker.asking import NotAnswered, Process, answer
 from protocols.cel.worker.forked import ForkedSelections
 from protocols.cel.worker.loading import ANY_SCOPE, load
 from protocols.cel.worker.local import Engine, wire_of
@@ -454,7 +454,9 @@ def test_settled_drops_errors_of_a_pass_with_placeholders(worker: Worker) -> Non
 
 def evaluated(source: str, value: object = 1) -> Callable[[], Awaitable[Answer]]:
     async def work() -> Answer:
-        return needed(EvaluatePolicy((Expression(source, ANY_SCOPE),), {"object": {"n": value}}))
+        if (found := answer(EvaluatePolicy((Expression(source, ANY_SCOPE),), {"object": {"n": value}}))) is None:
+            raise NotAnswered
+        return found
 
     return work
 

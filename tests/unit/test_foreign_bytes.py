@@ -146,7 +146,7 @@ TABLE: dict[str, Entry] = {
     ),
     "protocols/etcd/members.py": Entry(1, "etcd", MESSAGE),
     "protocols/kinds/rbac/policy_rule.py": Entry(1, "roles of clients, decoded before", OBJECT),
-    "protocols/kube/jsons.py": Entry(5, "callers", "linear; no number costs more than a microsecond"),
+    "protocols/kube/jsons.py": Entry(4, "callers", "linear; no number costs more than a microsecond"),
     "protocols/kube/objects.py": Entry(1, OWN, "a copy of an object, encoded before"),
     "protocols/kube/protobuf/values.py": Entry(1, "clients: embedded JSON", BODY),
     "protocols/kube/yaml_text.py": Entry(1, "callers", "linear; 200 levels; aliases add what the caller allows"),

@@ -1,8 +1,4 @@
-import random
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from protocols.kube import names
 
@@ -46,11 +42,3 @@ def test_label_values_may_be_empty() -> None:
 def test_path_segments() -> None:
     assert names.path_segment_fault("any Thing:1") == ""
     assert all(names.path_segment_fault(value) for value in (".", "..", "a/b", "a%"))
-
-
-@given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=300))
-def test_generated_names_are_labels(base: str) -> None:
-    name = names.generated_name(base, random.Random(1))
-    assert names.label_fault(name) == ""
-    assert name.startswith(base[:58])
-    assert set(name[-5:]) <= set(names.SUFFIX_ALPHABET)

@@ -65,7 +65,6 @@ class Replica:
         self.filled = False
         """True from the first snapshot on: there is a state to serve, even if it is stale."""
         self.synced = False
-        self.resyncs = 0
         self.histories_replaced = 0
         """Number of times the store's history turned out to be another one than the history applied here."""
         self.refetch: Callable[[], None] = _not_connected
@@ -179,7 +178,6 @@ class Replica:
 
     def _catch_up(self, snapshot: Snapshot, mark: int) -> None:
         """Apply the changes since `mark`. If the history has a gap, apply the difference between the two states."""
-        self.resyncs += 1
         if why := self._contradiction(snapshot, mark):
             self._start_over(snapshot, mark, why)
             return

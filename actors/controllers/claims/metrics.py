@@ -11,8 +11,6 @@ from protocols.dra.pods import CLAIM_NAME, EXTENDED_CLAIM, allocation_of
 from protocols.kube.meta import Object, annotations_of
 from protocols.process.families import CounterFamily, GaugeFamily
 
-Claims = Callable[[], Mapping[str, Object]]
-
 CREATES = CounterFamily(
     "resourceclaim_controller_creates_total",
     "Attempts to create claims from templates; status is success or failure.",

@@ -18,7 +18,6 @@ DRIVER, DEVICE = 1, 2
 """Places in the frame."""
 VARIABLES = ("driver", "device")
 ATTRIBUTES, CAPACITY = "device.attributes", "device.capacity"
-FIELDS = ("device.driver", "device.allowMultipleAllocations")
 Read = Callable[[Frame], Any]
 
 

@@ -136,8 +136,3 @@ def timestamp_of(nanos: int) -> Timestamp:
 def tenth(size: int) -> int:
     """Upstream's price of reading so many characters."""
     return (size + 9) // 10
-
-
-def size_of(value: Any) -> int:
-    """Return the size by which upstream prices a value: 1 for what has none."""
-    return len(value) if isinstance(value, str | bytes | list | dict) else 1

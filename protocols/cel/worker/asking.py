@@ -98,14 +98,6 @@ def answer(question: Question) -> Answer | None:
     return found
 
 
-def needed(question: Question) -> Answer:
-    """Return the answer. Raises CelError, and NotAnswered if it is not known yet."""
-    found = answer(question)
-    if found is None:
-        raise NotAnswered
-    return found
-
-
 def remember(key: bytes, question: Question, found: Answer) -> None:
     """Keep the answer to a check for the whole process, unless the worker died of it."""
     if isinstance(question, CheckSelector | CheckPolicy) and not (isinstance(found, Fault) and found.kind == "ended"):

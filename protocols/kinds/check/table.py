@@ -56,14 +56,6 @@ def each(check: Check, *, unindexed: bool = False) -> Check:
     return every
 
 
-def together(*checks: Check) -> Check:
-    def every(path: str, value: Any, causes: Causes) -> None:
-        for check in checks:
-            check(path, value, causes)
-
-    return every
-
-
 CACHED_LENGTH, CACHED_TEXTS = 256, 1024
 """Texts up to this length, and this many of them for each rule, are checked once."""
 
@@ -117,11 +109,6 @@ def at_least(low: int, text: str = "") -> Check:
             causes.append(invalid(path, value, text))
 
     return check
-
-
-def required(path: str, value: Any, causes: Causes) -> None:
-    if not value:
-        causes.append(required_cause(path))
 
 
 def unique(path: str, values: Iterable[Any], causes: Causes, field: str = "") -> None:

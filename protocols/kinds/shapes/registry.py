@@ -149,6 +149,3 @@ def registry() -> Registry:
 @functools.lru_cache(maxsize=64)
 def kind_shape(group: str, version: str, kind: str) -> Shape | None:
     return registry().kind(group, version, kind)
-
-
-ANYTHING = PLAIN["any"]

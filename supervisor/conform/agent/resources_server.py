@@ -33,7 +33,6 @@ from supervisor.conform.waiting import Changes
 Context = grpc.aio.ServicerContext[Any, Any]
 MAX_CALLS = 10_000
 WAIT_S = 3600.0
-UNARY = (LIST, GET, GET_ALLOCATABLE, LIST_V1ALPHA1)
 STREAMS = (LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE)
 CODES = {code.name: code for code in grpc.StatusCode}
 

@@ -123,16 +123,3 @@ def _merge(document: Any, patch: dict[str, Any]) -> Object:
         else:
             merged[key] = value
     return merged
-
-
-def minimal_patch(old: Object, new: Object) -> Object:
-    """The merge patch that turns `old` into `new`, empty when they are equal. `new` must not contain nulls."""
-    patch: Object = {key: None for key in old if key not in new}
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            if inner := minimal_patch(before, value):
-                patch[key] = inner
-        elif key not in old or not same_json(before, value):
-            patch[key] = value
-    return patch

@@ -188,7 +188,6 @@ def trim_pod(pod: Object) -> Object:
     }
 
 
-CONDITION = ("type", "status", "lastTransitionTime")
 STATUSES = ("initContainerStatuses", "containerStatuses")
 
 

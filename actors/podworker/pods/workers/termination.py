@@ -4,7 +4,6 @@ Stages of a pod uid on this node: syncing -> terminating -> terminated -> finish
 """
 
 import asyncio
-import logging
 
 import msgspec
 
@@ -21,7 +20,6 @@ from protocols.messages.pleg import PodStatus
 from protocols.trace import span
 
 WRITTEN_S = 1.0
-log = logging.getLogger("podworker")
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -53,7 +53,6 @@ def _ports(path: str, values: list[Object], causes: Causes) -> None:
 
 _action = one_of("Restart", "RestartAllContainers", empty=True)
 MOST_CODES = 255
-MOST_RULES = 20
 
 
 def _rule(path: str, value: Object, causes: Causes) -> None:

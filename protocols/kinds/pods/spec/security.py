@@ -9,7 +9,6 @@ from protocols.kinds.check.values import descending_faults, identity
 from protocols.kube.meta import Object
 
 PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
-LONGEST_PROFILE = 4095
 SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 SYSCTL_MAX = 253
 SYSCTL_TEXT = (
