@@ -55,6 +55,7 @@ from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Handler, Informer, InformerOptions
+from protocols.kubeclient.part import acting_as
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 SYNC_S = 3600.0
@@ -108,14 +109,14 @@ class DeviceControllers:
         """Start work. Call it after the informers of pods, claims and templates synced."""
         for recorder in self._recorders:
             spawn(recorder.run(), "device events")
-        spawn(self.claims.run(), "claims")
+        spawn(acting_as("resource-claim-controller", self.claims.run), "claims")
         if not self._evicts:
             return
         for number, informer in enumerate(self._feed.informers):
             spawn(informer.run(), f"devices-{number}")
         spawn(self._feed.run(), "slices")
         await self._feed.wait_synced(timeout)
-        spawn(self.evictor.run(), "evictions")
+        spawn(acting_as("device-taint-eviction-controller", self.evictor.run), "evictions")
 
     def _informer(self, resource: Resource, options: InformerOptions, *handlers: Handler) -> Informer:
         return Informer(self._client, resource, options, FanOut(*handlers))
@@ -157,7 +158,7 @@ class NodeControllers:
         """Start work on nodes. Call it after the informers of nodes and leases synced."""
         for recorder in self._recorders:
             spawn(recorder.run(), "node events")
-        spawn(self.nodes.run(), "nodes")
+        spawn(acting_as("node-controller", self.nodes.run), "nodes")
 
 
 class Controllers:
@@ -245,7 +246,7 @@ class Controllers:
             self._context.ready()
         self._context.spawn(self._collect(), "garbage")
         self._context.spawn(self._workloads.run(), "workloads")
-        await self._namespaces.run()
+        await acting_as("namespace-controller", self._namespaces.run)
 
     async def _collect(self) -> None:
         """Start garbage collection in the background.
@@ -257,9 +258,10 @@ class Controllers:
         async with asyncio.timeout(SYNC_S):
             await asyncio.gather(*(informer.wait_known() for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
-        self._context.spawn(self._pod_gc.run(), "pods")
-        self._context.spawn(self._node_controllers.evictor.run(), "taint evictions")
-        self._context.spawn(self._collector.run(), "collector")
+        self._context.spawn(acting_as("pod-garbage-collector", self._pod_gc.run), "pods")
+        evictions = acting_as("taint-eviction-controller", self._node_controllers.evictor.run)
+        self._context.spawn(evictions, "taint evictions")
+        self._context.spawn(acting_as("garbage-collector", self._collector.run), "collector")
         self._context.spawn(self._certificates.run(), "certificates")
         self._policies.lead()
         self._services.lead()

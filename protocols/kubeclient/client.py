@@ -18,6 +18,7 @@ from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable, EventInvalid
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
+from protocols.kubeclient.part import user_agent
 from protocols.process.rates import backoff_delay
 from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
@@ -275,7 +276,7 @@ class ApiClient:
     async def _once(
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, left: float
     ) -> Object:
-        headers = self._bearer()
+        headers = {"User-Agent": user_agent(self._options.user_agent), **self._bearer()}
         if body is not None:
             headers["Content-Type"] = media
         timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)

@@ -151,6 +151,16 @@ async def test_eviction_by_a_patch_names_it_with_its_priority() -> None:
         await world.until("the trace names the patch", lambda: cause in steps("u-patched", "evict"))
 
 
+async def test_eviction_by_a_taint_of_the_driver_names_the_driver() -> None:
+    async with running_evictor() as world:
+        world.publish(taint(added=1.0))
+        world.claim("c", "published")
+        world.pod("published", "c")
+        await world.until("the pod is deleted", lambda: world.gone("published"))
+        cause = {"taint": "k=v:NoExecute", "device": f"{DRIVER}/n1/x", "driver": DRIVER}
+        await world.until("the trace names the driver", lambda: cause in steps("u-published", "evict"))
+
+
 @pytest.mark.parametrize("effect", ["NoSchedule", "None", "Later"])
 async def test_only_no_execute_evicts(effect: str) -> None:
     async with running_evictor() as world:

@@ -71,7 +71,7 @@ class EvictionDeadlines:
                 borne = seconds_tolerated(taint, tolerated)
                 if borne is not None:
                     cause = {"taint": taint_text(taint), "device": str(device)}
-                    source = {"rule": rule} if rule else self._patch(taint, device)
+                    source = {"rule": rule} if rule else self._publisher(taint, device)
                     yield _since(taint, now) + borne, {**cause, **source}
 
     def _taints(self, device: DeviceId) -> Iterator[tuple[Taint, str]]:
@@ -83,13 +83,13 @@ class EvictionDeadlines:
             if selects(rule, device):
                 yield rule.taint, rule.name
 
-    def _patch(self, taint: Taint, device: DeviceId) -> dict[str, str]:
-        """Return the patch that adds a taint, the best of several; nothing for a driver's taint."""
+    def _publisher(self, taint: Taint, device: DeviceId) -> dict[str, str]:
+        """Return the patch that adds a taint, the best of several, or the driver that publishes it."""
         known = (each for each in self.patches.values() if taint in each.patch.taints)
         best = min(
             (each for each in known if named(each.patch.filter, device)), key=lambda each: each.rank, default=None
         )
-        return {"patch": best.patch.name, "priority": str(best.patch.priority)} if best else {}
+        return {"patch": best.patch.name, "priority": str(best.patch.priority)} if best else {"driver": device.driver}
 
     def published(self, rule: TaintRule) -> int:
         """Count the published devices that a rule selects."""

@@ -17,6 +17,7 @@ from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.part import acting_as
 from protocols.process.families import CounterFamily, GaugeFamily
 
 SYNC_S = 3600.0
@@ -27,7 +28,7 @@ COMPONENTS = {
     "DaemonSet": "daemonset-controller",
     "Job": "job-controller",
 }
-"""Sources of events, equal to upstream's."""
+"""Sources of events, equal to upstream's, and names of the controllers in traces."""
 
 PASSES = CounterFamily("workload_reconciles_total", "Passes of a controller over workloads, by their kind.", ("kind",))
 OBJECTS = GaugeFamily(
@@ -61,7 +62,7 @@ class RunningControllers:
         await informer.wait_synced(SYNC_S)
         self._router.replay_pods(resource.kind)
         self._context.spawn(recorder.run(), f"{resource.plural} events")
-        self._context.spawn(controller.run(), resource.plural)
+        self._context.spawn(acting_as(COMPONENTS[resource.kind], controller.run), resource.plural)
         self._context.log.info("workload controller started kind=%s", resource.kind)
 
     def _informer(self, resource: Resource) -> tuple[Informer, LateHandler]:

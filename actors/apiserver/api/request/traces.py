@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored
@@ -27,11 +27,25 @@ def record_stored(resource: Served, stored: Stored, began: int, revision: int) -
         record(stored.uid, "store", began, revision=revision)
 
 
-def record_written(target: Target, stored: Stored, began: int, user: str, fields: str = "") -> None:
+class Sender(NamedTuple):
+    """Who sent a request."""
+
+    user: str
+    agent: str = ""
+    """The program, such as `kubectl/v1.37.0` or `nodeplane/job-controller`: parts of one program share a user."""
+
+    @classmethod
+    def of(cls, user: str, user_agent: str) -> "Sender":
+        return cls(user, user_agent.partition(" ")[0])
+
+
+def record_written(target: Target, stored: Stored, began: int, sender: Sender, fields: str = "") -> None:
     """Record a request that wrote a pod; `began` is when it arrived. A dry run wrote nothing."""
     if is_pods(target.resource) and stored.rv:
         name = f"{target.verb} {target.subresource}".strip()
-        record(stored.uid, name, began, pod=stored.key, user=user, **({"fields": fields} if fields else {}))
+        more = {"agent": sender.agent, "fields": fields}
+        shown = {key: text for key, text in more.items() if text}
+        record(stored.uid, name, began, pod=stored.key, user=sender.user, **shown)
 
 
 def changed_fields(target: Target, before: Object, after: Object) -> str:

@@ -13,7 +13,7 @@ from actors.apiserver.api.encoding.render import dump, render_list, render_objec
 from actors.apiserver.api.errors import NotFound, StoreReadError, invalid_options
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Attributes, Target, conflict, forbidden, not_found
-from actors.apiserver.api.request.traces import record_written
+from actors.apiserver.api.request.traces import Sender, record_written
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, corruption, view
 from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
@@ -167,7 +167,7 @@ class Writing:
         reviewed = Change(target, request.user, options, new=binding)
         warnings = await self._path.admission.review(reviewed)
         outcome = await self._path.change(Change(target, request.user, options), partial(bound, target, binding))
-        record_written(target, outcome.stored, request.began, request.user.name)
+        record_written(target, outcome.stored, request.began, _sender(request))
         _noted(request, reviewed, outcome)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Reply(dump(status, request.form), 201, request.form.media_type, warnings=warnings)
@@ -199,13 +199,17 @@ def _warned(reply: Reply, warnings: Sequence[str]) -> Reply:
     return replace(reply, warnings=[*warnings, *reply.warnings]) if warnings else reply
 
 
+def _sender(request: Request) -> Sender:
+    return Sender.of(request.user.name, request.http.headers.get("User-Agent", ""))
+
+
 async def _delete_options(request: Request) -> DeleteOptions:
     return delete_options(await read_object(request.http, "DeleteOptions", empty=True), request.query, request.dry_runs)
 
 
 async def _written(request: Request, written: Written, status: int = 200) -> Reply:
     stored = written.stored
-    record_written(request.target, stored, request.began, request.user.name, written.fields)
+    record_written(request.target, stored, request.began, _sender(request), written.fields)
     if request.form == PLAIN and stored.rv:
         body = _rendered(request, stored)
     else:

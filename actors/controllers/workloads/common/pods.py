@@ -188,6 +188,7 @@ def trim_pod(pod: Object) -> Object:
     }
 
 
+CONDITION = ("type", "status", "lastTransitionTime")
 STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
