@@ -77,39 +77,40 @@ class WritePath:
         """
         rules, body = await self.admission.begin(change), change.sent
         sent = check_new(change.target, body)
+        base = "" if body["metadata"].get("name") else body["metadata"].get("generateName") or ""
         await offload(change.size, partial(set_defaults, change, owners, sent))
         await rules.run(Step.COMPLETE, change)
         await rules.check_author(change, change.size)
         await rules.run(Step.MUTATE, change)
-        stored = await self._store_new(change, rules)
+        stored = await self._store_new(change, rules, base)
         warnings = change.target.resource.strategy.warnings(change.sent, None)
         return Written(stored, warnings=[*warnings, *change.warnings])
 
-    async def _store_new(self, change: Change, rules: Admitting) -> Stored:
-        row, metadata, dry_run = change.target.resource, change.sent["metadata"], change.options.dry_run
-        base = "" if metadata.get("name") else metadata.get("generateName") or ""
-        taken, charged = set[str](), False
+    async def _store_new(self, change: Change, rules: Admitting, base: str) -> Stored:
+        """Store an object that gets a name that begins with `base`, or with an empty base has one."""
+        row, space, dry_run = change.target.resource, change.target.namespace, change.options.dry_run
+        taken, charged, name = set[str](), False, ""
         for _ in range(NAME_ATTEMPTS):
             if base:
-                metadata["name"] = generated_name(base)
+                change.sent["metadata"]["name"] = generated_name(base)
             raw = await offload(change.size, partial(prepared, change, taken))
+            name = change.sent["metadata"]["name"]
             if row.namespaced:
-                check_namespace(change, await self._namespace(change.target.namespace))
+                check_namespace(change, await self._namespace(space))
             await rules.run(Step.CHECK_VALID, change)
             if not charged:
                 await rules.run(Step.CHARGE, change)
                 charged = True
             try:
-                key = row.key(change.target.namespace, metadata["name"])
-                return await (self._try_create if dry_run else self.storage.create)(row, key, raw)
+                return await (self._try_create if dry_run else self.storage.create)(row, row.key(space, name), raw)
             except KeyExists as exists:
                 if not base:
-                    raise already_exists(row, metadata["name"], exists.terminating) from None
+                    raise already_exists(row, name, exists.terminating) from None
             except Taken as held:
                 taken.update(held.keys)
         if taken:
             raise InternalError(f"failed to allocate: others took {', '.join(sorted(taken))}; try again")
-        raise name_exhausted(row, metadata["name"])
+        raise name_exhausted(row, name)
 
     async def _try_create(self, resource: Served, key: str, raw: bytes) -> Stored:
         """Do a dry run of Storage.create. Raises KeyExists, Taken."""
@@ -131,8 +132,7 @@ class WritePath:
 
         Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` and of admission on fresh data.
         """
-        target = change.target
-        admission = self.admission
+        target, admission = change.target, self.admission
         rules = admission.rules(change) if change.operation == CREATE else await admission.begin(change)
         shown = self._replicas[target.resource.store].objects.get(target.key)
         # Of a dry run, nothing stored would reveal that the replica is behind.
