@@ -1,0 +1,191 @@
+"""The steps of a write in their order, on a store in memory."""
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid
+from actors.apiserver.api.request.target import Target
+from actors.apiserver.api.request.user import User
+from actors.apiserver.api.stored import Stored
+from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.replica.objects import Objects
+from actors.apiserver.storage.storage import KeyExists, RevisionConflict
+from actors.apiserver.table import TABLE
+from actors.apiserver.writes.admission import admission
+from actors.apiserver.writes.admission.admission import Admission
+from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
+from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
+from actors.apiserver.writes.delete import DeleteOptions, deleted
+from actors.apiserver.writes.owners import stored_owners
+from actors.apiserver.writes.path.steps import WritePath
+from actors.apiserver.writes.update import replace_mutation
+from protocols.kube.meta import Object
+from protocols.kube.objects import fresh_copy
+
+USER, NODE = User("ann"), User("system:node:n1", ("system:nodes",))
+MAPS, PODS = TABLE.of("configmaps"), TABLE.of("pods")
+NAMESPACE: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "ns", "uid": "u"}, "spec": {}}
+
+
+class Lagging:
+    """A replica and the store behind it, which may have newer objects."""
+
+    def __init__(self, resource: Any, *objects: Object) -> None:
+        self.resource, self.objects, self.newest = resource, Objects(), dict[str, Stored]()
+        for obj in objects:
+            self.objects.put(self.store(obj))
+
+    def store(self, obj: Object) -> Stored:
+        key = self.resource.key("ns", obj["metadata"]["name"])
+        self.newest[key] = Stored(key, len(self.newest) + 7, msgspec.json.encode(obj))
+        return self.newest[key]
+
+
+class Store:
+    """Storage over these replicas; `log` has what it was asked for."""
+
+    def __init__(self, *replicas: Lagging, taken: tuple[str, ...] = ()) -> None:
+        self.replicas = {replica.resource.store: replica for replica in replicas}
+        self.log: list[str] = []
+        self._creates = list(taken)
+
+    async def get(self, resource: Any, key: str) -> Stored | None:
+        self.log.append("get")
+        return self.replicas[resource.store].newest.get(key)
+
+    async def create(self, resource: Any, key: str, raw: bytes) -> Stored:
+        self.log.append("create")
+        if self._creates:
+            raise KeyExists(Stored(self._creates.pop(), 1, raw))
+        return Stored(key, 99, raw)
+
+    async def update(self, resource: Any, old: Stored, raw: bytes) -> Stored:
+        newest = self.replicas[resource.store].newest[old.key]
+        self.log.append("update")
+        if newest.rv != old.rv:
+            raise RevisionConflict(newest)
+        return Stored(old.key, 99, raw)
+
+
+class Recorder(Rule):
+    """One rule of each step, which writes down that it acted."""
+
+    covers = {EVERY_KIND: (CREATE, UPDATE, DELETE)}  # noqa: RUF012
+    log: list[str]
+
+    def apply(self, change: Change) -> None:
+        self.log.append(self.step.name)
+
+
+def path(monkeypatch: pytest.MonkeyPatch, store: Store) -> WritePath:
+    rules = [type(step.name, (Recorder,), {"step": step, "log": store.log}) for step in Step]
+    monkeypatch.setattr(admission, "RULES", tuple(rules))
+    given = Dependencies(cast(Authorizer, None), lambda name: None)
+    return WritePath(cast(Any, store), cast(Any, store.replicas), Admission(given))
+
+
+def config(data: str, **metadata: str) -> Object:
+    return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", **metadata}, "data": {"a": data}}
+
+
+def stored(data: str = "old") -> Object:
+    return config(data, namespace="ns", uid="u", creationTimestamp="2026-01-01T00:00:00Z")
+
+
+BEFORE_STORE = ["COMPLETE", "CHECK_AUTHOR", "MUTATE", "CHECK_VALID", "CHARGE"]
+
+
+async def test_create_takes_the_steps_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(Lagging(TABLE.of("namespaces"), NAMESPACE), Lagging(MAPS))
+    change = Change(Target(MAPS, "create", "ns"), USER, new=config("x"))
+    written = await path(monkeypatch, store).create(change, stored_owners)
+    assert store.log == [*BEFORE_STORE, "create"]
+    assert written.stored.key == "ns/c"
+
+
+async def test_generated_name_that_exists_is_drawn_again_and_charged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(Lagging(TABLE.of("namespaces"), NAMESPACE), Lagging(MAPS), taken=("a", "b"))
+    body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"generateName": "c-"}}
+    written = await path(monkeypatch, store).create(Change(Target(MAPS, "create", "ns"), USER, new=body), stored_owners)
+    assert store.log == [*BEFORE_STORE, "create", "CHECK_VALID", "create", "CHECK_VALID", "create"]
+    assert written.stored.key.startswith("ns/c-")
+
+
+async def test_update_takes_the_steps_again_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Lagging(MAPS, stored())
+    store = Store(replica)
+    replica.newest["ns/c"] = Stored("ns/c", 50, replica.newest["ns/c"].raw)
+    change = Change(Target(MAPS, "update", "ns", "c"), USER)
+    written = await path(monkeypatch, store).change(
+        change, replace_mutation(change.target, config("new"), stored_owners)
+    )
+    assert store.log == [*BEFORE_STORE, "update"] * 2
+    assert b'"new"' in written.stored.raw
+    assert change.old is not None
+    assert (change.old["data"], change.old["metadata"]["resourceVersion"]) == ({"a": "old"}, "50")
+
+
+async def test_update_without_a_change_is_not_charged_and_rests_on_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(Lagging(MAPS, stored()))
+    change = Change(Target(MAPS, "update", "ns", "c"), USER)
+    written = await path(monkeypatch, store).change(
+        change, replace_mutation(change.target, config("old"), stored_owners)
+    )
+    assert written.same
+    assert store.log == [*BEFORE_STORE[:-1], "get"]
+
+
+async def test_author_is_checked_before_the_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may not write an object learns that, not what is wrong with it, nor what it is like."""
+    store = Store(Lagging(MAPS, stored()))
+    steps, target = path(monkeypatch, store), Target(MAPS, "update", "ns", "c")
+    invalid = replace_mutation(target, config("x") | {"metadata": {"name": "c", "finalizers": ["-"]}}, stored_owners)
+    with pytest.raises(Invalid):
+        await steps.change(Change(target, USER), invalid)
+    assert store.log == ["CHECK_AUTHOR", "get", "CHECK_AUTHOR"]
+    store.log.clear()
+    removal = Target(MAPS, "delete", "ns", "c")
+    with pytest.raises(Conflict):
+        await steps.change(Change(removal, USER), lambda old: deleted(removal, DeleteOptions(uid="other"), old))
+    assert store.log == ["CHECK_AUTHOR", "get", "CHECK_AUTHOR"]
+
+
+async def test_node_that_may_not_delete_a_pod_learns_nothing_about_its_uid() -> None:
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
+    store = Store(Lagging(PODS, {**pod, "spec": {"nodeName": "n2"}}))
+    given = Dependencies(cast(Authorizer, None), lambda name: None)
+    steps, target = (
+        WritePath(cast(Any, store), cast(Any, store.replicas), Admission(given)),
+        Target(PODS, "delete", "ns", "p"),
+    )
+    with pytest.raises(Forbidden, match=r"can only delete pods with spec.nodeName set to itself"):
+        await steps.change(Change(target, NODE), lambda old: deleted(target, DeleteOptions(uid="other"), old))
+
+
+class Asking:
+    """A session whose webhooks are asked."""
+
+    asks, warnings = True, ("from a webhook",)
+
+
+async def test_write_that_webhooks_see_begins_with_the_object_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hooks:
+        async def begin(self, change: Change) -> Asking:
+            return Asking()
+
+    replica = Lagging(MAPS, stored("older"))
+    replica.store(stored("newest"))
+    store, seen = Store(replica), list[Object]()
+    steps = path(monkeypatch, store)
+    steps.admission = Admission(msgspec.structs.replace(steps.admission.given, policies=cast(Any, Hooks())))
+
+    def mutate(old: Object) -> Object:
+        seen.append(fresh_copy(old))
+        old["data"] = {"a": "new"}
+        return old
+
+    written = await steps.change(Change(Target(MAPS, "update", "ns", "c"), USER), mutate)
+    assert [each["data"]["a"] for each in seen] == ["newest"]
+    assert written.warnings == ["from a webhook"]
