@@ -49,7 +49,7 @@ OUTPUTS = {
     "devices --explain": Output("supervisor.dra.explain:Explanation", LIST),
     "devices --shares": Output("supervisor.dra.shares:SharedDevice", LIST),
     "devices --claim": Output("supervisor.dra.snapshot:Placement", LIST),
-    "devices --why": Output("supervisor.dra.why:Answer"),
+    "devices --why": Output("supervisor.dra.why:PodAnswer"),
     "cpus": Output("supervisor.cli.inspect.devices:CpuView"),
     "calls": Output("supervisor.calls.text:CallLine", LINES),
     "conform": Output("supervisor.conform.report.json:RunReport"),
@@ -94,12 +94,13 @@ def _walk(info: Any, found: dict[type[msgspec.Struct], None]) -> None:
 
 @cache
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the docstrings of a struct's fields by name, those of the structs it extends included."""
+    """Return the docstrings of a struct's fields by their names in JSON, those of structs it extends included."""
     found: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
             found.update(_docstrings(textwrap.dedent(inspect.getsource(base))))
-    return found
+    names = {each.name: each.encode_name for each in msgspec.structs.fields(struct)}
+    return {names[field]: text for field, text in found.items()}
 
 
 def _docstrings(source: str) -> Iterator[tuple[str, str]]:

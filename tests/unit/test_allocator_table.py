@@ -7,7 +7,7 @@ import pytest
 
 from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, NodeFault
 from protocols.dra.allocator.result import allocation
-from protocols.dra.allocator.shares import Held
+from protocols.dra.allocator.shares import HeldDevices
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.types import Device, DeviceId
 from protocols.kube.meta import Object
@@ -84,7 +84,7 @@ def attempt(slices: list[Object], claims: list[Any], used: tuple[str, ...] = (),
     catalog = Catalog()
     for at, spec in enumerate(slices):
         catalog.put(slice_of({"metadata": {"name": f"slice-{at}"}, "spec": spec}))
-    held = Held([{DeviceId("a.com", "p", name): None} for name in used])
+    held = HeldDevices([{DeviceId("a.com", "p", name): None} for name in used])
     inputs = AllocatorInputs(catalog.view(node).pools, held, CLASSES, Words())
     return Attempt(AttemptOptions(tuple(claims), inputs))
 

@@ -12,7 +12,7 @@ from protocols.podresources import Action, AllocatableEvent, PodEvent
 from supervisor.calls.text import record_json
 from supervisor.cli.bench import Measured
 from supervisor.cli.commands import COMMANDS, parser_of
-from supervisor.cli.flags import subcommands
+from supervisor.cli.flags import options, subcommands
 from supervisor.cli.inspect.watch import allocatable_json, pod_json
 from supervisor.cli.main import main
 from supervisor.cli.outputs import OUTPUTS, meanings, schema, structs_of
@@ -32,9 +32,11 @@ def encoded(value: object) -> str:
 
 def test_command_with_json_has_a_schema() -> None:
     modules = {importlib.import_module(command.path) for command in COMMANDS.values() if not command.is_actor}
-    parsers = dict(subcommands(parser_of(modules)))
     flagged = {
-        name for name, parser in parsers.items() for action in parser._actions if "json" in tuple(action.choices or ())
+        name
+        for name, command in subcommands(parser_of(modules)).items()
+        for option in options(command.parser).values()
+        if "json" in tuple(option.choices or ())
     }
     assert flagged == {name.split()[0] for name in OUTPUTS}
 

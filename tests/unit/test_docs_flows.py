@@ -27,6 +27,10 @@ CODE = re.compile(r"`([^`\n]+)`")
 PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
 
 
+ADDED = ("protocols/kinds/cluster/node_maintenances.py",)
+"""Files that a page shows how to add."""
+
+
 def flow(title: str) -> str:
     """Return the picture below a title."""
     return ARCHITECTURE.read_text().split(f"\n## {title}\n", 1)[1].split("```", 2)[1]
@@ -34,7 +38,9 @@ def flow(title: str) -> str:
 
 def test_code_paths_of_pages_exist() -> None:
     quoted = [(page, path) for page in PAGES for path in PATH.findall(" ".join(CODE.findall(page.read_text())))]
-    assert [(page, path) for page, path in quoted if "NAME" not in path and not (REPO / path).exists()] == []
+    assert [
+        (page, path) for page, path in quoted if "NAME" not in path and path not in ADDED and not (REPO / path).exists()
+    ] == []
 
 
 def test_paths_of_the_architecture_page_exist() -> None:
