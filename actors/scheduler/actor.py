@@ -44,6 +44,7 @@ from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.actor import Context, run_actor
 from protocols.cel.worker.process import with_worker
 from protocols.dra.gates import gates_of
+from protocols.kinds import views
 from protocols.kinds.table import NAMESPACES, NODES, PODS
 from protocols.kube.meta import fields_of, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import is_finished
@@ -74,7 +75,7 @@ class Scheduler:
         self._recorder = EventRecorder(self._client, RecorderOptions(component=NAME))
         self._tracker_events = EventRecorder(self._client, RecorderOptions(component=TRACKER))
         self._cache, self._queue, self._waits = Cache(), Queue(), QueueWaits()
-        self._pending: dict[str, Object] = {}
+        self._pending: dict[str, views.Pod] = {}
         self._with_rules: set[str] = set()
         """Those of them that have rules about other pods."""
         self._wake = asyncio.Event()
@@ -140,19 +141,19 @@ class Scheduler:
 
     # pod informer
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Pod) -> None:
         self._observe_pod(obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         self._observe_pod(new, old)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Pod) -> None:
         uid = uid_of(obj)
         self._drop(uid)
         if self._cache.forget(uid):
             self._changed(ROOM)
 
-    def _observe_pod(self, pod: Object, before: Object | None = None) -> None:
+    def _observe_pod(self, pod: views.Pod, before: views.Pod | None = None) -> None:
         if not has_valid_shape(pod):
             return
         uid, node = uid_of(pod), node_name_of(pod)
@@ -178,20 +179,20 @@ class Scheduler:
         else:
             self.on_delete(pod)
 
-    def _count_bound(self, pod: Object, node: str) -> None:
+    def _count_bound(self, pod: views.Pod, node: str) -> None:
         try:
             self._cache.place(node, pod_view(pod))
         except ObjectUnreadable as error:
             self._context.log.warning("bound pod is not counted pod=%s node=%s error=%s", key_of(pod), node, error)
 
-    def _wake_for(self, pod: Object, before: Object | None) -> None:
+    def _wake_for(self, pod: views.Pod, before: views.Pod | None) -> None:
         """Wake pods whose rules a placed pod may have kept from being met, or may meet now."""
         if before is None or not node_name_of(before):
             self._changed(*placed_topics(namespace_of(pod)))
         elif labels_of(before) != labels_of(pod) or terminating(before) != terminating(pod):
             self._changed(ROOM, *placed_topics(namespace_of(pod)))
 
-    def _observe_nomination(self, pod: Object, before: Object | None) -> None:
+    def _observe_nomination(self, pod: views.Pod, before: views.Pod | None) -> None:
         try:
             ended = self._preemptor.observe(pod, before)
         except ObjectUnreadable:
@@ -279,7 +280,7 @@ class Scheduler:
             self._wake.set()
 
 
-def _priority(pod: Object) -> int:
+def _priority(pod: views.Pod) -> int:
     found = (pod.get("spec") or {}).get("priority")
     return found if isinstance(found, int) else 0
 
@@ -294,7 +295,7 @@ class _Nodes:
         self._log = log
         self._changed = changed
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Node) -> None:
         try:
             view = node_view(obj)
         except ObjectUnreadable as error:
@@ -304,10 +305,10 @@ class _Nodes:
         if self._cache.node(view):
             self._changed(ROOM)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Node, new: views.Node) -> None:
         self.on_add(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Node) -> None:
         self._cache.forget_node(name_of(obj))
         self._devices.fit.forget_node(name_of(obj))
         self._changed(ROOM)  # without a domain, pods may spread over the others
@@ -320,19 +321,19 @@ class _Namespaces:
         self._labels = labels
         self._changed = changed
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Namespace) -> None:
         if self._labels.get(name_of(obj)) != labels_of(obj):
             self._labels[name_of(obj)] = labels_of(obj)
             self._changed(ROOM)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Namespace, new: views.Namespace) -> None:
         self.on_add(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Namespace) -> None:
         self._labels.pop(name_of(obj), None)
 
 
-def _slim(namespace: Object) -> Object:
+def _slim(namespace: views.Namespace) -> Object:
     kept = ("name", "uid", "resourceVersion", "labels")
     return {"metadata": fields_of(meta(namespace), kept)}
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from protocols.dra.pods import allocation_of, results_of
+from protocols.kinds import views
 from protocols.kube.errors import TimeInvalid
-from protocols.kube.meta import Object, name_of
+from protocols.kube.meta import name_of
 from protocols.kube.times import parse_time
 
 READY, WAITING, FAILED = "ready", "waiting", "failed"
@@ -25,12 +26,12 @@ class BindingVerdict(NamedTuple):
     """When a wait ends, in seconds since the epoch; None if the allocation has no time."""
 
 
-def must_wait(claim: Object) -> bool:
+def must_wait(claim: views.ResourceClaim) -> bool:
     """Return True if the claim has a device with binding conditions, be they met or not."""
     return any(_wanted(each) for each in results_of(claim))
 
 
-def verdict(claim: Object, now: float, timeout: float = TIMEOUT_S) -> BindingVerdict:
+def verdict(claim: views.ResourceClaim, now: float, timeout: float = TIMEOUT_S) -> BindingVerdict:
     """Judge an allocated claim; one that is not allocated waits. Failures are found before conditions not met."""
     for result in results_of(claim):
         if text := _failure(claim, result):
@@ -43,7 +44,7 @@ def verdict(claim: Object, now: float, timeout: float = TIMEOUT_S) -> BindingVer
     return BindingVerdict(WAITING, "", deadline)
 
 
-def unmet(claim: Object) -> list[tuple[str, str]]:
+def unmet(claim: views.ResourceClaim) -> list[tuple[str, str]]:
     """Return the devices that are not ready, each with a condition that it lacks."""
     missing = ((each, _wanted(each) - _true(_conditions(claim, each))) for each in results_of(claim))
     return [(str(each.get("device")), name) for each, names in missing for name in sorted(names)]
@@ -53,7 +54,7 @@ def _wanted(result: Mapping[str, Any]) -> set[str]:
     return set(map(str, _rows(result.get("bindingConditions"))))
 
 
-def _failure(claim: Object, result: Mapping[str, Any]) -> str:
+def _failure(claim: views.ResourceClaim, result: Mapping[str, Any]) -> str:
     failing = _rows(result.get("bindingFailureConditions")) if _wanted(result) else []
     for each in _conditions(claim, result) if failing else ():
         if each.get("type") in failing and each.get("status") == "True":
@@ -62,15 +63,16 @@ def _failure(claim: Object, result: Mapping[str, Any]) -> str:
     return ""
 
 
-def _true(conditions: list[Object]) -> set[str]:
+def _true(conditions: list[views.Condition]) -> set[str]:
     return {str(each.get("type")) for each in conditions if each.get("status") == "True"}
 
 
-def _conditions(claim: Object, result: Mapping[str, Any]) -> list[Object]:
+def _conditions(claim: views.ResourceClaim, result: Mapping[str, Any]) -> list[views.Condition]:
     """Return the conditions of an allocated device. Whatever has the wrong shape is left out."""
-    devices = (each for each in _rows((claim.get("status") or {}).get("devices")) if isinstance(each, dict))
-    status = next((each for each in devices if allocated_key(each) == allocated_key(result)), {})
-    return [each for each in _rows(status.get("conditions")) if isinstance(each, dict)]
+    devices: list[views.AllocatedDeviceStatus] = _rows((claim.get("status") or {}).get("devices"))
+    mine = [each for each in devices if isinstance(each, dict) and allocated_key(each) == allocated_key(result)]
+    conditions: list[views.Condition] = _rows(mine[0].get("conditions")) if mine else []
+    return [each for each in conditions if isinstance(each, dict)]
 
 
 def _rows(value: Any) -> list[Any]:
@@ -82,7 +84,7 @@ def allocated_key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return entry.get("driver") or "", entry.get("pool"), entry.get("device"), entry.get("shareID") or ""
 
 
-def _deadline(claim: Object, timeout: float) -> float | None:
+def _deadline(claim: views.ResourceClaim, timeout: float) -> float | None:
     since = (allocation_of(claim) or {}).get("allocationTimestamp")
     try:
         return parse_time(str(since)) + timeout if since else None

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds import views
+
 NO_EFFECT, NO_SCHEDULE, NO_EXECUTE = "None", "NoSchedule", "NoExecute"
 HARD = (NO_SCHEDULE, NO_EXECUTE)
 """Effects that keep new pods away; None, PreferNoSchedule and unknown effects do not."""
@@ -28,7 +30,7 @@ UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 """Taint of every node with `spec.unschedulable`, whether its controller has written it or not."""
 
 
-def node_taints(node: Mapping[str, Any]) -> tuple[Taint, ...]:
+def node_taints(node: views.Node) -> tuple[Taint, ...]:
     taints = (node.get("spec") or {}).get("taints") or ()
     return tuple(Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "") for each in taints)
 

@@ -152,12 +152,16 @@ class ApiClient:
         parameters = dict(query or {}) | _selectors(field_selector, label_selector)
         return await self._read(resource.path("", namespace), parameters, timeout)
 
-    async def create(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+    async def create(
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = ""
+    ) -> Object:
         """`subresource` (with the object's own name) posts to e.g. pods/NAME/binding."""
         name = obj["metadata"]["name"] if subresource else ""
         return await self._write("POST", resource.path(name, namespace, subresource), _json(obj))
 
-    async def update(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+    async def update(
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = ""
+    ) -> Object:
         name = obj["metadata"]["name"]
         return await self._write("PUT", resource.path(name, namespace, subresource), _json(obj))
 
@@ -169,7 +173,7 @@ class ApiClient:
         path = resource.path(name, namespace, subresource)
         return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
 
-    async def apply(self, resource: Resource, obj: Object, manager: str, subresource: str = "") -> Object:
+    async def apply(self, resource: Resource, obj: Mapping[str, Any], manager: str, subresource: str = "") -> Object:
         """Apply a cluster-wide object server-side; fields of other managers become the manager's."""
         path = resource.path(name_of(obj), "", subresource)
         query = {"fieldManager": manager, "force": "true"}

@@ -5,13 +5,14 @@ import hashlib
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from protocols.kinds.table import EVENTS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, object_reference
+from protocols.kube.meta import object_reference
 from protocols.kube.times import format_time
 from protocols.kubeclient.client import ApiClient
 
@@ -63,7 +64,7 @@ class EventRecorder:
         self.dropped = 0
 
     def event(
-        self, obj: Object, type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
+        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
     ) -> None:
         """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted.
 

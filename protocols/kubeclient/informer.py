@@ -29,18 +29,18 @@ FORBIDDING = (401, 403, 404, 429)
 
 
 class Handler(Protocol):
-    """Callbacks in order, in the event loop; objects are read-only."""
+    """Callbacks in order, in the event loop; objects are read-only. Each has the view of the informer's resource."""
 
-    def on_add(self, obj: Object) -> None: ...
-    def on_update(self, old: Object, new: Object) -> None: ...
-    def on_delete(self, obj: Object) -> None: ...
+    def on_add(self, obj: Any) -> None: ...
+    def on_update(self, old: Any, new: Any) -> None: ...
+    def on_delete(self, obj: Any) -> None: ...
 
 
 class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     field_selector: str = ""
     label_selector: str = ""
-    keep: Callable[[Object], Object] | None = None
+    keep: Callable[[Any], Any] | None = None
     """Reduces each object to what is retained, with name, uid and resourceVersion at least; None = all of it."""
     timeout_s: tuple[int, int] = (300, 600)
     """A watch is asked to last a random time in this range."""
@@ -66,7 +66,8 @@ class Informer:
         self._handler = handler
         self._first = asyncio.Event()
         self.reflector = Reflector()
-        self.items: dict[str, Object] = {}
+        self.items: dict[str, Any] = {}
+        """Objects, with the view of the resource."""
         self.failure = ""
         """Why it is not watching right now; empty when all is well."""
         self._doubted = False

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
 
@@ -88,7 +89,7 @@ def container_requests(container: Mapping[str, Any]) -> Amounts:
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def with_resize(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_resize(pod: views.Pod, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the spec of a pod that is being resized.
 
     It counts what it has or what it requests, whichever is more; if the resize is infeasible, what it has.
@@ -98,10 +99,11 @@ def with_resize(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str,
     if not resizing:
         return spec
     wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
-    lists = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
     changed = {}
-    for spec_key, status_key in lists:
-        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in status.get(status_key) or ()}
+    for spec_key, shown in (
+        ("containers", status.get("containerStatuses")), ("initContainers", status.get("initContainerStatuses"))
+    ):  # fmt: skip
+        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in shown or ()}
         changed[spec_key] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(spec_key) or ()]
     return {**spec, **changed}
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kinds.table import EVENTS
 from protocols.kube.meta import event_time
 from protocols.process.texts import printable
@@ -130,7 +131,7 @@ class Replay(Screens):
             return [f"(no reason: {error})"]
 
     async def log_of(self, pod: Pod, container: str) -> str:
-        metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        metadata: views.ObjectMeta = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         try:
             return await self._sources().log({"metadata": metadata}, container, False)
         except NodeplaneError as error:

@@ -1,6 +1,7 @@
 """Claims of one pod: those it names, and the one that the scheduler would create for its extended resources."""
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import msgspec
 
@@ -8,6 +9,7 @@ from protocols.dra.allocator.claims import Claim, Request
 from protocols.dra.allocator.extended import Backing, ExtendedClaim, backed, extended_claim
 from protocols.dra.binding import unmet
 from protocols.dra.pods import allocation_of, claim_names, device_of, extended_claim_name, results_of
+from protocols.kinds import views
 from protocols.kube.meta import Object, namespace_of
 from protocols.scheduling.requests import pod_requests
 
@@ -23,7 +25,7 @@ class ClaimState(msgspec.Struct, frozen=True):
     """The pod waits for somebody to create the claim."""
 
 
-def named_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimState]:
+def named_claims(pod: views.Pod, claims: Mapping[str, views.ResourceClaim]) -> Iterator[ClaimState]:
     """Yield the state of each claim that the pod's spec and status name; `claims` are those of the API by key."""
     extended = extended_claim_name(pod)
     for entry, name in {**claim_names(pod), **({"": extended} if extended else {})}.items():
@@ -38,13 +40,13 @@ def named_claims(pod: Object, claims: Mapping[str, Object]) -> Iterator[ClaimSta
             yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
 
 
-def claim_for_extended_resources(pod: Object, classes: Backing) -> Claim | None:
+def claim_for_extended_resources(pod: views.Pod, classes: Backing) -> Claim | None:
     """Return the claim that the scheduler would create, or None if no class backs a resource of the pod.
 
     Its requests are named after resources and containers. Raises TooManyRequests.
     """
     resources = backed(pod_requests(pod.get("spec") or {}), classes)
-    made = extended_claim(pod, resources, classes) if resources else None
+    made = extended_claim(cast("Object", pod), resources, classes) if resources else None
     return _readable(made) if made is not None and made.claim.requests else None
 
 

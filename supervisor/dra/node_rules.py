@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from protocols.dra.diagnosis.types import Rejection
 from protocols.dra.pods import allocation_of
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, condition_true, key_of, labels_of, name_of, uid_of
+from protocols.kube.meta import condition_true, key_of, labels_of, name_of, uid_of
 from protocols.kube.pods import is_finished
 from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
 from protocols.kube.selectors import selects
@@ -27,7 +28,7 @@ IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 class NodeRules:
     def __init__(
-        self, pod: Object, pods: Iterable[Object], allocated: Collection[Object] = (),
+        self, pod: views.Pod, pods: Iterable[views.Pod], allocated: Collection[views.ResourceClaim] = (),
         backed: Collection[str] = (),
     ) -> None:  # fmt: skip
         """`pods` are all pods of the API, `allocated` the pod's claims that have devices.
@@ -41,12 +42,12 @@ class NodeRules:
         self._allocated, self._backed = allocated, backed
         self._loads = _loads(pod, pods)
 
-    def rejections(self, node: Object) -> list[Rejection]:
+    def rejections(self, node: views.Node) -> list[Rejection]:
         """Return why the pod cannot use the node; empty if it has room."""
         why = self._reason(node)
         return [why] if why is not None else list(self._shortages(node)) or self._claims(node)
 
-    def _reason(self, node: Object) -> Rejection | None:
+    def _reason(self, node: views.Node) -> Rejection | None:
         name, labels = name_of(node), labels_of(node)
         if not condition_true(node, "Ready"):
             return Rejection(READY, "not ready")
@@ -61,12 +62,12 @@ class NodeRules:
         taken = [_port_text(each) for each in self._ports if self._loads[name].ports.conflict((each,))]
         return Rejection(PORTS, f"no free host port: {', '.join(taken)}") if taken else None
 
-    def _shortages(self, node: Object) -> Iterator[Rejection]:
+    def _shortages(self, node: views.Node) -> Iterator[Rejection]:
         has, used = amounts((node.get("status") or {}).get("allocatable") or {}), self._loads[name_of(node)].used
         for short in shortages(self._requests, has, used, self._backed):
             yield Rejection(RESOURCES, _shortage_text(short))
 
-    def _claims(self, node: Object) -> list[Rejection]:
+    def _claims(self, node: views.Node) -> list[Rejection]:
         for claim in self._allocated:
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector and not selects(selector, name_of(node), labels_of(node)):
@@ -84,7 +85,7 @@ def _unmatched(selector: Mapping[str, str], labels: Mapping[str, str]) -> str:
     return ", ".join(lacks)
 
 
-def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:
+def _loads(own: views.Pod, pods: Iterable[views.Pod]) -> defaultdict[str, NodeUse]:
     """Return the load of each node. Pods with a field of the wrong shape count nowhere, as in the scheduler."""
     found: defaultdict[str, NodeUse] = defaultdict(NodeUse)
     for pod in pods:
@@ -97,7 +98,7 @@ def _loads(own: Object, pods: Iterable[Object]) -> defaultdict[str, NodeUse]:
     return found
 
 
-def _node_with_room(pod: Object, own: Object) -> str:
+def _node_with_room(pod: views.Pod, own: views.Pod) -> str:
     """Return the node whose room the pod has, or that is kept for it after a preemption."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     if is_finished(pod):

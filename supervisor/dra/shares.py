@@ -1,6 +1,7 @@
 """Shared devices: what claims consume of each capacity, of how much. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import msgspec
 
@@ -9,6 +10,7 @@ from protocols.dra.allocator.shares import HeldDevices, held_by_results
 from protocols.dra.decode import qualified
 from protocols.dra.pods import consumers, device_of, is_pod, results_of
 from protocols.dra.types import Capacity, DeviceId, Slice
+from protocols.kinds import views
 from protocols.kube.meta import Object, key_of, namespace_of
 from protocols.kube.quantity import Quantity
 from supervisor.base.terminal import Table
@@ -37,10 +39,10 @@ class SharedDevice(msgspec.Struct, frozen=True):
     shares: tuple[Share, ...]
 
 
-def shared_devices(slices: Iterable[Slice], objects: Iterable[Object]) -> list[SharedDevice]:
+def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[SharedDevice]:
     """Return the devices that allow multiple allocations, by name, with the shares that ResourceClaims have of them."""
     claims = [obj for obj in objects if obj.get("kind") == "ResourceClaim"]
-    held = HeldDevices(held_by_results(results_of(claim)) for claim in claims)
+    held = HeldDevices(held_by_results(cast("list[Object]", results_of(claim))) for claim in claims)
     shares: dict[DeviceId, list[Share]] = {}
     for claim in sorted(claims, key=key_of):
         for device_id, share in _shares(claim):
@@ -56,7 +58,7 @@ def shared_devices(slices: Iterable[Slice], objects: Iterable[Object]) -> list[S
     return sorted(found, key=lambda each: each.device)
 
 
-def _shares(claim: Object) -> Iterator[tuple[DeviceId, Share]]:
+def _shares(claim: views.ResourceClaim) -> Iterator[tuple[DeviceId, Share]]:
     pods = tuple(f"{namespace_of(claim)}/{each.get('name')}" for each in consumers(claim) if is_pod(each))
     for result in results_of(claim):
         if id := result.get("shareID"):

@@ -171,11 +171,11 @@ def read_slices(kubeconfig: Path, driver: str) -> list[Object]:
     return _asked(kubeconfig, lambda client: list_objects(client, (RESOURCESLICES,), driver=driver))
 
 
-def read_pod(kubeconfig: Path, key: str) -> tuple[Object, list[Object]]:
+def read_pod(kubeconfig: Path, key: str) -> tuple[Any, list[Object]]:
     """Return a pod, and the objects that decide where it can run. Raises NotRunning, SupervisorError, Usage."""
     namespace, _, name = key.rpartition("/")
 
-    async def read(client: ApiClient) -> tuple[Object, list[Object]]:
+    async def read(client: ApiClient) -> tuple[Any, list[Object]]:
         try:
             pod = await client.get(PODS, name, namespace or "default")
         except ApiError as error:
@@ -213,7 +213,7 @@ class Lister(Protocol):
     async def list(self, resource: Resource, namespace: str = "", *, field_selector: str = "") -> Object: ...
 
 
-async def list_objects(client: Lister, resources: Iterable[Resource] = RESOURCES, *, driver: str = "") -> list[Object]:
+async def list_objects(client: Lister, resources: Iterable[Resource] = RESOURCES, *, driver: str = "") -> list[Any]:
     """Return the objects of these resources, ResourceSlices of one driver if it is given. Raises ApiError, ApiAway."""
     found = await asyncio.gather(*(_list(client, resource, driver) for resource in resources))
     return [obj for objects in found for obj in objects]

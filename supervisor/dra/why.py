@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 
@@ -13,6 +14,7 @@ from protocols.dra.diagnosis.tally import RejectionTally
 from protocols.dra.diagnosis.types import Case, DiagnosisReport, Group, Rejection
 from protocols.dra.gates import Gates
 from protocols.dra.pods import device_of, extended_claim_key, results_of
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition, key_of, labels_of, name_of
 from supervisor.base.errors import SupervisorError
@@ -39,7 +41,7 @@ class PodAnswer(msgspec.Struct, frozen=True):
     unreadable: tuple[str, ...] = ()
 
 
-def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
+def pod_answer(pod: views.Pod, objects: list[Any], gates: Gates) -> PodAnswer:
     """Raises SupervisorError for objects of the wrong shape, which another server may have admitted."""
     try:
         return _answer(pod, objects, gates)
@@ -51,10 +53,10 @@ def pod_answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
         ) from None
 
 
-def _answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
+def _answer(pod: views.Pod, objects: list[Any], gates: Gates) -> PodAnswer:
     node = str((pod.get("spec") or {}).get("nodeName") or "")
     message = str((condition(pod, "PodScheduled") or {}).get("message") or "")
-    by_kind: defaultdict[str, list[Object]] = defaultdict(list)
+    by_kind: defaultdict[str, list[Any]] = defaultdict(list)
     for obj in objects:
         by_kind[str(obj.get("kind"))].append(obj)
     claims = {key_of(obj): obj for obj in by_kind["ResourceClaim"]}
@@ -76,11 +78,11 @@ def _answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
 
 
 def _claims_of(
-    pod: Object, claims: Mapping[str, Object], backed_by: Backing
+    pod: views.Pod, claims: Mapping[str, views.ResourceClaim], backed_by: Backing
 ) -> tuple[list[ClaimState], tuple[Claim, ...]]:
     """Return the state of the pod's claims, and those to allocate. Raises TooManyRequests."""
     own = list(named_claims(pod, claims))
-    pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
+    pending = [claim_of(cast("Object", claims[each.claim])) for each in own if each.state == "pending"]
     extended, key = claim_for_extended_resources(pod, backed_by), extended_claim_key(pod)
     if extended is not None and not (pod.get("spec") or {}).get("nodeName") and key not in claims:
         own = [each for each in own if each.claim != key]  # the claim of a failed attempt is deleted
@@ -99,7 +101,7 @@ def _groups(rejected: Mapping[str, list[Rejection]]) -> tuple[Group, ...]:
 
 def _case(
     pending: tuple[Claim, ...], nodes: tuple[Node, ...], rejected: Mapping[str, list[Rejection]],
-    claims: Mapping[str, Object], snapshot: DeviceSnapshot,
+    claims: Mapping[str, views.ResourceClaim], snapshot: DeviceSnapshot,
 ) -> Case:  # fmt: skip
     results = ((key, each) for key, claim in claims.items() for each in results_of(claim))
     holders = {device_of(each): key for key, each in results if not each.get("adminAccess")}

@@ -42,7 +42,7 @@ class MemoryApi:
     streams = True
 
     def __init__(self, seed: int | None = None) -> None:
-        self.objects: defaultdict[str, dict[str, Object]] = defaultdict(dict)
+        self.objects: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self.log: defaultdict[str, list[Change]] = defaultdict(list)
         self.version = 0
         self.fault: Fault = lambda verb, resource, name: None
@@ -55,7 +55,7 @@ class MemoryApi:
 
     # what tests do
 
-    def put(self, resource: Resource, obj: Object) -> Object:
+    def put(self, resource: Resource, obj: Mapping[str, Any]) -> Object:
         """Create or replace, as somebody else would."""
         obj = copy.deepcopy(obj)
         known = self.objects[resource.plural].get(key_of(obj))
@@ -168,7 +168,7 @@ class MemoryApi:
         for _ in range(self.random.randint(0, 4) if self.random else 1):
             await asyncio.sleep(0)
 
-    def _known(self, resource: Resource, name: str, namespace: str) -> Object:
+    def _known(self, resource: Resource, name: str, namespace: str) -> Any:
         known = self.objects[resource.plural].get(join_key(namespace, name))
         if known is None:
             raise ApiError(404, {"message": f'{resource.full_name} "{name}" not found', "reason": "NotFound"})
@@ -236,7 +236,7 @@ class Follower:
     def __init__(self, api: MemoryApi, resource: Resource, handler: Handler) -> None:
         self._api, self._resource, self._handler = api, resource, handler
         self._at = len(api.log[resource.plural])
-        self.items: dict[str, Object] = {}
+        self.items: dict[str, Any] = {}
         for obj in list(api.objects[resource.plural].values()):
             self._take("ADDED", obj)
 
@@ -276,7 +276,7 @@ class Events(EventRecorder):
         self.told: list[tuple[str, str, str]] = []
 
     def event(
-        self, obj: Object, type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
+        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
     ) -> None:
         self.told.append((key_of(obj), reason, message))
 

@@ -249,7 +249,7 @@ def report(api: MemoryApi, claim: str, condition: str, status: str = "True") -> 
 # what the API shows
 
 
-def the(api: MemoryApi, resource: Resource, name: str) -> Object:
+def the(api: MemoryApi, resource: Resource, name: str) -> Any:
     return api.objects[resource.plural].get(f"ns/{name}") or api.objects[resource.plural][name]
 
 

@@ -6,12 +6,12 @@ Decisions read the informers' stores; writes carry the resourceVersion that the 
 import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
+from typing import cast
 
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import claim_for, found, missing, statuses
 from actors.controllers.common.workqueue import Key, WorkQueue
 from protocols.dra.pods import (
-    Entry,
     allocation_of,
     claim_entries,
     claim_names,
@@ -29,9 +29,10 @@ from protocols.dra.pods import (
     used_claims,
     without_finalizer,
 )
+from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.trace import span
@@ -53,22 +54,22 @@ class ResourceClaimController:
         """Pod uid and entry -> created claim; bridges the time until the informer shows it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """Missing template -> pods that wait for it."""
-        self.templates: Mapping[str, Object] = {}
+        self.templates: Mapping[str, views.ResourceClaimTemplate] = {}
 
     @property
-    def claims(self) -> Mapping[str, Object]:
+    def claims(self) -> Mapping[str, views.ResourceClaim]:
         return self._metrics.claims
 
     @claims.setter
-    def claims(self, items: Mapping[str, Object]) -> None:
+    def claims(self, items: Mapping[str, views.ResourceClaim]) -> None:
         self._metrics.claims = items
 
     @property
-    def pods(self) -> Mapping[str, Object]:
+    def pods(self) -> Mapping[str, views.Pod]:
         return self._pods_seen.known
 
     @pods.setter
-    def pods(self, items: Mapping[str, Object]) -> None:
+    def pods(self, items: Mapping[str, views.Pod]) -> None:
         self._pods_seen.known = items
 
     async def run(self) -> None:
@@ -76,22 +77,22 @@ class ResourceClaimController:
 
     # what changed
 
-    def pod_changed(self, pod: Object) -> None:
+    def pod_changed(self, pod: views.Pod) -> None:
         if not claim_entries(pod) and not used_claims(pod):
             return
         self._work.put((POD, key_of(pod)))
         if pod_done(pod):
             self._enqueue_claims_of(pod)
 
-    def pod_gone(self, pod: Object) -> None:
+    def pod_gone(self, pod: views.Pod) -> None:
         if claim_entries(pod) or used_claims(pod):
             self._enqueue_claims_of(pod)
 
-    def _enqueue_claims_of(self, pod: Object) -> None:
+    def _enqueue_claims_of(self, pod: views.Pod) -> None:
         named = {f"{namespace_of(pod)}/{name}" for name in used_claims(pod)}
         self._work.put(*((CLAIM, key) for key in sorted(named | self._owned.get(uid_of(pod), set()))))
 
-    def claim_changed(self, claim: Object) -> None:
+    def claim_changed(self, claim: views.ResourceClaim) -> None:
         owner = owner_pod(claim)
         if owner is not None:
             self._owned[owner[1]].add(key_of(claim))
@@ -99,7 +100,7 @@ class ResourceClaimController:
         if owner is not None and allocation_of(claim) is not None and not consumers(claim):
             self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
 
-    def claim_gone(self, claim: Object) -> None:
+    def claim_gone(self, claim: views.ResourceClaim) -> None:
         owner = owner_pod(claim)
         if owner is None:
             return
@@ -109,7 +110,7 @@ class ResourceClaimController:
             del self._owned[owner[1]]
         self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
 
-    def template_changed(self, template: Object) -> None:
+    def template_changed(self, template: views.ResourceClaimTemplate) -> None:
         self._work.put(*((POD, key) for key in sorted(self._waiting.pop(key_of(template), ()))))
 
     # what to do
@@ -124,7 +125,7 @@ class ResourceClaimController:
         elif (claim := self.claims.get(name)) is not None:
             await self._process(claim)
 
-    async def _make_missing(self, pod: Object) -> None:
+    async def _make_missing(self, pod: views.Pod) -> None:
         made = {}
         for entry in [*missing(pod), *await self._lost(pod)]:
             name = str(entry["name"])
@@ -138,7 +139,7 @@ class ResourceClaimController:
                     PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
                 )
 
-    async def _lost(self, pod: Object) -> list[Entry]:
+    async def _lost(self, pod: views.Pod) -> list[views.PodResourceClaim]:
         """Return the entries whose claim was created and then deleted, before the pod had a node."""
         if (pod.get("spec") or {}).get("nodeName"):
             return []
@@ -146,7 +147,7 @@ class ResourceClaimController:
         named = [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name")))]
         return [each for each in named if not await self._exists(pod, str(names[str(each["name"])]))]
 
-    async def _exists(self, pod: Object, claim: str) -> bool:
+    async def _exists(self, pod: views.Pod, claim: str) -> bool:
         if f"{namespace_of(pod)}/{claim}" in self.claims:
             return True
         try:
@@ -157,7 +158,7 @@ class ResourceClaimController:
             raise
         return True
 
-    async def _make(self, pod: Object, entry: str, template_name: str) -> str:
+    async def _make(self, pod: views.Pod, entry: str, template_name: str) -> str:
         """Return the name of the entry's claim, created if necessary; empty while its template is missing."""
         owned = (self.claims[key] for key in self._owned.get(uid_of(pod), ()) if key in self.claims)
         known = found(pod, entry, owned) or self._made.get((uid_of(pod), entry), "")
@@ -182,10 +183,10 @@ class ResourceClaimController:
             self._made.popitem(last=False)
         return name_of(claim)
 
-    def _failed(self, pod: Object, entry: str, why: str) -> None:
+    def _failed(self, pod: views.Pod, entry: str, why: str) -> None:
         self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry}: {why}")
 
-    async def _reserve_for_bound(self, pod: Object) -> None:
+    async def _reserve_for_bound(self, pod: views.Pod) -> None:
         """Reserve allocated claims for a pod that was bound without the scheduler."""
         if not (pod.get("spec") or {}).get("nodeName"):
             return
@@ -195,51 +196,52 @@ class ResourceClaimController:
                 continue
             if reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
                 continue
-            await self._write_status(reserving(claim, pod))
+            await self._update(reserving(claim, pod), "status")
 
-    def _usable(self, claim: Object, pod: Object, entry: str) -> bool:
+    def _usable(self, claim: views.ResourceClaim, pod: views.Pod, entry: str) -> bool:
         """Return False for a generated claim of another pod."""
         made = any(each.get("name") == entry and each.get("resourceClaimTemplateName") for each in claim_entries(pod))
         return owned_by(claim, pod) if made else True
 
-    async def _process(self, claim: Object) -> None:
+    async def _process(self, claim: views.ResourceClaim) -> None:
         gone = await self._gone(claim)
         if gone:
-            claim = await self._write_status(releasing(claim, gone))
+            claim = await self._update(releasing(claim, gone), "status")
         if not consumers(claim):
             await self._unused(claim, freed=bool(gone))
 
-    async def _gone(self, claim: Object) -> frozenset[str]:
+    async def _gone(self, claim: views.ResourceClaim) -> frozenset[str]:
         """Return the uids of finished pods that the claim is reserved for. Other kinds of consumers are left alone."""
         namespace, _ = split_key(key_of(claim))
         pods = [each for each in consumers(claim) if is_pod(each)]
         return frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
 
-    async def _unused(self, claim: Object, freed: bool) -> None:
+    async def _unused(self, claim: views.ResourceClaim, freed: bool) -> None:
         """Deallocate or delete a claim without consumers.
 
         An allocation that was never reserved stays: it may have been made in advance. So does a finalizer if no
         consumer was removed, because the scheduler writes it just before the allocation.
         """
         if terminating(claim) and allocation_of(claim) is not None and has_finalizer(claim):
-            claim = await self._write_status(deallocated(claim))
+            claim = await self._update(deallocated(claim), "status")
         if allocation_of(claim) is None and has_finalizer(claim) and (freed or terminating(claim)):
-            claim = await self._client.update(RESOURCECLAIMS, without_finalizer(claim), namespace_of(claim))
+            claim = await self._update(without_finalizer(claim))
         owner = owner_pod(claim)
         if owner is not None and not terminating(claim):
             name, uid = owner
             if await self._pods_seen.done(namespace_of(claim), {"name": name, "uid": uid}):
                 await self._delete(claim)
 
-    async def _delete(self, claim: Object) -> None:
+    async def _delete(self, claim: views.ResourceClaim) -> None:
         try:
             await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
         except ApiError as error:
             if error.code != 404:
                 raise
 
-    async def _write_status(self, claim: Object) -> Object:
-        return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
+    async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
+        written = await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
+        return cast("views.ResourceClaim", written)
 
 
 class PodLookup:
@@ -250,10 +252,10 @@ class PodLookup:
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self.known: Mapping[str, Object] = {}
+        self.known: Mapping[str, views.Pod] = {}
         """The informer's store, set when it exists."""
 
-    async def done(self, namespace: str, consumer: Entry) -> bool:
+    async def done(self, namespace: str, consumer: views.ResourceClaimConsumerReference) -> bool:
         """Return True if the pod with this uid is deleted or finished.
 
         Raises:
@@ -265,10 +267,10 @@ class PodLookup:
             pod = await self._live(namespace, name)
         return pod is None or uid_of(pod) != uid or pod_done(pod)
 
-    async def _live(self, namespace: str, name: str) -> Object | None:
+    async def _live(self, namespace: str, name: str) -> views.Pod | None:
         """Read the pod from the API server: it may be newer than the informer's store."""
         try:
-            return await self._client.get(PODS, name, namespace)
+            return cast("views.Pod", await self._client.get(PODS, name, namespace))
         except ApiError as error:
             if error.code == 404:
                 return None

@@ -8,7 +8,8 @@ from prometheus_client.registry import Collector
 
 from protocols.actor.metrics import labelled
 from protocols.dra.pods import CLAIM_NAME, EXTENDED_CLAIM, allocation_of
-from protocols.kube.meta import Object, annotations_of
+from protocols.kinds import views
+from protocols.kube.meta import annotations_of
 from protocols.process.families import CounterFamily, GaugeFamily
 
 CREATES = CounterFamily(
@@ -29,7 +30,7 @@ DEPTH = GaugeFamily(
 class ClaimMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._creates = Counter(*CREATES, registry=registry)
-        self.claims: Mapping[str, Object] = {}
+        self.claims: Mapping[str, views.ResourceClaim] = {}
         self.waiting: Callable[[], int] = lambda: 0
         registry.register(self)
 
@@ -53,7 +54,7 @@ class ClaimMetrics(Collector):
         return []
 
 
-def _source(claim: Object) -> str:
+def _source(claim: views.ResourceClaim) -> str:
     annotations = annotations_of(claim)
     if CLAIM_NAME in annotations:
         return "resource_claim_template"

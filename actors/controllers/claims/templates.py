@@ -1,11 +1,11 @@
 """ResourceClaims generated from templates for one pod. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from protocols.dra.pods import CLAIM_NAME, claim_entries, claim_names, from_template, owned_by, owner_reference
+from protocols.kinds import views
 from protocols.kinds.table import RESOURCECLAIMS
-from protocols.kube.meta import Object, annotations_of, name_of
+from protocols.kube.meta import annotations_of, name_of
 
 BASE = 57
 """Longest generateName: 63 characters without a hyphen and five random ones."""
@@ -21,10 +21,10 @@ def base_name(pod: str, entry: str) -> str:
     return "-".join(parts) + "-"
 
 
-def claim_for(pod: Object, entry: str, template: Object) -> Object:
+def claim_for(pod: views.Pod, entry: str, template: views.ResourceClaimTemplate) -> views.ResourceClaim:
     spec = template.get("spec") or {}
     wanted = spec.get("metadata") or {}
-    metadata: dict[str, Any] = {
+    metadata: views.ObjectMeta = {
         "generateName": base_name(name_of(pod), entry),
         "annotations": {**(wanted.get("annotations") or {}), CLAIM_NAME: entry},
         "ownerReferences": [owner_reference(pod)],
@@ -39,25 +39,25 @@ def claim_for(pod: Object, entry: str, template: Object) -> Object:
     }
 
 
-def missing(pod: Object) -> list[Mapping[str, Any]]:
+def missing(pod: views.Pod) -> list[views.PodResourceClaim]:
     """Return the entries that name a template and have no claim yet."""
     names = claim_names(pod)
     return [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name"))) is None]
 
 
-def found(pod: Object, entry: str, claims: Iterable[Object]) -> str:
+def found(pod: views.Pod, entry: str, claims: Iterable[views.ResourceClaim]) -> str:
     """Return the claim generated for an entry whose status was not written; empty if there is none."""
     mine = (each for each in claims if owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
     return min((name_of(each) for each in mine), default="")
 
 
-def statuses(pod: Object, made: Mapping[str, str]) -> list[Object]:
+def statuses(pod: views.Pod, made: Mapping[str, str]) -> list[views.PodResourceClaimStatus]:
     """Return the whole of pod.status.resourceClaimStatuses, old and new entries."""
     known = claim_names(pod)
-    listed = []
+    listed: list[views.PodResourceClaimStatus] = []
     for entry in claim_entries(pod):
         name = str(entry.get("name"))
         claim = made.get(name, known.get(name))
         if from_template(entry) and claim is not None:
-            listed.append({"name": name, **({"resourceClaimName": claim} if claim else {})})
+            listed.append({"name": name, "resourceClaimName": claim} if claim else {"name": name})
     return listed

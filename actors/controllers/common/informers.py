@@ -1,6 +1,7 @@
 """Event handlers for informers, and the part of an object that their stores retain."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.informer import Handler
@@ -28,7 +29,7 @@ class FanOut:
 class ChangeHandler:
     """Reduce an informer's events to two callbacks: `changed` for adds and updates, `gone` for deletions."""
 
-    def __init__(self, changed: Callable[[Object], None], gone: Callable[[Object], None]) -> None:
+    def __init__(self, changed: Callable[[Any], None], gone: Callable[[Any], None]) -> None:
         self._changed, self._gone = changed, gone
 
     def on_add(self, obj: Object) -> None:
@@ -44,7 +45,7 @@ class ChangeHandler:
 class FirstObject:
     """Handler that calls `begin` for the first object that counts."""
 
-    def __init__(self, begin: Callable[[], None], counts: Callable[[Object], bool] = lambda obj: True) -> None:
+    def __init__(self, begin: Callable[[], None], counts: Callable[[Any], bool] = lambda obj: True) -> None:
         self._begin: Callable[[], None] | None = begin
         self._counts = counts
 
@@ -63,7 +64,7 @@ class FirstObject:
 class LateHandler(FanOut):
     """Pass events on to handlers, some of which are added while the informer runs."""
 
-    def add(self, handler: Handler, known: Iterable[Object]) -> None:
+    def add(self, handler: Handler, known: Iterable[Any]) -> None:
         """Add a handler, which learns of the `known` objects at once."""
         self._handlers.append(handler)
         for obj in known:

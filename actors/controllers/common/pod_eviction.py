@@ -9,9 +9,10 @@ from typing import NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from protocols.kinds import views
 from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, name_of, namespace_of, uid_of
+from protocols.kube.meta import key_of, name_of, namespace_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -77,7 +78,7 @@ class PodEvictor:
         """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
         self._evicted: OrderedDict[str, None] = OrderedDict()
 
-    def has_evicted(self, pod: Object) -> bool:
+    def has_evicted(self, pod: views.Pod) -> bool:
         """Return True for the last pods that were deleted, whose deletion the informer may not show yet."""
         return uid_of(pod) in self._evicted
 
@@ -85,10 +86,10 @@ class PodEvictor:
         """Call it when the pod stays or is gone."""
         self._announced.pop(key, None)
 
-    def event(self, pod: Object, message: str) -> None:
+    def event(self, pod: views.Pod, message: str) -> None:
         self._recorder.event(pod, "Normal", self._texts.reason, message)
 
-    async def evict(self, pod: Object, due: float, announcement: str, cause: Mapping[str, str]) -> None:
+    async def evict(self, pod: views.Pod, due: float, announcement: str, cause: Mapping[str, str]) -> None:
         """Delete the pod, which is `due` since that time. `cause` names the taint. Raises ApiError and ApiAway."""
         try:
             with span(uid_of(pod), "evict", **cause):
@@ -106,7 +107,7 @@ class PodEvictor:
             self._evicted.popitem(last=False)
         self._metrics.deleted(max(0.0, time.time() - due))
 
-    async def _write_condition(self, pod: Object) -> None:
+    async def _write_condition(self, pod: views.Pod) -> None:
         entry = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -20,9 +20,10 @@ from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.disruption import NodeDisruption, zone_of
 from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
+from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, condition, name_of, namespace_of, uid_of, version_of
+from protocols.kube.meta import condition, name_of, namespace_of, uid_of, version_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -40,7 +41,7 @@ class NodeControllerOptions(msgspec.Struct, frozen=True):
     """Time without a renewed lease after which a node is lost."""
     pods_on: Callable[[str], frozenset[str]]
     """Returns the keys of a node's pods."""
-    taints_changed: Callable[[Object | None, Object | None], None]
+    taints_changed: Callable[[views.Node | None, views.Node | None], None]
     """Called with the old and new object of every changed node."""
 
 
@@ -50,7 +51,7 @@ class NodeController:
     def __init__(self, options: NodeControllerOptions) -> None:
         self._options = options
         self._client, self._log = options.client, options.log
-        self.nodes: Mapping[str, Object] = {}
+        self.nodes: Mapping[str, views.Node] = {}
         """The informer's store, set when it exists."""
         self._leases = NodeLeases(options.grace_s)
         self._disruption = NodeDisruption()
@@ -61,15 +62,15 @@ class NodeController:
         """Node -> transition time of the Ready condition for which its pods were marked not ready."""
         self.leases = _LeaseHandler(self._renewed)
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Node) -> None:
         self._leases.known(name_of(obj), self._now())
         self._changed(None, obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Node, new: views.Node) -> None:
         """Sync taints. Only leases, not updates, prove that a node's own agent is running."""
         self._changed(old, new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Node) -> None:
         name = name_of(obj)
         self._leases.forget(name)
         self._disruption.forget(name)
@@ -77,7 +78,7 @@ class NodeController:
         self._marked.pop(name, None)
         self._options.taints_changed(obj, None)
 
-    def _changed(self, old: Object | None, new: Object) -> None:
+    def _changed(self, old: views.Node | None, new: views.Node) -> None:
         suspended = self._disruption.suspended
         self._disruption.observe(name_of(new), zone_of(new), is_ready(new))
         self._work.put((NODE, name_of(new)))
@@ -119,7 +120,7 @@ class NodeController:
         elif condition(node, "Ready"):
             await self._mark_pods(node)
 
-    async def _sync_taints(self, node: Object) -> None:
+    async def _sync_taints(self, node: views.Node) -> None:
         desired = desired_taints(node, self._execute_key(node))
         if desired == taints_of(node):
             return
@@ -134,7 +135,7 @@ class NodeController:
         keys = ",".join(f"{taint.get('key')}:{taint.get('effect')}" for taint in desired)
         self._log.info("node taints changed node=%s taints=%s", name_of(node), keys or "none")
 
-    def _execute_key(self, node: Object) -> str:
+    def _execute_key(self, node: views.Node) -> str:
         """Return the key of the NoExecute taint that the node must have now; empty for none."""
         name, key = name_of(node), execute_key(node)
         self._waiting.discard(name)
@@ -145,7 +146,7 @@ class NodeController:
         self._waiting.add(name)
         return ""
 
-    async def _mark_pods(self, node: Object) -> None:
+    async def _mark_pods(self, node: views.Node) -> None:
         """Set Ready to False on the pods of a lost node, which cannot do so itself."""
         name, since = name_of(node), str((condition(node, "Ready") or {}).get("lastTransitionTime") or "")
         if self._marked.get(name) == since or not self._options.pods_on(name):
@@ -157,7 +158,7 @@ class NodeController:
                 await self._mark_pod(pod)
         self._marked[name] = since
 
-    async def _mark_pod(self, pod: Object) -> None:
+    async def _mark_pod(self, pod: views.Pod) -> None:
         entry = {"type": "Ready", "status": "False", "lastTransitionTime": now()}
         body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
         try:
@@ -169,7 +170,7 @@ class NodeController:
                 raise
         self._options.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
-    def _renewed(self, lease: Object) -> None:
+    def _renewed(self, lease: views.Lease) -> None:
         if name_of(lease) in self.nodes:
             self._leases.renewed(name_of(lease), lease.get("spec", {}).get("renewTime") or "", self._now())
 
@@ -178,14 +179,14 @@ class NodeController:
 
 
 class _LeaseHandler:
-    def __init__(self, renewed: Callable[[Object], None]) -> None:
+    def __init__(self, renewed: Callable[[views.Lease], None]) -> None:
         self._renewed = renewed
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Lease) -> None:
         self._renewed(obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Lease, new: views.Lease) -> None:
         self._renewed(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Lease) -> None:
         """Ignore deletions: a deleted lease is simply no longer renewed."""

@@ -14,7 +14,8 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 import enum
 from dataclasses import dataclass, field
 
-from protocols.kube.meta import Object, labels_of
+from protocols.kinds import views
+from protocols.kube.meta import labels_of
 from protocols.process.rates import TokenBucket
 
 REGION_LABEL = "topology.kubernetes.io/region"
@@ -31,7 +32,7 @@ class ZoneState(enum.Enum):
     FULL = "FullDisruption"
 
 
-def zone_of(node: Object) -> str:
+def zone_of(node: views.Node) -> str:
     labels = labels_of(node)
     return f"{labels.get(REGION_LABEL, '')}:{labels.get(ZONE_LABEL, '')}"
 

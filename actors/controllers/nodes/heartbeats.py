@@ -35,7 +35,7 @@ class NodeLeases:
         return [node for node, (_, seen) in self.seen.items() if at - seen >= self.grace_s]
 
 
-def unknown_patch(node: Object) -> Object | None:
+def unknown_patch(node: views.Node) -> Object | None:
     """Return the strategic merge patch that sets the agent's conditions to Unknown; None when they already are."""
     entries = [entry for kind in CONDITIONS if (entry := _unknown(kind, condition(node, kind)))]
     return {"status": {"conditions": entries}} if entries else None

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.taints import eviction_time, execute_taints
-from protocols.kube.meta import Object, key_of, name_of, terminating
+from protocols.kinds import views
+from protocols.kube.meta import key_of, name_of, terminating
 from protocols.kube.pods import node_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -35,8 +36,8 @@ class TaintEvictionController:
         self._due: dict[str, float] = {}
         """Pod key -> time of its eviction."""
         self._on_node: dict[str, set[str]] = {}
-        self.pods: Mapping[str, Object] = {}
-        self.nodes: Mapping[str, Object] = {}
+        self.pods: Mapping[str, views.Pod] = {}
+        self.nodes: Mapping[str, views.Node] = {}
 
     async def run(self) -> None:
         await self._work.run()
@@ -45,13 +46,13 @@ class TaintEvictionController:
         """Return the keys of the node's pods."""
         return frozenset(self._on_node.get(node, ()))
 
-    def pod_changed(self, pod: Object) -> None:
+    def pod_changed(self, pod: views.Pod) -> None:
         if node := node_of(pod):
             self._on_node.setdefault(node, set()).add(key_of(pod))
             if self._taints(node) or key_of(pod) in self._due:
                 self._work.put((POD, key_of(pod)))
 
-    def pod_gone(self, pod: Object) -> None:
+    def pod_gone(self, pod: views.Pod) -> None:
         key, node = key_of(pod), node_of(pod)
         self._work.cancel_timer((POD, key))
         self._due.pop(key, None)
@@ -61,12 +62,12 @@ class TaintEvictionController:
             if not keys:
                 del self._on_node[node]
 
-    def node_changed(self, old: Object | None, new: Object | None) -> None:
+    def node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         before, after = (execute_taints(node) if node else [] for node in (old, new))
         if before != after:
             self._work.put(*((POD, key) for key in self._on_node.get(name_of(new or old or {}), ())))
 
-    def _taints(self, node: str) -> list[Object]:
+    def _taints(self, node: str) -> list[views.Taint]:
         known = self.nodes.get(node)
         return execute_taints(known) if known else []
 
@@ -86,12 +87,12 @@ class TaintEvictionController:
         await self._evictor.evict(pod, due, f"Marking for deletion Pod {key[1]}", cause)
         self._due.pop(key[1], None)
 
-    def _eviction_time(self, pod: Object) -> tuple[float, str] | None:
+    def _eviction_time(self, pod: views.Pod) -> tuple[float, str] | None:
         if terminating(pod) or self._evictor.has_evicted(pod):
             return None
         return eviction_time(pod, self._taints(node_of(pod)))
 
-    def _cancel(self, key: str, pod: Object | None) -> None:
+    def _cancel(self, key: str, pod: views.Pod | None) -> None:
         self._evictor.forget(key)
         pending = self._due.pop(key, None) is not None
         if pending and pod is not None and not terminating(pod):

@@ -10,7 +10,8 @@ Source: pkg/controller/nodelifecycle and pkg/controller/tainteviction of Kuberne
 
 from collections.abc import Iterable
 
-from protocols.kube.meta import Object, condition, meta
+from protocols.kinds import views
+from protocols.kube.meta import condition, meta
 from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated, taint_text
 from protocols.kube.times import now, time_or
 
@@ -29,28 +30,28 @@ MANAGED = frozenset({*BY_CONDITION.values(), UNSCHEDULABLE})
 EXECUTE_KEYS = (NOT_READY, UNREACHABLE)
 
 
-def is_ready(node: Object) -> bool:
+def is_ready(node: views.Node) -> bool:
     return (condition(node, "Ready") or {}).get("status") == "True"
 
 
-def schedule_keys(node: Object) -> list[str]:
+def schedule_keys(node: views.Node) -> list[str]:
     """Return the keys of the NoSchedule taints that the node's conditions call for."""
     entries = (node.get("status") or {}).get("conditions") or ()
-    found = [BY_CONDITION.get((entry.get("type"), entry.get("status"))) for entry in entries]
+    found = [BY_CONDITION.get((entry.get("type") or "", entry.get("status") or "")) for entry in entries]
     keys = [key for key in found if key is not None]
     return [*keys, UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else keys
 
 
-def execute_key(node: Object) -> str:
+def execute_key(node: views.Node) -> str:
     """Return the key of the NoExecute taint that the node's Ready condition calls for; empty if none."""
     return {"False": NOT_READY, "Unknown": UNREACHABLE}.get((condition(node, "Ready") or {}).get("status") or "", "")
 
 
-def taints_of(node: Object) -> list[Object]:
+def taints_of(node: views.Node) -> list[views.Taint]:
     return [taint for taint in (node.get("spec") or {}).get("taints") or () if isinstance(taint, dict)]
 
 
-def desired_taints(node: Object, execute: str) -> list[Object]:
+def desired_taints(node: views.Node, execute: str) -> list[views.Taint]:
     """Return all taints of the node as they must be; `execute` is the key of its NoExecute taint, empty for none.
 
     The order of present taints does not change, so a node in the desired state compares equal.
@@ -62,31 +63,31 @@ def desired_taints(node: Object, execute: str) -> list[Object]:
     return kept + [_taint(*identity) for identity in dict.fromkeys(wanted) if identity not in present_now]
 
 
-def _is_managed(taint: Object) -> bool:
+def _is_managed(taint: views.Taint) -> bool:
     key, effect = _identity(taint)
     return (effect == NO_SCHEDULE and key in MANAGED) or (effect == NO_EXECUTE and key in EXECUTE_KEYS)
 
 
-def _identity(taint: Object) -> tuple[str, str]:
+def _identity(taint: views.Taint) -> tuple[str, str]:
     return str(taint.get("key") or ""), str(taint.get("effect") or "")
 
 
-def _taint(key: str, effect: str) -> Object:
+def _taint(key: str, effect: str) -> views.Taint:
     """Return a new taint; upstream stamps both effects with the time."""
     return {"key": key, "effect": effect, "timeAdded": now()}
 
 
-def has_execute_taint(node: Object) -> bool:
+def has_execute_taint(node: views.Node) -> bool:
     """Return True if the node has a NoExecute taint of this controller."""
     return any(_identity(taint) in ((key, NO_EXECUTE) for key in EXECUTE_KEYS) for taint in taints_of(node))
 
 
-def execute_taints(node: Object) -> list[Object]:
+def execute_taints(node: views.Node) -> list[views.Taint]:
     """Return all NoExecute taints, those of users included."""
     return [taint for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
 
 
-def eviction_time(pod: Object, taints: Iterable[Object]) -> tuple[float, str] | None:
+def eviction_time(pod: views.Pod, taints: Iterable[views.Taint]) -> tuple[float, str] | None:
     """Return when a NoExecute taint of a pod's node evicts it, in seconds since the epoch, and which; None for never.
 
     A toleration's seconds begin when the taint was added or the pod started, whichever is later. So a restart of the

@@ -11,7 +11,8 @@ from protocols.dra.allocator import Catalog
 from protocols.dra.patching.types import Known
 from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, TaintRule
-from protocols.kube.meta import Object, uid_of
+from protocols.kinds import views
+from protocols.kube.meta import uid_of
 from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated, taint_text
 from protocols.kube.times import time_or
 
@@ -27,7 +28,7 @@ class Deadline(NamedTuple):
     """Taint and device of the earliest deadline, and the rule, or the patch with its priority, that adds the taint."""
 
 
-def device_ids(claim: Object) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
+def device_ids(claim: views.ResourceClaim) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
     """Return the devices of the claim's allocation, each with its tolerations."""
     return [(device_of(each), tolerations(each)) for each in results_of(claim)]
 
@@ -54,7 +55,9 @@ class EvictionDeadlines:
         self.patches: Mapping[str, Known] = {}
         """By name."""
 
-    def deadline(self, pod: Object, claims: Iterable[tuple[Object, bool]], now: float) -> Deadline | None:
+    def deadline(
+        self, pod: views.Pod, claims: Iterable[tuple[views.ResourceClaim, bool]], now: float
+    ) -> Deadline | None:
         """Return the earliest deadline of all devices of the pod's claims; None if it may stay.
 
         Each claim comes with a flag: True if it was generated for this pod, which must then own it.
@@ -65,7 +68,7 @@ class EvictionDeadlines:
         at, cause = min(found, key=lambda each: each[0])
         return Deadline(at, frozenset(each["rule"] for _, each in found if "rule" in each), cause)
 
-    def _of_claim(self, claim: Object, now: float) -> Iterator[tuple[float, dict[str, str]]]:
+    def _of_claim(self, claim: views.ResourceClaim, now: float) -> Iterator[tuple[float, dict[str, str]]]:
         for device, tolerated in device_ids(claim):
             for taint, rule in self._taints(device):
                 borne = seconds_tolerated(taint, tolerated)
@@ -95,7 +98,7 @@ class EvictionDeadlines:
         """Count the published devices that a rule selects."""
         return sum(selects(rule, device.id) for device in self._catalog.devices())
 
-    def if_executed(self, rule: TaintRule, claim: Object) -> bool:
+    def if_executed(self, rule: TaintRule, claim: views.ResourceClaim) -> bool:
         """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""
         taint = Taint(rule.taint.key, rule.taint.value, NO_EXECUTE)
         return any(
@@ -104,7 +107,7 @@ class EvictionDeadlines:
         )
 
 
-def _uses(pod: Object, claim: Object, made: bool) -> bool:
+def _uses(pod: views.Pod, claim: views.ResourceClaim, made: bool) -> bool:
     if allocation_of(claim) is None or not reserved_for(claim, uid_of(pod)):
         return False
     return not made or owned_by(claim, pod)

@@ -14,7 +14,8 @@ from protocols.dra.pods import (
     used_claims,
 )
 from protocols.dra.types import DeviceId
-from protocols.kube.meta import Object, key_of, namespace_of
+from protocols.kinds import views
+from protocols.kube.meta import key_of, namespace_of
 from protocols.kube.pods import is_finished, node_of
 
 
@@ -25,12 +26,12 @@ class DeviceUsers:
     """
 
     def __init__(self) -> None:
-        self.claims: Mapping[str, Object] = {}
-        self.pods: Mapping[str, Object] = {}
+        self.claims: Mapping[str, views.ResourceClaim] = {}
+        self.pods: Mapping[str, views.Pod] = {}
         self._by_device: defaultdict[DeviceId, set[str]] = defaultdict(set)
         self._devices: dict[str, frozenset[DeviceId]] = {}
 
-    def put_claim(self, claim: Object) -> set[str]:
+    def put_claim(self, claim: views.ResourceClaim) -> set[str]:
         """Index a claim; return the keys of pods that may be affected."""
         key = key_of(claim)
         self._drop(key)
@@ -41,7 +42,7 @@ class DeviceUsers:
                 self._by_device[device].add(key)
         return self._pods_of(claim)
 
-    def drop_claim(self, claim: Object) -> set[str]:
+    def drop_claim(self, claim: views.ResourceClaim) -> set[str]:
         self._drop(key_of(claim))
         return self._pods_of(claim)
 
@@ -56,7 +57,7 @@ class DeviceUsers:
         """Yield each allocated device with the keys of the claims that hold it."""
         yield from self._by_device.items()
 
-    def claims_of(self, pod: Object) -> Iterator[tuple[Object, bool]]:
+    def claims_of(self, pod: views.Pod) -> Iterator[tuple[views.ResourceClaim, bool]]:
         """Yield each existing claim of the pod, with True if it was generated from a template for this pod."""
         templates = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
         made = {name for entry, name in claim_names(pod).items() if entry in templates}
@@ -64,7 +65,7 @@ class DeviceUsers:
             if claim := self.claims.get(f"{namespace_of(pod)}/{name}"):
                 yield claim, name in made
 
-    def _pods_of(self, claim: Object) -> set[str]:
+    def _pods_of(self, claim: views.ResourceClaim) -> set[str]:
         namespace = namespace_of(claim)
         return {f"{namespace}/{each.get('name')}" for each in consumers(claim) if is_pod(each)}
 
@@ -76,6 +77,6 @@ class DeviceUsers:
                 del self._by_device[device]
 
 
-def runs(pod: Object) -> bool:
+def runs(pod: views.Pod) -> bool:
     """Return True for a pod that has a node and has not finished."""
     return bool(node_of(pod)) and not is_finished(pod)

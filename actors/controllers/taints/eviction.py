@@ -18,7 +18,8 @@ from protocols.dra.decode import rule_of
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice, TaintRule
-from protocols.kube.meta import Object, key_of, name_of, terminating
+from protocols.kinds import views
+from protocols.kube.meta import key_of, name_of, terminating
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 
@@ -57,18 +58,18 @@ class EvictionController:
 
     # what changed
 
-    def pod_changed(self, pod: Object) -> None:
+    def pod_changed(self, pod: views.Pod) -> None:
         if runs(pod):
             self._work.put((POD, key_of(pod)))
 
-    def pod_gone(self, pod: Object) -> None:
+    def pod_gone(self, pod: views.Pod) -> None:
         self._work.cancel_timer((POD, key_of(pod)))
         self._settle(key_of(pod), None)
 
-    def claim_changed(self, claim: Object) -> None:
+    def claim_changed(self, claim: views.ResourceClaim) -> None:
         self._enqueue(self.users.put_claim(claim))
 
-    def claim_gone(self, claim: Object) -> None:
+    def claim_gone(self, claim: views.ResourceClaim) -> None:
         self._enqueue(self.users.drop_claim(claim))
 
     def slices_changed(self, changes: list[SliceChange]) -> None:
@@ -80,7 +81,7 @@ class EvictionController:
     def classes_changed(self) -> None:
         """Ignore device classes: their effect arrives as patched slices."""
 
-    def rule_changed(self, obj: Object) -> None:
+    def rule_changed(self, obj: views.DeviceTaintRule) -> None:
         try:
             rule = rule_of(obj)
         except ObjectUnreadable as why:
@@ -93,7 +94,7 @@ class EvictionController:
             self._enqueue_users(old, rule)
         return self._work.put((RULE, rule.name))
 
-    def rule_gone(self, obj: Object) -> None:
+    def rule_gone(self, obj: views.DeviceTaintRule) -> None:
         old = self._rules.pop(name_of(obj), None)
         self._rule_status.forget(name_of(obj))
         self._work.cancel_timer((RULE, name_of(obj)))
@@ -126,12 +127,12 @@ class EvictionController:
             return self._work.put_later(key, left)
         return await self._evict(pod, deadline)
 
-    def _deadline(self, pod: Object) -> Deadline | None:
+    def _deadline(self, pod: views.Pod) -> Deadline | None:
         if not runs(pod) or terminating(pod) or self._evictor.has_evicted(pod):
             return None
         return self._deadlines.deadline(pod, self.users.claims_of(pod), time.time())
 
-    def _settle(self, key: str, deadline: Deadline | None, pod: Object | None = None) -> None:
+    def _settle(self, key: str, deadline: Deadline | None, pod: views.Pod | None = None) -> None:
         """Record the pod's new deadline and enqueue the rules that start or stop evicting it."""
         old = self._pending.pop(key, None)
         if deadline is not None:
@@ -144,7 +145,7 @@ class EvictionController:
         before, after = (each.rules if each else frozenset() for each in (old, deadline))
         self._work.put(*((RULE, rule) for rule in before ^ after))
 
-    async def _evict(self, pod: Object, deadline: Deadline) -> None:
+    async def _evict(self, pod: views.Pod, deadline: Deadline) -> None:
         await self._evictor.evict(pod, deadline.at, MARKED, deadline.cause)
         self._rule_status.evicted(deadline.rules)
         self._settle(key_of(pod), None, pod)

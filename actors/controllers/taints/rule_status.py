@@ -7,13 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
 from protocols.dra.types import TaintRule
+from protocols.kinds import views
 from protocols.kinds.table import DEVICETAINTRULES
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, condition
+from protocols.kube.meta import condition
 from protocols.kube.taints import NO_EFFECT, NO_EXECUTE
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -38,7 +40,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def condition_for(rule: TaintRule, figures: Figures, known: Object, stamp: str) -> Object:
+def condition_for(rule: TaintRule, figures: Figures, known: views.DeviceTaintRule, stamp: str) -> views.Condition:
     """Return the condition; `known` is the rule as the API server has it."""
     reason, status, message = _reason_status_message(rule.taint.effect, figures)
     before = condition(known, CONDITION) or {}
@@ -78,7 +80,12 @@ def _dry_run(figures: Figures) -> str:
     )
 
 
-def due(rule: TaintRule, wanted: Object, known: Object, last: float, now: float) -> float | None:
+PARTS: tuple[Literal["status", "reason", "message"], ...] = ("status", "reason", "message")
+
+
+def due(
+    rule: TaintRule, wanted: views.Condition, known: views.DeviceTaintRule, last: float, now: float
+) -> float | None:
     """Return the seconds until the condition must be written; None if it need not be.
 
     It is written at once after a change of the rule's spec, otherwise at most once per EVERY_S.
@@ -86,7 +93,7 @@ def due(rule: TaintRule, wanted: Object, known: Object, last: float, now: float)
     before = condition(known, CONDITION) or {}
     if before.get("observedGeneration") != rule.generation:
         return 0.0
-    same = all(before.get(part) == wanted[part] for part in ("status", "reason", "message"))
+    same = all(before.get(part) == wanted[part] for part in PARTS)
     if same or rule.taint.effect == NO_EFFECT:
         return None
     return max(0.0, last + EVERY_S - now)
@@ -97,7 +104,7 @@ class RuleStatusWriter:
         self, client: ApiClient, users: DeviceUsers, deadlines: EvictionDeadlines, pending: Mapping[str, Deadline]
     ) -> None:
         self._client, self._users, self._deadlines, self._pending = client, users, deadlines, pending
-        self.known: dict[str, tuple[TaintRule, Object]] = {}
+        self.known: dict[str, tuple[TaintRule, views.DeviceTaintRule]] = {}
         """Rules by name: decoded, and as the API server has them."""
         self._evictions: Counter[str] = Counter()
         """Evicted pods by rule uid, since this process started."""

@@ -12,6 +12,7 @@ from actors.controllers.workloads.replicas.replica_set_controller import (
     ReplicaSetController,
     ReplicationControllerController,
 )
+from protocols.kinds import views
 from protocols.kinds.table import (
     CONTROLLERREVISIONS,
     DAEMONSETS,
@@ -30,7 +31,7 @@ NEEDS = {DEPLOYMENTS: (REPLICASETS,), DAEMONSETS: (CONTROLLERREVISIONS,)}
 class Router:
     """The indexes that controllers share, and the controllers that run. Informers are the caller's."""
 
-    def __init__(self, nodes: Mapping[str, Object]) -> None:
+    def __init__(self, nodes: Mapping[str, views.Node]) -> None:
         """`nodes` is the store of an informer."""
         self.pods = OwnerIndex(self._pod_changed, self._pod_gone)
         self.sets = OwnerIndex(self._set_changed, self._set_gone)
@@ -65,7 +66,7 @@ class Router:
             if owner is None or owner.kind == kind:
                 self._pod_changed(None, pod)
 
-    def node_changed(self, old: Object | None, new: Object | None) -> None:
+    def node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         controller = self.controllers.get(DAEMONSETS.kind)
         if isinstance(controller, DaemonSetController):
             controller.node_changed(old, new)

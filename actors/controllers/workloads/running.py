@@ -12,8 +12,8 @@ from actors.controllers.workloads.common.pods import trim_pod
 from actors.controllers.workloads.routing import NEEDS, Router
 from protocols.actor import Context
 from protocols.actor.metrics import labelled
+from protocols.kinds import views
 from protocols.kinds.table import PODS, Resource
-from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -40,7 +40,7 @@ DEPTH = GaugeFamily("workload_queue_depth", "Workloads that wait for a worker, b
 
 
 class RunningControllers:
-    def __init__(self, client: ApiClient, context: Context, nodes: Mapping[str, Object]) -> None:
+    def __init__(self, client: ApiClient, context: Context, nodes: Mapping[str, views.Node]) -> None:
         self._client, self._context = client, context
         self._router = Router(nodes)
         self._informers: dict[Resource, tuple[Informer, LateHandler]] = {}

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.common.informers import FirstObject
 from protocols.actor import Context
+from protocols.kinds import views
 from protocols.kinds.table import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
-from protocols.kube.meta import Object, meta
+from protocols.kube.meta import meta
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Handler
 
@@ -31,7 +32,7 @@ class Workloads:
         self._wanted: list[Resource] = []
         self._wake = asyncio.Event()
         self._running: RunningControllers | None = None
-        self.nodes: Mapping[str, Object] = {}
+        self.nodes: Mapping[str, views.Node] = {}
 
     def first_object(self, resource: Resource) -> Handler | None:
         """Return the handler that starts the controller of a kind; None for other kinds.
@@ -63,19 +64,19 @@ class Workloads:
 
     # nodes
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Node) -> None:
         self._node_changed(None, obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Node, new: views.Node) -> None:
         self._node_changed(old, new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Node) -> None:
         self._node_changed(obj, None)
 
-    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+    def _node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         if self._running is not None:
             self._running.node_changed(old, new)
 
 
-def _has_finalizer(pod: Object) -> bool:
+def _has_finalizer(pod: views.Pod) -> bool:
     return JOB_TRACKING in (meta(pod).get("finalizers") or ())

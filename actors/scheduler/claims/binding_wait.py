@@ -16,7 +16,8 @@ from actors.scheduler.model.claim_demand import Assignment
 from actors.scheduler.model.errors import BindingFailed, ClaimChanged, WaitPreempted
 from protocols.dra.binding import FAILED, READY, BindingVerdict, must_wait, verdict
 from protocols.dra.pods import reserved_for
-from protocols.kube.meta import Object, uid_of
+from protocols.kinds import views
+from protocols.kube.meta import uid_of
 
 T = TypeVar("T")
 MAX_REMEMBERED = 1024
@@ -24,7 +25,7 @@ MAX_REMEMBERED = 1024
 
 
 class BindingWait:
-    def __init__(self, claim: Callable[[str], Object | None], enabled: bool, timeout: float) -> None:
+    def __init__(self, claim: Callable[[str], views.ResourceClaim | None], enabled: bool, timeout: float) -> None:
         self._claim, self._enabled, self._timeout = claim, enabled, timeout
         self._woken: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._failed_nodes: OrderedDict[str, set[str]] = OrderedDict()
@@ -58,7 +59,7 @@ class BindingWait:
         claims = (self._claim(each.key) for each in assignments) if self._enabled else ()
         return any(claim is not None and must_wait(claim) for claim in claims)
 
-    def failed(self, claim: Object) -> bool:
+    def failed(self, claim: views.ResourceClaim) -> bool:
         """Return True for an allocated claim whose devices failed or took too long: no pod may use it."""
         return self._enabled and must_wait(claim) and self._verdict(claim).state == FAILED
 
@@ -66,7 +67,7 @@ class BindingWait:
         for event in self._woken.get(key, ()):
             event.set()
 
-    async def wait(self, pod: Object, assignments: Collection[Assignment]) -> None:
+    async def wait(self, pod: views.Pod, assignments: Collection[Assignment]) -> None:
         """Raises BindingFailed, WaitPreempted, or ClaimChanged if a claim is no longer reserved for the pod."""
         changed = self._waits[uid_of(pod)] = asyncio.Event()
         for each in assignments:
@@ -81,7 +82,7 @@ class BindingWait:
             for each in assignments:
                 self._forget(each.key, changed)
 
-    def _next_deadline(self, pod: Object, assignments: Collection[Assignment], end: float) -> float | None:
+    def _next_deadline(self, pod: views.Pod, assignments: Collection[Assignment], end: float) -> float | None:
         """Return when the wait ends, or None if all claims are ready. Raises the errors of `wait`."""
         self._check_preempted(uid_of(pod))
         waiting = []
@@ -102,7 +103,7 @@ class BindingWait:
         if uid in self._giving_way:
             raise WaitPreempted("a pod of higher priority takes its place")
 
-    def _verdict(self, claim: Object) -> BindingVerdict:
+    def _verdict(self, claim: views.ResourceClaim) -> BindingVerdict:
         return verdict(claim, time.time(), self._timeout)
 
     def _forget(self, key: str, changed: asyncio.Event) -> None:

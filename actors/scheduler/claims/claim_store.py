@@ -2,14 +2,16 @@
 
 import asyncio
 from collections import defaultdict
+from typing import cast
 
 from actors.scheduler.claims.device_ledger import NOTHING, DeviceLedger
 from protocols.dra.allocator import held_by_results
 from protocols.dra.pods import EXTENDED_CLAIM, owner_pod, results_of
+from protocols.kinds import views
 from protocols.kube.meta import Object, annotations_of, key_of, uid_of, version_of
 
 
-def order_of(claim: Object) -> int:
+def order_of(claim: views.ResourceClaim) -> int:
     """Return the resourceVersion as a number. Larger is newer within one resource."""
     version = version_of(claim)
     return int(version) if version.isascii() and version.isdigit() else 0
@@ -18,27 +20,27 @@ def order_of(claim: Object) -> int:
 class ClaimStore:
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
-        self._watched: dict[str, Object] = {}
-        self._assumed: dict[str, Object] = {}
+        self._watched: dict[str, views.ResourceClaim] = {}
+        self._assumed: dict[str, views.ResourceClaim] = {}
         self._allocated: dict[str, str] = {}
         """Key of each claim that holds devices, by uid."""
         self._extended: defaultdict[str, set[str]] = defaultdict(set)
         """Claims created for extended resources, by pod uid."""
         self._waiters: defaultdict[str, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
 
-    def get(self, key: str) -> Object | None:
+    def get(self, key: str) -> views.ResourceClaim | None:
         return self._assumed.get(key) or self._watched.get(key)
 
-    def holder(self, uid: str) -> Object | None:
+    def holder(self, uid: str) -> views.ResourceClaim | None:
         """Return the watched claim of this uid if it holds devices."""
         return self._watched.get(self._allocated.get(uid, ""))
 
-    def observe(self, claim: Object, ordered: bool = True) -> bool:
+    def observe(self, claim: views.ResourceClaim, ordered: bool = True) -> bool:
         """Apply a claim from the watch. Return True if a device was freed."""
         key, uid = key_of(claim), uid_of(claim)
         self._watched[key] = claim
         self._note(claim, key)
-        holdings = held_by_results(results_of(claim))
+        holdings = held_by_results(cast("list[Object]", results_of(claim)))
         if holdings:
             self._allocated[uid] = key
         else:
@@ -52,7 +54,7 @@ class ClaimStore:
         self._wake(key, order_of(claim))
         return freed
 
-    def remove(self, claim: Object) -> bool:
+    def remove(self, claim: views.ResourceClaim) -> bool:
         key = key_of(claim)
         self._watched.pop(key, None)
         self._allocated.pop(uid_of(claim), None)
@@ -63,11 +65,11 @@ class ClaimStore:
         self._wake(key, order_of(claim))
         return freed
 
-    def of_extended(self, pod: Object) -> list[Object]:
+    def of_extended(self, pod: views.Pod) -> list[views.ResourceClaim]:
         """Return the claims created for the pod's extended resources."""
         return [self._watched[key] for key in sorted(self._extended.get(uid_of(pod), ())) if key in self._watched]
 
-    def _note(self, claim: Object, key: str = "") -> None:
+    def _note(self, claim: views.ResourceClaim, key: str = "") -> None:
         owner = owner_pod(claim) if EXTENDED_CLAIM in annotations_of(claim) else None
         if owner is None:
             return
@@ -78,7 +80,7 @@ class ClaimStore:
             if not keys:
                 del self._extended[owner[1]]
 
-    def assume(self, claim: Object) -> None:
+    def assume(self, claim: views.ResourceClaim) -> None:
         """Record the response of an own write, unless the watch was faster."""
         key = key_of(claim)
         watched = self._watched.get(key)
@@ -87,7 +89,7 @@ class ClaimStore:
         else:
             self._assumed[key] = claim
 
-    async def wait_watched(self, claim: Object, timeout: float) -> None:
+    async def wait_watched(self, claim: views.ResourceClaim, timeout: float) -> None:
         """Wait until the watch shows this version or a later one. Raises TimeoutError."""
         key, version = key_of(claim), order_of(claim)
         watched = self._watched.get(key)
@@ -95,7 +97,7 @@ class ClaimStore:
             return
         await self._wait(key, version, timeout)
 
-    async def wait_created(self, claim: Object, timeout: float) -> None:
+    async def wait_created(self, claim: views.ResourceClaim, timeout: float) -> None:
         """Wait until the watch shows a new claim. Raises TimeoutError."""
         watched = self._watched.get(key_of(claim))
         if watched is None or order_of(watched) < order_of(claim):

@@ -7,6 +7,7 @@ back through the watch and no earlier claim holds one of their devices.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import cast
 
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
@@ -17,6 +18,7 @@ from protocols.dra.pods import (
     allocation_of,
     consumers,
     deallocated,
+    device_of,
     has_finalizer,
     is_pod,
     releasing,
@@ -24,6 +26,7 @@ from protocols.dra.pods import (
     reserving,
     with_finalizer,
 )
+from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
@@ -34,11 +37,11 @@ MAX_ATTEMPTS = 5
 PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 
 
-Pods = Callable[[str], Object | None]
+Pods = Callable[[str], views.Pod | None]
 """Returns a pod by its key, as the API shows it."""
 
 
-def no_pod(key: str) -> Object | None:
+def no_pod(key: str) -> views.Pod | None:
     return None
 
 
@@ -49,7 +52,7 @@ class ClaimWriter:
         self._client, self._store, self._ledger, self._log = client, store, ledger, log
         self._pods = pods
 
-    async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> None:
+    async def assign(self, pod: views.Pod, assignments: tuple[Assignment, ...]) -> None:
         """Raises ClaimChanged, DeviceConflict, ApiError, ApiAway or TimeoutError; the pod must not be bound then."""
         written = []
         left = list(assignments)
@@ -64,10 +67,11 @@ class ClaimWriter:
             await self._store.wait_watched(claim, WATCH_TIMEOUT_S)
         await self._verify(pod, tuple(written))
 
-    async def make(self, pod: Object, assignment: Assignment, extended: ExtendedClaim) -> Assignment:
+    async def make(self, pod: views.Pod, assignment: Assignment, extended: ExtendedClaim) -> Assignment:
         """Create the claim for a pod's extended resources. After an error the next attempt finds it, if it exists."""
         try:
-            claim = await self._client.create(RESOURCECLAIMS, extended.as_object(pod), namespace_of(pod))
+            body = extended.as_object(cast("Object", pod))
+            claim = cast("views.ResourceClaim", await self._client.create(RESOURCECLAIMS, body, namespace_of(pod)))
             await self._store.wait_created(claim, WATCH_TIMEOUT_S)
         except Exception:
             self._ledger.release(assignment.uid)
@@ -75,13 +79,13 @@ class ClaimWriter:
         self._ledger.transfer(assignment.uid, uid_of(claim))
         return Assignment(key_of(claim), uid_of(claim), assignment.allocation)
 
-    async def set_pod_status(self, pod: Object, extended: ExtendedClaim, key: str) -> None:
+    async def set_pod_status(self, pod: views.Pod, extended: ExtendedClaim, key: str) -> None:
         """Set pod.status.extendedResourceClaimStatus: the last write before the binding; it makes the claim valid."""
         status = extended.status(split_key(key)[1])
         body = {"metadata": {"uid": uid_of(pod)}, "status": {"extendedResourceClaimStatus": status}}
         await self._client.patch(PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status")
 
-    async def delete(self, claim: Object, pod: str) -> None:
+    async def delete(self, claim: views.ResourceClaim, pod: str) -> None:
         """Deallocate and delete a claim that was created in vain."""
         if terminating(claim) or not await self.deallocate(claim, pod):
             return
@@ -91,7 +95,7 @@ class ClaimWriter:
             if error.code not in (404, 409):
                 raise
 
-    async def _verify(self, pod: Object, claims: tuple[Object, ...]) -> None:
+    async def _verify(self, pod: views.Pod, claims: tuple[views.ResourceClaim, ...]) -> None:
         """Raise DeviceConflict after undoing claims that lost a device to an earlier claim."""
         for claim in claims:
             known = self._store.get(key_of(claim))
@@ -106,10 +110,10 @@ class ClaimWriter:
                 f"claim {key_of(lost[0])} lost a device to an earlier claim; the allocation was undone"
             )
 
-    def _conflicts(self, claim: Object) -> bool:
+    def _conflicts(self, claim: views.ResourceClaim) -> bool:
         return bool(self._ledger.conflicting_claims(uid_of(claim), self._settled(claim)))
 
-    def _settled(self, claim: Object) -> bool:
+    def _settled(self, claim: views.ResourceClaim) -> bool:
         """Return True if a pod that uses the claim is bound."""
         for each in filter(is_pod, consumers(self._store.get(key_of(claim)) or claim)):
             pod = self._pods(join_key(namespace_of(claim), str(each.get("name"))))
@@ -117,7 +121,7 @@ class ClaimWriter:
                 return True
         return False
 
-    async def undo(self, claim: Object, pod: str) -> None:
+    async def undo(self, claim: views.ResourceClaim, pod: str) -> None:
         """Remove the pod's reservation, and with the last one the allocation.
 
         Only if the claim still conflicts: another scheduler may have reallocated it and bind the pod on that. Raises
@@ -133,7 +137,7 @@ class ClaimWriter:
             if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
                 return
 
-    async def release(self, claim: Object, pod: str, still: Callable[[Object], bool]) -> bool:
+    async def release(self, claim: views.ResourceClaim, pod: str, still: Callable[[views.ResourceClaim], bool]) -> bool:
         """Remove the pod's reservation while `still` holds, and with the last one the allocation.
 
         Return True if it was removed. Raises ApiError or ApiAway.
@@ -146,7 +150,7 @@ class ClaimWriter:
                 return True
         return False
 
-    async def leave(self, claim: Object, pod: str) -> None:
+    async def leave(self, claim: views.ResourceClaim, pod: str) -> None:
         """Remove the pod's reservation, with the last one the allocation, and wait until the watch shows it.
 
         Raises ApiError, ApiAway or TimeoutError.
@@ -159,14 +163,14 @@ class ClaimWriter:
                 await self._store.wait_watched(written, WATCH_TIMEOUT_S)
                 return
 
-    async def deallocate(self, claim: Object, pod: str) -> bool:
+    async def deallocate(self, claim: views.ResourceClaim, pod: str) -> bool:
         """Deallocate a claim unless another pod may use it. Return False if one may."""
         fresh = await self._read(claim)
         if fresh is None or any(each.get("uid") != pod for each in consumers(fresh)):
             return False
         return await self._put_status(deallocated(fresh)) is not None
 
-    async def _write(self, pod: Object, assignment: Assignment) -> Object:
+    async def _write(self, pod: views.Pod, assignment: Assignment) -> views.ResourceClaim:
         """Write one assignment, until it is done or known never to be."""
         claim = self._store.get(assignment.key)
         uncertain = False
@@ -199,13 +203,16 @@ class ClaimWriter:
                 self._ledger.release(assignment.uid)
                 raise
 
-    async def _reread(self, assignment: Assignment, uncertain: bool, pause: float) -> tuple[Object | None, bool]:
+    async def _reread(
+        self, assignment: Assignment, uncertain: bool, pause: float
+    ) -> tuple[views.ResourceClaim | None, bool]:
         """Return the current claim, retrying while the API does not answer."""
         while True:
             await asyncio.sleep(pause)
             try:
                 namespace, name = split_key(assignment.key)
-                return await self._client.get(RESOURCECLAIMS, name, namespace), uncertain
+                claim = await self._client.get(RESOURCECLAIMS, name, namespace)
+                return cast("views.ResourceClaim", claim), uncertain
             except ApiAway:
                 continue
             except ApiError as error:
@@ -214,7 +221,9 @@ class ClaimWriter:
                 if error.code < 500:
                     raise
 
-    async def _write_once(self, pod: Object, assignment: Assignment, claim: Object | None) -> Object:
+    async def _write_once(
+        self, pod: views.Pod, assignment: Assignment, claim: views.ResourceClaim | None
+    ) -> views.ResourceClaim:
         if claim is None or uid_of(claim) != assignment.uid or terminating(claim):
             raise ClaimChanged(f"claim {assignment.key} got deleted in the meantime")
         known = allocation_of(claim)
@@ -225,34 +234,38 @@ class ClaimWriter:
         if reserved_for(claim, uid_of(pod)):
             return claim
         if known is None and not has_finalizer(claim):
-            claim = await self._client.update(RESOURCECLAIMS, with_finalizer(claim), namespace_of(claim))
+            claim = await self._update(with_finalizer(claim))
         body = reserving(claim, pod, assignment.allocation if known is None else None)
-        return await self._client.update(RESOURCECLAIMS, body, namespace_of(claim), "status")
+        return await self._update(body, "status")
 
-    async def _read(self, claim: Object) -> Object | None:
+    async def _read(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:
         try:
             fresh = await self._client.get(RESOURCECLAIMS, name_of(claim), namespace_of(claim))
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
-        return fresh if uid_of(fresh) == uid_of(claim) else None
+        return cast("views.ResourceClaim", fresh) if uid_of(fresh) == uid_of(claim) else None
 
-    async def _put_status(self, claim: Object) -> Object | None:
+    async def _put_status(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:
         """Return None after a conflict."""
         try:
-            return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), "status")
+            return await self._update(claim, "status")
         except ApiError as error:
             if error.code in (404, 409):
                 return None
             raise
 
+    async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
+        written = await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
+        return cast("views.ResourceClaim", written)
 
-def _same(one: Object, other: Object) -> bool:
+
+def _same(one: views.AllocationResult, other: views.AllocationResult) -> bool:
     """Return True for the same devices, shares and requests: our own write whose response was lost."""
     return _devices(one) == _devices(other)
 
 
-def _devices(allocation: Object) -> list[tuple[object, ...]]:
-    parts = ("request", "driver", "pool", "device", "shareID")
-    return [tuple(each.get(part) for part in parts) for each in (allocation.get("devices") or {}).get("results") or ()]
+def _devices(allocation: views.AllocationResult) -> list[tuple[object, ...]]:
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [(each.get("request"), *device_of(each), each.get("shareID")) for each in results]

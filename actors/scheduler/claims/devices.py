@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 
@@ -37,6 +38,7 @@ from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key
 from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.tracker.feed import SliceTracker
+from protocols.kinds import views
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, key_of, uid_of
@@ -94,18 +96,18 @@ class DynamicResources:
 
     # informer
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.ResourceClaim) -> None:
         self._observe(obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.ResourceClaim, new: views.ResourceClaim) -> None:
         self._observe(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.ResourceClaim) -> None:
         freed = self.claims.remove(obj)
         self.binding.claim_changed(key_of(obj))
         self._changed(claim_topic(key_of(obj)), *((DEVICES,) if freed else ()))
 
-    def _observe(self, claim: Object) -> None:
+    def _observe(self, claim: views.ResourceClaim) -> None:
         try:
             freed = self.claims.observe(claim, ordered=not self._follower.listing)
         except SHAPE_ERRORS as error:
@@ -129,7 +131,7 @@ class DynamicResources:
 
     # called by placement
 
-    def demand(self, pod: Object) -> Demand:
+    def demand(self, pod: views.Pod) -> Demand:
         """Raises ClaimsNotReady or ObjectUnreadable."""
         try:
             return self._demand_builder.demand(pod)
@@ -140,7 +142,7 @@ class DynamicResources:
         """Return the requested resources that a DeviceClass backs."""
         return backed(view.requests, self._backing)
 
-    async def delete_leftover_claims(self, pod: Object) -> None:
+    async def delete_leftover_claims(self, pod: views.Pod) -> None:
         """Delete claims for extended resources left by failed attempts. Raises ClaimsNotReady, ApiError or ApiAway."""
         named = extended_claim_key(pod)
         made = self.claims.of_extended(pod)
@@ -150,7 +152,7 @@ class DynamicResources:
         if lost:
             raise ClaimsNotReady(LEFTOVER_CLAIM, frozenset(claim_topic(key_of(claim)) for claim in lost), expected=True)
 
-    def demands(self, pod: Object, demand: Demand, resources: frozenset[str], nodes: Iterable[NodeView]) -> Demands:
+    def demands(self, pod: views.Pod, demand: Demand, resources: frozenset[str], nodes: Iterable[NodeView]) -> Demands:
         """Return the demand by node: devices of a class where the node lacks the extended resource."""
         if any(key_of(claim) == extended_claim_key(pod) for claim in demand.allocated):
             resources = frozenset()
@@ -163,9 +165,9 @@ class DynamicResources:
             found[node.name] = made[lacks]
         return found
 
-    def _extended(self, pod: Object, demand: Demand, resources: frozenset[str]) -> Demand:
+    def _extended(self, pod: views.Pod, demand: Demand, resources: frozenset[str]) -> Demand:
         try:
-            claim = extended_claim(pod, resources, self._backing)
+            claim = extended_claim(cast("Object", pod), resources, self._backing)
         except TooManyRequests as error:
             raise ObjectUnreadable(str(error)) from None
         asked = [
@@ -195,7 +197,7 @@ class DynamicResources:
         """Reserve the devices found, or return None if one was taken meanwhile."""
         made = [Assignment(key_of(claim), uid_of(claim), None) for claim in demand.allocated]
         for claim, picks in zip(demand.unallocated, fit.picks, strict=True):
-            result = allocation(claim, picks, self.feed.classes, node, now())
+            result = cast("views.AllocationResult", allocation(claim, picks, self.feed.classes, node, now()))
             if not self.ledger.reserve(claim.uid, held_by_picks(picks)):
                 self.withdraw(made)
                 return None
@@ -208,7 +210,7 @@ class DynamicResources:
             if each.allocation is not None and self.ledger.release(each.uid):
                 self._changed(DEVICES)
 
-    async def assign(self, pod: Object, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+    async def assign(self, pod: views.Pod, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         """Write the assignments; return them with the claims that exist now.
 
         Raises what ClaimWriter.assign raises, or WaitPreempted: then `leave` releases the claims.
@@ -216,7 +218,7 @@ class DynamicResources:
         with self.binding.interruptible(uid_of(pod)):
             return await self._written(pod, assignments)
 
-    async def _written(self, pod: Object, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+    async def _written(self, pod: views.Pod, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         last = assignments[-1] if assignments else None
         if last is None or last.extended is None:
             await self.writer.assign(pod, assignments)
@@ -227,7 +229,7 @@ class DynamicResources:
         await self.writer.set_pod_status(pod, last.extended, made.key)
         return written
 
-    async def release_failed(self, pod: Object, keys: Iterable[str]) -> bool:
+    async def release_failed(self, pod: views.Pod, keys: Iterable[str]) -> bool:
         """Release the pod's claims whose devices are not ready for a binding; the last consumer deallocates them.
 
         Return True if a claim was released. Raises ApiError or ApiAway.
@@ -237,7 +239,7 @@ class DynamicResources:
         done = [await self.writer.release(claim, uid_of(pod), self.binding.failed) for claim in failed]
         return any(done)
 
-    async def leave(self, pod: Object, keys: Iterable[str]) -> None:
+    async def leave(self, pod: views.Pod, keys: Iterable[str]) -> None:
         """Release the claims of a pod that is preempted before it is bound, those of extended resources as well.
 
         Raises ApiError, ApiAway or TimeoutError.
@@ -245,7 +247,7 @@ class DynamicResources:
         for claim in (*filter(None, map(self.claims.get, keys)), *self.claims.of_extended(pod)):
             await self.writer.leave(claim, uid_of(pod))
 
-    async def deallocate_unused(self, pod: Object, demand: Demand, fits: Iterable[Fit]) -> str:
+    async def deallocate_unused(self, pod: views.Pod, demand: Demand, fits: Iterable[Fit]) -> str:
         """Deallocate one claim that keeps the pod from every node and that no other pod uses.
 
         Return upstream's text for what was done. Raises ApiError or ApiAway.

@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.scheduler.model.errors import ObjectUnreadable, VolumesNotReady
 from protocols.dra.pods import owned_by
+from protocols.kinds import views
 from protocols.kinds.table import PERSISTENTVOLUMECLAIMS, STORAGECLASSES
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import (
@@ -47,7 +48,7 @@ class VolumeClaims:
         self._classes = Informer(client, STORAGECLASSES, InformerOptions(optional=True), self)
         self._started = self._known = False
 
-    def check(self, pod: Object) -> None:
+    def check(self, pod: views.Pod) -> None:
         """Raises VolumesNotReady or ObjectUnreadable."""
         try:
             for name, generated in _names(pod):
@@ -57,7 +58,7 @@ class VolumeClaims:
                 f"a volume of the pod, or its claim, has a field of the wrong shape: {error}"
             ) from None
 
-    def _check(self, pod: Object, name: str, generated: bool) -> None:
+    def _check(self, pod: views.Pod, name: str, generated: bool) -> None:
         self._start()
         if not self._known:
             raise VolumesNotReady("PersistentVolumeClaims are not known yet", frozenset((VOLUMES,)), expected=True)
@@ -68,7 +69,7 @@ class VolumeClaims:
         if why := self._fault(pod, name, claim, generated):
             raise VolumesNotReady(why, frozenset((VOLUMES, volume_topic(key))))
 
-    def _fault(self, pod: Object, name: str, claim: Object | None, generated: bool) -> str:
+    def _fault(self, pod: views.Pod, name: str, claim: views.PersistentVolumeClaim | None, generated: bool) -> str:
         """Return why a pod with this claim cannot run anywhere, in upstream's words; empty if it can."""
         if claim is None and generated:
             return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
@@ -86,7 +87,7 @@ class VolumeClaims:
             return ""
         return "" if not volume and self._binds_late(claim) else "pod has unbound immediate PersistentVolumeClaims"
 
-    def _binds_late(self, claim: Object) -> bool:
+    def _binds_late(self, claim: views.PersistentVolumeClaim) -> bool:
         name = annotations_of(claim).get(CLASS) or (claim.get("spec") or {}).get("storageClassName") or ""
         return (self._classes.items.get(name) or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 
@@ -104,17 +105,17 @@ class VolumeClaims:
         self._known = True
         self._changed(VOLUMES)
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.PersistentVolumeClaim) -> None:
         self._changed(volume_topic(key_of(obj)) if namespace_of(obj) else VOLUMES)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.PersistentVolumeClaim, new: views.PersistentVolumeClaim) -> None:
         self.on_add(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.PersistentVolumeClaim) -> None:
         self.on_add(obj)
 
 
-def _names(pod: Object) -> Iterator[tuple[str, bool]]:
+def _names(pod: views.Pod) -> Iterator[tuple[str, bool]]:
     """Yield the names of the pod's claims; True for those made from a template of an ephemeral volume."""
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if (claim := volume.get("persistentVolumeClaim")) is not None:
@@ -123,7 +124,7 @@ def _names(pod: Object) -> Iterator[tuple[str, bool]]:
             yield f"{name_of(pod)}-{volume['name']}", True
 
 
-def _slim(claim: Object) -> Object:
+def _slim(claim: views.PersistentVolumeClaim) -> Object:
     kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
     notes = {name: text for name, text in annotations_of(claim).items() if name in (BOUND, CLASS)}
     spec, status = claim.get("spec") or {}, claim.get("status") or {}

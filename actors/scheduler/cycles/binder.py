@@ -1,10 +1,11 @@
 """Writes to the API about one pod: its binding, its PodScheduled condition and its events."""
 
 from actors.scheduler.preemption.preemptor import nominated_node
+from protocols.kinds import views
 from protocols.kinds.table import PODS
 from protocols.kube.meta import condition
 from protocols.kube.times import now
-from protocols.kubeclient.client import ApiClient, Object
+from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 
 REASON_UNSCHEDULABLE, REASON_ERROR = "Unschedulable", "SchedulerError"
@@ -18,7 +19,7 @@ class Binder:
         self._client = client
         self._recorder = recorder
 
-    async def bind(self, pod: Object, node: str) -> None:
+    async def bind(self, pod: views.Pod, node: str) -> None:
         """Bind the pod in one write; the uid guards against a new pod of the same name."""
         metadata = pod["metadata"]
         binding = {
@@ -31,12 +32,12 @@ class Binder:
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
         self._recorder.event(pod, "Normal", "Scheduled", text)
 
-    def report_preparing(self, pod: Object, node: str) -> None:
+    def report_preparing(self, pod: views.Pod, node: str) -> None:
         text = f"waiting for binding conditions for device on node {node}"
         self._recorder.event(pod, "Normal", "BindingConditionsPending", text)
 
     async def report_unschedulable(
-        self, pod: Object, message: str, reason: str = REASON_UNSCHEDULABLE, nominated: str | None = None
+        self, pod: views.Pod, message: str, reason: str = REASON_UNSCHEDULABLE, nominated: str | None = None
     ) -> None:
         """Report why the pod waits, by an event and its condition, and the node where it is going to get room.
 
@@ -47,7 +48,7 @@ class Binder:
         nomination = {} if nominated in (None, nominated_node(pod)) else {"nominatedNodeName": nominated or None}
         if not nomination and (known.get("status"), known.get("message")) == ("False", message):
             return
-        entry = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        entry: views.PodCondition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         since = known.get("lastTransitionTime") if known.get("status") == "False" else None
         entry["lastTransitionTime"] = str(since or now())
         if generation := pod["metadata"].get("generation"):

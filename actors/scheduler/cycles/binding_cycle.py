@@ -18,8 +18,9 @@ from actors.scheduler.model.errors import (
 from actors.scheduler.model.queue import ROOM
 from actors.scheduler.model.views import PodView
 from protocols.dra.binding import FAILED, READY
+from protocols.kinds import views
 from protocols.kube.meta import key_of, uid_of
-from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.trace import span
 
 REPORTED_CODES = (403, 422)
@@ -123,7 +124,7 @@ class BindingCycle:
             self._devices.binding.gave_way(decision.view.uid)
         self._failed.retry(decision.pod, preempted, decision.began)
 
-    async def _bind(self, pod: Object, view: PodView, node: str) -> None:
+    async def _bind(self, pod: views.Pod, view: PodView, node: str) -> None:
         """Bind the pod.
 
         Only a definite rejection ends the assumption. After 409 (bound already, or just changed) and after silence it

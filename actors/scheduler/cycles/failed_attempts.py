@@ -18,8 +18,9 @@ from actors.scheduler.nodes.node_cache import summary
 from actors.scheduler.preemption.planner import FailedAttempt, PreemptionPlan, Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.kinds import views
 from protocols.kube.meta import key_of, uid_of
-from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.process import tasks
 from protocols.trace import span
 
@@ -36,7 +37,7 @@ class FailedAttempts:
         self._wake = shared.wake
         self._preemptor = preemptor
 
-    async def searched(self, pod: Object, began: float, fault: Exception | None) -> None:
+    async def searched(self, pod: views.Pod, began: float, fault: Exception | None) -> None:
         """Follow up on a long search: its answers are known, or the pod waits."""
         if fault is None:
             self._queue.resume(uid_of(pod))
@@ -46,13 +47,13 @@ class FailedAttempts:
             self.broke("device search", pod, fault, began)
         self._wake()
 
-    async def faulted(self, pod: Object, fault: AllocationFault | TimedOut, began: float) -> None:
+    async def faulted(self, pod: views.Pod, fault: AllocationFault | TimedOut, began: float) -> None:
         self._queue.retry(uid_of(pod), self._now())
         self._metrics.attempt(ERROR, time.monotonic() - began)
         await self.report(pod, str(fault), REASON_ERROR)
 
     def explained(
-        self, pod: Object, view: PodView, demands: Demands, nodes: list[NodeView], fits: dict[str, Fit],
+        self, pod: views.Pod, view: PodView, demands: Demands, nodes: list[NodeView], fits: dict[str, Fit],
         rejected: Verdict,
     ) -> str | None:  # fmt: skip
         """Return why no device suits, or None if the pod is tried again once that is known."""
@@ -69,7 +70,7 @@ class FailedAttempts:
         self._wake()
 
     async def no_node(
-        self, pod: Object, view: PodView, demand: Demand, backed: frozenset[str], rejected: Verdict,
+        self, pod: views.Pod, view: PodView, demand: Demand, backed: frozenset[str], rejected: Verdict,
         fits: dict[str, Fit], began: float, why: str = "",
     ) -> None:  # fmt: skip
         text = summary(len(rejected), rejected.values())
@@ -134,7 +135,7 @@ class FailedAttempts:
         self._queue.failed(failed.view.uid, self._now(), topics_of(failed.demand, failed.view))
         self._metrics.attempt(UNSCHEDULABLE, time.monotonic() - failed.began)
 
-    async def not_ready(self, pod: Object, error: ClaimsNotReady, began: float) -> None:
+    async def not_ready(self, pod: views.Pod, error: ClaimsNotReady, began: float) -> None:
         uid = uid_of(pod)
         if error.expected:
             return self._queue.park(uid, error.topics)
@@ -147,14 +148,14 @@ class FailedAttempts:
         return await self.report_unschedulable(pod, text if nodes else summary(0, ()), error.topics, began, "")
 
     async def report_unschedulable(
-        self, pod: Object, message: str, topics: Topics, began: float, nominated: str | None = None
+        self, pod: views.Pod, message: str, topics: Topics, began: float, nominated: str | None = None
     ) -> None:  # fmt: skip
         self._queue.failed(uid_of(pod), self._now(), topics)
         self._metrics.attempt(UNSCHEDULABLE, time.monotonic() - began)
         await self.report(pod, message, nominated=nominated)
 
     async def report(
-        self, pod: Object, message: str, reason: str = REASON_UNSCHEDULABLE, nominated: str | None = None
+        self, pod: views.Pod, message: str, reason: str = REASON_UNSCHEDULABLE, nominated: str | None = None
     ) -> None:
         try:
             with span(uid_of(pod), "unschedulable", message=message):
@@ -162,12 +163,12 @@ class FailedAttempts:
         except (ApiAway, ApiError) as error:
             self.retry(pod, error, time.monotonic())
 
-    def broke(self, kind: str, pod: Object, error: Exception, began: float) -> None:
+    def broke(self, kind: str, pod: views.Pod, error: Exception, began: float) -> None:
         """Report a bug and queue the pod again: an unknown exception ends one attempt of one pod, not the process."""
         tasks.failed(kind, key_of(pod), error)
         self.retry(pod, error, began)
 
-    def retry(self, pod: Object, error: Exception, began: float) -> None:
+    def retry(self, pod: views.Pod, error: Exception, began: float) -> None:
         """Queue the pod again after a failed attempt."""
         self._log.info("scheduling attempt failed pod=%s error=%s", key_of(pod), str(error) or type(error).__name__)
         self._queue.retry(uid_of(pod), self._now())

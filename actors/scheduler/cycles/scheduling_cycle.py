@@ -28,21 +28,22 @@ from actors.scheduler.nodes.scoring import NodeScorer
 from actors.scheduler.preemption.planner import Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.kinds import views
 from protocols.kube.meta import uid_of
-from protocols.kubeclient.client import ApiAway, ApiError, Object
+from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.trace import span
 
 
 @dataclass(frozen=True)
 class SchedulingDecision:
-    pod: Object
+    pod: views.Pod
     view: PodView
     node: str
     assignments: tuple[Assignment, ...] = ()
     began: float = 0.0
 
 
-def _readable(pod: Object) -> PodView:
+def _readable(pod: views.Pod) -> PodView:
     """Raises ObjectUnreadable."""
     view = pod_view(pod)
     if view.rules.fault:
@@ -63,7 +64,7 @@ class SchedulingCycle:
         self._preemptor, self._failed = preemptor, failed
         self.devices.fit.verified.changed = self.cache.changes.mark
 
-    async def run(self, pod: Object) -> SchedulingDecision | None:
+    async def run(self, pod: views.Pod) -> SchedulingDecision | None:
         """Run the scheduling cycle. Return None if the pod must wait; it is queued and the reason reported.
 
         An unknown exception ends this attempt only.
@@ -90,7 +91,7 @@ class SchedulingCycle:
             await self._failed.report(pod, text, REASON_ERROR)
         return None
 
-    async def _choose(self, pod: Object, view: PodView, began: float) -> SchedulingDecision | None:
+    async def _choose(self, pod: views.Pod, view: PodView, began: float) -> SchedulingDecision | None:
         self._volumes.check(pod)
         backed = self.devices.backed(view)
         if backed:
@@ -139,7 +140,7 @@ class SchedulingCycle:
         return not special and not retried and not self.cache.has_preferences(view)
 
     async def _choose_from_table(
-        self, pod: Object, view: PodView, demand: Demand, began: float
+        self, pod: views.Pod, view: PodView, demand: Demand, began: float
     ) -> SchedulingDecision | None:
         kind, changes = (view.shape, demand.signature), self.cache.changes
         table = self.devices.tables.get(kind, self.devices.catalog.revision)
@@ -197,7 +198,7 @@ class SchedulingCycle:
         return {name: load for name, load in fitting.items() if name not in crowded}, rejected | crowded
 
     def _reserved(
-        self, pod: Object, scorer: NodeScorer, demands: Demands, fitting_nodes: dict[str, NodeLoad],
+        self, pod: views.Pod, scorer: NodeScorer, demands: Demands, fitting_nodes: dict[str, NodeLoad],
         fits: dict[str, Fit], began: float,
     ) -> SchedulingDecision | None:  # fmt: skip
         view = scorer.pod

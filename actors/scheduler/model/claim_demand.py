@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from typing import cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ from protocols.dra.pods import (
     results_of,
 )
 from protocols.dra.types import DeviceClass, DeviceId
+from protocols.kinds import views
 from protocols.kube.meta import Object, key_of, namespace_of, terminating
 from protocols.kube.taints import NO_EXECUTE, tolerated
 
@@ -36,7 +38,7 @@ def claim_topic(key: str) -> str:
 class Demand:
     """Requirements of a pod's claims on its node."""
 
-    allocated: tuple[Object, ...] = ()
+    allocated: tuple[views.ResourceClaim, ...] = ()
     unallocated: tuple[Claim, ...] = ()
     """Claims to allocate, in the pod's order."""
     signature: bytes = b""
@@ -78,7 +80,7 @@ class Assignment:
 
     key: str
     uid: str
-    allocation: Object | None
+    allocation: views.AllocationResult | None
     """None if the claim is allocated already."""
     extended: ExtendedClaim | None = None
     """Set if the claim must be created first."""
@@ -89,13 +91,13 @@ NOT_AVAILABLE = "resourceclaim not available on the node"
 
 class DemandBuilder:
     def __init__(
-        self, claim: Callable[[str], Object | None], reserved: Callable[[str], bool],
+        self, claim: Callable[[str], views.ResourceClaim | None], reserved: Callable[[str], bool],
         classes: Mapping[str, DeviceClass], catalog: Catalog, taints: bool,
     ) -> None:  # fmt: skip
         self._claim, self._reserved, self._classes = claim, reserved, classes
         self._catalog, self._taints = catalog, taints
 
-    def demand(self, pod: Object) -> Demand:
+    def demand(self, pod: views.Pod) -> Demand:
         """Raises ClaimsNotReady."""
         generated = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
         names = claim_names(pod)
@@ -110,7 +112,7 @@ class DemandBuilder:
         signature = msgspec.json.encode([claim.get("spec") for claim in pending]) if pending else b""
         return Demand(allocated, unallocated, signature)
 
-    def _found(self, pod: Object, name: str | None, generated: bool) -> Object:
+    def _found(self, pod: views.Pod, name: str | None, generated: bool) -> views.ResourceClaim:
         if name is None:
             raise ClaimsNotReady(f'pod "{key_of(pod)}": ResourceClaim not created yet', frozenset(), expected=True)
         key = f"{namespace_of(pod)}/{name}"
@@ -126,15 +128,15 @@ class DemandBuilder:
             )
         return claim
 
-    def _extended(self, pod: Object) -> list[Object]:
+    def _extended(self, pod: views.Pod) -> list[views.ResourceClaim]:
         """Return the claim for extended resources once pod status names it, if it is still valid."""
         claim = self._claim(extended_claim_key(pod)) if extended_claim_key(pod) else None
         valid = claim is not None and not terminating(claim) and owned_by(claim, pod) and allocation_of(claim)
         return [claim] if claim is not None and valid else []
 
-    def _checked(self, claim: Object) -> Claim:
+    def _checked(self, claim: views.ResourceClaim) -> Claim:
         topic = claim_topic(key_of(claim))
-        wanted = claim_of(claim)
+        wanted = claim_of(cast("Object", claim))
         if self._reserved(wanted.uid):
             raise ClaimsNotReady(
                 f"resource claim {wanted.key} is in the process of being allocated", frozenset((topic,)), expected=True
@@ -143,7 +145,7 @@ class DemandBuilder:
             raise ClaimsNotReady(message, frozenset((CLASSES, topic)))
         return wanted
 
-    def _check_taints(self, claim: Object) -> None:
+    def _check_taints(self, claim: views.ResourceClaim) -> None:
         """Raise ClaimsNotReady if an allocated device has a NoExecute taint that the claim does not tolerate."""
         for result in results_of(claim):
             device = self._catalog.device(DeviceId(result["driver"], result["pool"], result["device"]))

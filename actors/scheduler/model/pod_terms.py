@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds import views
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
@@ -73,7 +74,7 @@ class PodRules(msgspec.Struct, frozen=True):
 NO_RULES = PodRules()
 
 
-def has_pod_rules(pod: Mapping[str, Any]) -> bool:
+def has_pod_rules(pod: views.Pod) -> bool:
     """Return True if a pod of whatever shape may have rules."""
     spec = pod.get("spec") or {}
     affinity = spec.get("affinity")

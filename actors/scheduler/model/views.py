@@ -12,6 +12,7 @@ import msgspec
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.image_locality import node_images, pod_images
 from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.pods import is_finished
@@ -121,14 +122,14 @@ class NodeLoad:
         subtract(self.used, pod.requests)
 
 
-def pod_view(pod: Mapping[str, Any]) -> PodView:
+def pod_view(pod: views.Pod) -> PodView:
     try:
         return _pod_view(pod, pod.get("spec") or {})
     except SHAPE_ERRORS as error:
         raise ObjectUnreadable(f"the pod has a field of the wrong shape: {error}") from None
 
 
-def _pod_view(pod: Mapping[str, Any], spec: Mapping[str, Any]) -> PodView:
+def _pod_view(pod: views.Pod, spec: Mapping[str, Any]) -> PodView:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     counted = with_resize(pod, spec)
@@ -167,14 +168,14 @@ def _presumed(spec: Mapping[str, Any]) -> Amounts:
     return {name: found.get(name, 0) for name in UNSPECIFIED}
 
 
-def node_view(node: Mapping[str, Any]) -> NodeView:
+def node_view(node: views.Node) -> NodeView:
     try:
         return _node_view(node, node.get("spec") or {})
     except SHAPE_ERRORS as error:
         raise ObjectUnreadable(f"the node has a field of the wrong shape: {error}") from None
 
 
-def _node_view(node: Mapping[str, Any], spec: Mapping[str, Any]) -> NodeView:
+def _node_view(node: views.Node, spec: Mapping[str, Any]) -> NodeView:
     return NodeView(
         name=node["metadata"]["name"],
         labels=dict(labels_of(node)),
@@ -186,16 +187,16 @@ def _node_view(node: Mapping[str, Any], spec: Mapping[str, Any]) -> NodeView:
     )
 
 
-def node_name_of(pod: Mapping[str, Any]) -> str:
+def node_name_of(pod: views.Pod) -> str:
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
-def has_valid_shape(pod: Mapping[str, Any]) -> bool:
+def has_valid_shape(pod: views.Pod) -> bool:
     """Return True if spec and status are maps or absent."""
     return all(isinstance(pod.get(part), dict | None) for part in ("spec", "status"))
 
 
-def needs_scheduling(pod: Mapping[str, Any], scheduler: str) -> bool:
+def needs_scheduling(pod: views.Pod, scheduler: str) -> bool:
     """Return True if the pod is unbound, not terminating, not gated, and of this scheduler."""
     spec = pod.get("spec") or {}
     return (

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from actors.scheduler.model.candidates import Victim
+from protocols.kinds import views
 from protocols.kube.errors import SelectorInvalid
-from protocols.kube.meta import Object, namespace_of
+from protocols.kube.meta import namespace_of
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 
@@ -26,12 +27,12 @@ class DisruptionBudget(msgspec.Struct, frozen=True):
         return matches and victim.name not in self.disrupted
 
 
-def budgets_of(objects: Iterable[Object]) -> list[DisruptionBudget]:
+def budgets_of(objects: Iterable[views.PodDisruptionBudget]) -> list[DisruptionBudget]:
     """Return the budgets that can match a pod; others, and those that cannot be read, are left out."""
     return [budget for budget in map(_budget, objects) if budget is not None and budget.selector.requirements]
 
 
-def _budget(obj: Object) -> DisruptionBudget | None:
+def _budget(obj: views.PodDisruptionBudget) -> DisruptionBudget | None:
     try:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         selector = label_selector_from_object(spec.get("selector") or {})

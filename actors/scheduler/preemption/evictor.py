@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from actors.scheduler.model.candidates import Candidate, Nomination, Victim
+from protocols.kinds import views
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube.meta import Object
 from protocols.kube.times import now
@@ -29,7 +30,7 @@ class Evictor:
         self._client, self._recorder, self._log, self._name = client, recorder, log, name
         self._give_way = give_way
 
-    async def budgets(self) -> list[Object]:
+    async def budgets(self) -> list[views.PodDisruptionBudget]:
         """Return all PodDisruptionBudgets. They are read when they are needed, so that nobody else pays for them."""
         return list((await self._client.list(PODDISRUPTIONBUDGETS)).get("items") or ())
 

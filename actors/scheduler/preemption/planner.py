@@ -22,7 +22,8 @@ from actors.scheduler.preemption.budgets import DisruptionBudget, budgets_of
 from actors.scheduler.preemption.selection import best, candidate_count, select_victims
 from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
-from protocols.kube.meta import Object, condition, labels_of, meta, split_key, terminating, uid_of
+from protocols.kinds import views
+from protocols.kube.meta import condition, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.times import time_or
 from protocols.scheduling.host_ports import NO_PORTS
 
@@ -40,7 +41,7 @@ Verdict = dict[str, list[str]]
 class FailedAttempt:
     """A pod that no node fits, and why."""
 
-    pod: Object
+    pod: views.Pod
     view: PodView
     demand: Demand
     backed: frozenset[str]
@@ -76,10 +77,10 @@ class World:
 
     cache: Cache
     devices: DynamicResources
-    pods: Mapping[str, Object]
+    pods: Mapping[str, views.Pod]
     """All pods by key."""
     nominations: Nominations
-    budgets: Callable[[], Awaitable[list[Object]]]
+    budgets: Callable[[], Awaitable[list[views.PodDisruptionBudget]]]
     """Raises ApiError and ApiAway."""
     dice: random.Random
     for_devices: bool
@@ -101,7 +102,7 @@ class World:
         added = (each.view for each in ahead if each.view is not None)
         return with_pods(filters, pod, self.cache.index, added, node)
 
-    def pod(self, uid: str) -> Object | None:
+    def pod(self, uid: str) -> views.Pod | None:
         """Return a pod that is bound or assumed."""
         placed = self.cache.placed.get(uid)
         pod = self.pods.get(placed[1].key) if placed else None
@@ -291,11 +292,11 @@ def picked(fit: Fit) -> Holdings:
     return held_by_picks(pick for picks in fit.picks for pick in picks)
 
 
-def _started(pod: Object) -> float:
+def _started(pod: views.Pod) -> float:
     return time_or((pod.get("status") or {}).get("startTime"), time.time())
 
 
-def preempted(pod: Object) -> bool:
+def preempted(pod: views.Pod) -> bool:
     """Return True if the pod is terminating because a scheduler preempted it."""
     target = condition(pod, "DisruptionTarget") or {}
     by_scheduler = (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")

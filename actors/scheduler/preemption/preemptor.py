@@ -18,8 +18,9 @@ from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import FailedAttempt, Planner, PreemptionPlan, World, preempted
 from actors.scheduler.preemption.trial import ClaimUses
 from protocols.dra.allocator import Holdings
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import name_of, namespace_of, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.scheduling.host_ports import NO_PORTS, conflicting
 from protocols.scheduling.requests import add
@@ -41,7 +42,7 @@ class Preemptor:
 
     # nominated pods
 
-    def observe(self, pod: Object, before: Object | None = None) -> bool:
+    def observe(self, pod: views.Pod, before: views.Pod | None = None) -> bool:
         """Apply a pending pod from the watch, and return True if its nomination ended.
 
         Only what changed there counts: our own nominations are known before.
@@ -186,11 +187,11 @@ def _extended(view: PodView) -> bool:
     return any("/" in name for name in view.requests)
 
 
-def nominated_node(pod: Object) -> str:
+def nominated_node(pod: views.Pod) -> str:
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
-def _nomination(pod: Object, view: PodView, node: str, devices: Holdings | None = None) -> Nomination:
+def _nomination(pod: views.Pod, view: PodView, node: str, devices: Holdings | None = None) -> Nomination:
     return Nomination(
         view.uid, namespace_of(pod), name_of(pod), view.priority, node, view.requests, devices or {}, view.ports,
         view=view,

@@ -17,7 +17,8 @@ from actors.scheduler.nodes.node_cache import INSUFFICIENT, TOO_MANY
 from protocols.dra.allocator.types import Pool
 from protocols.dra.pods import consumers, is_pod, pod_done
 from protocols.dra.types import PoolId
-from protocols.kube.meta import Object, namespace_of, terminating, uid_of
+from protocols.kinds import views
+from protocols.kube.meta import namespace_of, terminating, uid_of
 from protocols.scheduling.host_ports import NO_PORTS, conflicting
 
 
@@ -31,7 +32,7 @@ class ClaimUse(msgspec.Struct, frozen=True):
 class ClaimUses:
     """Claims by the pool of their devices, for one plan."""
 
-    def __init__(self, claims: ClaimStore, ledger: DeviceLedger, pods: Mapping[str, Object]) -> None:
+    def __init__(self, claims: ClaimStore, ledger: DeviceLedger, pods: Mapping[str, views.Pod]) -> None:
         self._claims, self._ledger, self._pods = claims, ledger, pods
         self._by_pool: dict[PoolId, tuple[ClaimUse, ...]] = {}
 
@@ -52,7 +53,7 @@ class ClaimUses:
             if users is not None:
                 yield ClaimUse(uid, users)
 
-    def _users(self, claim: Object) -> frozenset[str] | None:
+    def _users(self, claim: views.ResourceClaim) -> frozenset[str] | None:
         """Return the pods that still use a claim; None if it stays allocated without them."""
         users = consumers(claim)
         if not all(map(is_pod, users)) or not (users or terminating(claim)):

@@ -7,19 +7,22 @@ reported instead. What was reported is in the claim, so a restarted driver goes 
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from actors.simulator.driver.health import HEALTHY, HealthBoard, ReportedHealth
 from actors.simulator.driver.options import DriverOptions
 from protocols.dra.binding import allocated_key
 from protocols.dra.pods import results_of
+from protocols.kinds import views
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, key_of, namespace_of, uid_of
+from protocols.kube.meta import key_of, namespace_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.tasks import awaited, restarted
 
+IDENTITY: tuple[Literal["driver", "pool", "device", "shareID"], ...] = ("driver", "pool", "device", "shareID")
 CONFLICT_S, RETRY_S = 0.2, 5.0
 """After a conflict the informer has the new claim soon."""
 
@@ -31,12 +34,12 @@ class Attacher:
         self, options: DriverOptions, client: ApiClient, board: HealthBoard, say: Callable[[str], None]
     ) -> None:
         self._options, self._client, self._board, self._say = options, client, board, say
-        self._waiting: dict[str, tuple[float, Object]] = {}
+        self._waiting: dict[str, tuple[float, views.ResourceClaim]] = {}
         """When to attach, and the claim, by its key."""
         self._changed = asyncio.Event()
         self._informer = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.ResourceClaim) -> None:
         if not self._missing(obj):
             self.on_delete(obj)
             return
@@ -46,12 +49,12 @@ class Attacher:
         self._waiting[key_of(obj)] = (due, obj)
         self._changed.set()
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.ResourceClaim, new: views.ResourceClaim) -> None:
         if not self._missing(old):
             self._waiting.pop(key_of(new), None)  # of an earlier allocation
         self.on_add(new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.ResourceClaim) -> None:
         self._waiting.pop(key_of(obj), None)
 
     async def run(self) -> None:
@@ -76,7 +79,7 @@ class Attacher:
             return
         self._changed.clear()
 
-    async def _attach(self, key: str, claim: Object) -> None:
+    async def _attach(self, key: str, claim: views.ResourceClaim) -> None:
         missing = self._missing(claim)
         status = claim.get("status") or {}
         devices = [*(status.get("devices") or ()), *map(self._entry, missing)]
@@ -97,7 +100,7 @@ class Attacher:
             failed = self._health(each).health != HEALTHY
             self._say(f"{'cannot attach' if failed else 'attached'} {each['device']} for claim {key}")
 
-    def _missing(self, claim: Object) -> list[Object]:
+    def _missing(self, claim: views.ResourceClaim) -> list[views.DeviceRequestAllocationResult]:
         """Return our allocated devices with binding conditions and without a report."""
         reported = {allocated_key(each) for each in (claim.get("status") or {}).get("devices") or ()}
         return [
@@ -108,18 +111,21 @@ class Attacher:
             and allocated_key(each) not in reported
         ]
 
-    def _health(self, result: Object) -> ReportedHealth:
+    def _health(self, result: views.DeviceRequestAllocationResult) -> ReportedHealth:
         return self._board.health.get(str(result["device"]), ReportedHealth())
 
-    def _entry(self, result: Object) -> Object:
+    def _entry(self, result: views.DeviceRequestAllocationResult) -> views.AllocatedDeviceStatus:
         health = self._health(result)
         attached = health.health == HEALTHY
         types = result["bindingConditions"] if attached else result.get("bindingFailureConditions") or ()
-        condition = {
+        condition: views.Condition = {
             "status": "True",
             "reason": "Attached" if attached else "AttachFailed",
             "message": health.message,
             "lastTransitionTime": now(),
         }
-        identity = {name: result[name] for name in ("driver", "pool", "device", "shareID") if result.get(name)}
-        return {**identity, "conditions": [{"type": each, **condition} for each in types]}
+        entry: views.AllocatedDeviceStatus = {"conditions": [{**condition, "type": each} for each in types]}
+        for field in IDENTITY:
+            if result.get(field):
+                entry[field] = result[field]
+        return entry

@@ -3,8 +3,10 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from protocols.cel.worker.forked import forked_selections
 from protocols.dra.decode import qualified
@@ -136,7 +138,7 @@ def _given(placement: Placement) -> str:
                      for each in results)  # fmt: skip
 
 
-def _share(placement: Placement, result: Object) -> str:
+def _share(placement: Placement, result: Mapping[str, Any]) -> str:
     """Return what a share consumes, and how much claims consume then of how much there is."""
     device = f"{result['driver']}/{result['pool']}/{result['device']}"
     consumed = {

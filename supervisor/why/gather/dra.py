@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from protocols.cel.worker.forked import forked_selections
 from protocols.dra.gates import Gates
+from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object
 from supervisor.dra.explain import TAINT, Explanation
@@ -14,13 +15,13 @@ from supervisor.dra.why import PodAnswer, pod_answer
 from supervisor.why.gather.sources import Sources
 
 
-async def scheduling(sources: Sources, pod: Object) -> PodAnswer | None:
+async def scheduling(sources: Sources, pod: views.Pod) -> PodAnswer | None:
     """Return why a pod has no node, as `nodeplane devices --why`. Raises ApiError, ApiAway, SupervisorError."""
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
     return await asyncio.to_thread(_answer, pod, objects, sources.gates)
 
 
-def _answer(pod: Object, objects: list[Object], gates: Gates) -> PodAnswer:
+def _answer(pod: views.Pod, objects: list[Object], gates: Gates) -> PodAnswer:
     with forked_selections():
         return pod_answer(pod, objects, gates)
 

@@ -10,8 +10,9 @@ import msgspec
 
 from protocols.bus import Bus, BusOptions, Following, Replica
 from protocols.dra.gates import Gates, gates_of
+from protocols.kinds import views
 from protocols.kinds.table import PODS
-from protocols.kube.meta import Object, name_of, namespace_of
+from protocols.kube.meta import name_of, namespace_of
 from protocols.kubeclient.client import ApiClient
 from protocols.messages import adopt
 from protocols.messages import devices as messages
@@ -88,7 +89,7 @@ class LiveSources(NamedTuple):
     async def trace(self, namespace: str, name: str) -> PodTrace:
         return await pod_trace(self.layout, namespace, name)
 
-    async def log(self, pod: Object, container: str, previous: bool) -> str:
+    async def log(self, pod: views.Pod, container: str, previous: bool) -> str:
         query = {"container": container, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_BYTES)}
         path = PODS.path(name_of(pod), namespace_of(pod), "log")
         return await self.client.text(path, query | ({"previous": "true"} if previous else {}), LOG_BYTES)

@@ -6,9 +6,10 @@ import msgspec
 
 from protocols.dra.pods import device_of, pod_done, results_of, used_claims
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.meta import key_of, uid_of
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError, Usage
 from supervisor.dra.explain import EVERY, SELECTED
@@ -143,11 +144,11 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
     )
 
 
-def _holds(claim: Object, name: str) -> bool:
+def _holds(claim: views.ResourceClaim, name: str) -> bool:
     return any(str(device_of(each)) == name and not each.get("adminAccess") for each in results_of(claim))
 
 
-def _holder(claim: Object) -> str:
+def _holder(claim: views.ResourceClaim) -> str:
     pods = [str(each.get("name")) for each in rows(mapping(claim.get("status")).get("reservedFor"))]
     return key_of(claim) + (f" (pod {','.join(pods)})" if pods else "")
 

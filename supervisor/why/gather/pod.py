@@ -2,6 +2,7 @@
 
 import msgspec
 
+from protocols.kinds import views
 from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, uid_of
@@ -39,7 +40,7 @@ def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
     return msgspec.structs.replace(found, unread=tuple(reader.unread))
 
 
-async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
+async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
     node = node_of(pod)
     found = msgspec.structs.replace(found, logs=await reader.read("logs", _logs(sources, pod), {}))
     if node:
@@ -51,7 +52,7 @@ async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, po
     return _sealed(msgspec.structs.replace(found, plugins=plugins, scheduling=answer), reader)
 
 
-async def _with_node(reader: Reader, sources: Sources, found: PodEvidence, pod: Object) -> PodEvidence:
+async def _with_node(reader: Reader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
     """Add what the device manager of the pod's node knows."""
     node, blind = node_of(pod), ""
     async with sources.node(node) as near:
@@ -80,7 +81,7 @@ async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[Plug
     return tuple(each for each in found if each.known or each.resource not in offered)
 
 
-async def _events(sources: Sources, namespace: str, name: str, pod: Object | None) -> tuple[Event, ...]:
+async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | None) -> tuple[Event, ...]:
     about = f"involvedObject.uid={uid_of(pod)}" if pod else f"involvedObject.kind=Pod,involvedObject.name={name}"
     return await events_of(sources, namespace, about)
 
@@ -115,7 +116,7 @@ async def _steps(reader: Reader, sources: Sources, namespace: str, name: str) ->
     return tuple(trace.rows)
 
 
-async def _logs(sources: Sources, pod: Object) -> dict[str, tuple[str, ...]]:
+async def _logs(sources: Sources, pod: views.Pod) -> dict[str, tuple[str, ...]]:
     """Return the ends of the logs of containers that ended, or are not ready."""
     found = {}
     ended = [each for each in containers(pod) if each.ended or each.last or (each.running and not each.ready)]

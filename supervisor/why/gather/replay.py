@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from protocols.dra.gates import Gates, gates_of
+from protocols.kinds import views
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.meta import key_of, uid_of
 from protocols.messages import devices as messages
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
@@ -81,7 +82,7 @@ class ReplaySources:
     async def trace(self, namespace: str, name: str) -> PodTrace:
         return await trace_in(self._recording, self._at_ms, namespace, name)
 
-    async def log(self, pod: Object, container: str, previous: bool) -> str:
+    async def log(self, pod: views.Pod, container: str, previous: bool) -> str:
         """Return the end of the newest run's log: `previous` selects it for a container that waits for its next one."""
         lines = self._log_of(pod, container)
         if lines is None:
@@ -89,7 +90,7 @@ class ReplaySources:
         text = "".join(f"{line}\n" for line in lines[-LOG_LINES:])
         return text.encode(errors="replace")[:LOG_BYTES].decode(errors="replace")
 
-    def _log_of(self, pod: Object, container: str) -> list[str] | None:
+    def _log_of(self, pod: views.Pod, container: str) -> list[str] | None:
         key = f"{key_of(pod)}/{uid_of(pod)}/{container}"
         found = (items[key] for source, items in self._state.items() if source.endswith(names.LOGS) and key in items)
         lines = next(found, None)

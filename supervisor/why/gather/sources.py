@@ -3,12 +3,13 @@
 import string
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from protocols.dra.gates import Gates
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, name_of
@@ -104,7 +105,7 @@ class Sources(Protocol):
         """Return the steps of a pod, by name or uid. Raises NotRunning, Usage."""
         ...
 
-    async def log(self, pod: Object, container: str, previous: bool) -> str:
+    async def log(self, pod: views.Pod, container: str, previous: bool) -> str:
         """Return the end of a container's log, LOG_LINES lines of at most LOG_BYTES. Raises ApiError, ApiAway."""
         ...
 
@@ -123,7 +124,7 @@ class Reader:
             return default
 
 
-async def first_objects(sources: Sources, resource: Resource, namespace: str = "", selector: str = "") -> list[Object]:
+async def first_objects(sources: Sources, resource: Resource, namespace: str = "", selector: str = "") -> list[Any]:
     """Return the first MOST objects; to the user of a node those of this node alone. Raises ApiError, ApiAway."""
     query = {"limit": str(MOST)}
     try:
@@ -141,7 +142,7 @@ def here(sources: Sources) -> tuple[str, ...]:
     return (sources.node_name, *sources.other_nodes())
 
 
-async def get(client: Reading, resource: Resource, name: str, namespace: str = "") -> Object | None:
+async def get(client: Reading, resource: Resource, name: str, namespace: str = "") -> Any:
     """Return an object; None if there is none. Raises ApiError, ApiAway."""
     if not set(name + namespace) <= NAME:
         return None  # no object is called so, and another path could be meant

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView
@@ -107,7 +108,7 @@ class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     now: float
-    claim: Object
+    claim: views.ResourceClaim
     events: tuple[Event, ...] = ()
     users: tuple[Object, ...] = ()
     """Pods that name the claim and have not ended."""
@@ -120,7 +121,7 @@ class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
 class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     now: float
-    node: Object
+    node: views.Node
     events: tuple[Event, ...] = ()
     actors: tuple[ActorStatus, ...] = ()
     """Processes of the node, if it is one of this plane that runs on this machine."""
@@ -132,7 +133,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """NAMESPACE/NAME"""
     now: float
-    pod: Object | None = None
+    pod: views.Pod | None = None
     """None if the API has it no more."""
     events: tuple[Event, ...] = ()
     """Oldest first."""
@@ -148,7 +149,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Devices of plugins that the pod holds."""
     scheduling: PodAnswer | None = None
     """Why the scheduler finds no node, as `nodeplane devices --why`; None for a pod that has one."""
-    node: Object | None = None
+    node: views.Node | None = None
     unread: tuple[str, ...] = ()
     """Sources that could not be read, with the reason."""
     blind: str = ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition
 from protocols.kube.taints import node_taints, taint_text
@@ -80,7 +81,7 @@ RULES: tuple[Rule, ...] = (not_ready, pressure, unschedulable, tainted, ready)
 """Tried in order; the last one always matches."""
 
 
-def _odd_conditions(node: Object) -> list[Object]:
+def _odd_conditions(node: views.Node) -> list[Object]:
     conditions = rows(mapping(node.get("status")).get("conditions"))
     return [each for each in conditions if each.get("status") != EXPECTED.get(str(each.get("type")), "False")]
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from protocols.kinds import views
 from protocols.kube.meta import condition, condition_true, meta
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
@@ -112,7 +113,7 @@ def _at_node(found: PodEvidence, since: str) -> Finding:
     return Finding("terminating", reason, tuple(failed[-3:]), ("see `nodeplane trace` for the step that is missing",))
 
 
-def _grace(pod: dict[str, object]) -> int:
+def _grace(pod: views.Pod) -> int:
     return int(meta(pod).get("deletionGracePeriodSeconds") or 0)
 
 
@@ -122,7 +123,7 @@ def _deleter(found: PodEvidence) -> str:
     return f" by {users[0]}" if users and users[0] else ""
 
 
-def _holder(pod: dict[str, object], finalizer: str) -> str:
+def _holder(pod: views.Pod, finalizer: str) -> str:
     """Return who set a finalizer, by the managers of the object's fields."""
     entry = f"v:{json.dumps(finalizer)}"
     for manager in rows(meta(pod).get("managedFields")):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from protocols.kinds import views
 from protocols.kube.meta import Object, meta
 from protocols.kube.times import time_or
 from supervisor.why.model.fields import mapping, number, rows
@@ -47,7 +48,7 @@ class Container(msgspec.Struct, frozen=True):
         return str(self.spec.get("image") or "")
 
 
-def containers(pod: Object) -> list[Container]:
+def containers(pod: views.Pod) -> list[Container]:
     """Return init containers, then the others, in the order of the spec."""
     return [
         *_of(pod, "initContainers", "initContainerStatuses", INIT),
@@ -55,7 +56,7 @@ def containers(pod: Object) -> list[Container]:
     ]
 
 
-def _of(pod: Object, field: str, status_field: str, kind: str) -> Iterator[Container]:
+def _of(pod: views.Pod, field: str, status_field: str, kind: str) -> Iterator[Container]:
     statuses = {str(each.get("name")): each for each in rows(status_of(pod).get(status_field))}
     for spec in rows(spec_of(pod).get(field)):
         name = str(spec.get("name"))
@@ -93,21 +94,21 @@ def _ended(state: Object) -> Ended | None:
     )
 
 
-def spec_of(pod: Object) -> Object:
+def spec_of(pod: views.Pod) -> Object:
     return mapping(pod.get("spec"))
 
 
-def status_of(pod: Object) -> Object:
+def status_of(pod: views.Pod) -> Object:
     return mapping(pod.get("status"))
 
 
-def deleted_at(pod: Object) -> float:
+def deleted_at(pod: views.Pod) -> float:
     """Return when the deletion was requested; the API stores the end of the grace period."""
     ends = time_or(meta(pod).get("deletionTimestamp"))
     return ends - number(meta(pod).get("deletionGracePeriodSeconds")) if ends else 0.0
 
 
-def requested(pod: Object) -> set[str]:
+def requested(pod: views.Pod) -> set[str]:
     """Return the extended resources that containers request."""
     found = (mapping(mapping(each.spec.get("resources")).get("limits")) for each in containers(pod))
     return {str(name) for limits in found for name in limits if "/" in str(name)}

@@ -18,6 +18,7 @@ from actors.controllers.workloads.daemons.revisions import (
     stored_template,
     surplus,
 )
+from protocols.kinds import views
 from protocols.kinds.table import CONTROLLERREVISIONS, DAEMONSETS, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, name_of, namespace_of, terminating, uid_of
@@ -55,7 +56,7 @@ class DaemonSetController(WorkloadController):
     kind = "DaemonSet"
     resource = DAEMONSETS
 
-    def __init__(self, tools: Tools, pods: OwnerIndex, revisions: OwnerIndex, nodes: Mapping[str, Object]) -> None:
+    def __init__(self, tools: Tools, pods: OwnerIndex, revisions: OwnerIndex, nodes: Mapping[str, views.Node]) -> None:
         super().__init__(tools, pods)
         self._revisions, self._nodes = revisions, nodes
         self._failures = FailureBackoff()
@@ -64,7 +65,7 @@ class DaemonSetController(WorkloadController):
         super().on_delete(obj)
         self._failures.forget(uid_of(obj))
 
-    def node_changed(self, old: Object | None, new: Object | None) -> None:
+    def node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         """Enqueue all DaemonSets if a node came, went, or changed what pods fit it by."""
         if old is None or new is None or _fit_fields(old) != _fit_fields(new):
             for key in self.items:
@@ -157,6 +158,6 @@ class DaemonSetController(WorkloadController):
                 await self._tools.client.patch(PODS, pod.name, pod.namespace, body)
 
 
-def _fit_fields(node: Object) -> tuple[object, ...]:
+def _fit_fields(node: views.Node) -> tuple[object, ...]:
     spec = node.get("spec") or {}
     return labels_of(node), spec.get("taints"), spec.get("unschedulable")

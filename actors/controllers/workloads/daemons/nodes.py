@@ -7,6 +7,7 @@ import msgspec
 
 from actors.controllers.workloads.common.pods import GENERATION, REVISION_HASH
 from actors.controllers.workloads.common.templates import pod_from, template_of
+from protocols.kinds import views
 from protocols.kube.meta import Object, annotations_of, labels_of, name_of
 from protocols.kube.selectors import selects
 from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, node_taints, tolerated
@@ -47,7 +48,7 @@ def tolerations(spec: Object) -> list[Object]:
     return found
 
 
-def fit(node: Object, daemon_set: Object) -> Fit:
+def fit(node: views.Node, daemon_set: Object) -> Fit:
     """Return whether pods of the DaemonSet run on the node: by its name, labels and taints, never by its resources."""
     spec = template_of(daemon_set).get("spec") or {}
     if spec.get("nodeName") and spec["nodeName"] != name_of(node):
@@ -61,7 +62,7 @@ def fit(node: Object, daemon_set: Object) -> Fit:
     return OLD_ONLY if any(taint.effect == NO_SCHEDULE for taint in open_taints) else EVERYWHERE
 
 
-def _selected(node: Object, spec: Object) -> bool:
+def _selected(node: views.Node, spec: Object) -> bool:
     labels = labels_of(node)
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False

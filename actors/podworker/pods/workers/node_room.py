@@ -6,6 +6,7 @@ Extended resources of device plugins are not judged here: the device manager all
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import cast
 
 import msgspec
 
@@ -14,6 +15,7 @@ from actors.podworker.model.resources import NAMES, NodeCapacity, allocated_spec
 from actors.podworker.model.resources import Amounts as Sizes
 from actors.podworker.model.types import PodSpec, Waiting, is_static
 from actors.podworker.pods.workers.critical_pods import Occupant, is_critical, still_needed, victims
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.quantity import NANO
@@ -113,7 +115,7 @@ class NodeRoom:
             yield _predicate("NodeName", OTHER_NODE)
         if self._use.ports.conflict(pod.ports):
             yield _predicate("NodePorts", NO_PORTS)
-        taints = [taint for taint in node_taints(node) if taint.effect == NO_EXECUTE]
+        taints = [taint for taint in node_taints(cast("views.Node", node)) if taint.effect == NO_EXECUTE]
         if not is_static(spec.raw) and untolerated(taints, wanted.get("tolerations") or ()) is not None:
             yield _predicate("TaintToleration", UNTOLERATED)
 
