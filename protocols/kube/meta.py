@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from protocols.kinds import views
 
@@ -14,7 +14,8 @@ SLICE_MANAGER_LABEL, SLICE_MANAGER = "endpointslice.kubernetes.io/managed-by", "
 """Label of the EndpointSlices that the controller makes of pods, and its value."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation with the whole manifest that `kubectl apply` was given."""
-CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+ContainerList = Literal["containers", "initContainers", "ephemeralContainers"]
+CONTAINER_LISTS: tuple[ContainerList, ...] = ("containers", "initContainers", "ephemeralContainers")
 """Fields of a pod's spec that hold containers."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from typing import Any
 
 from actors.podworker.model.types import read_pod
 from actors.podworker.pods.workers.node_room import NodeRoom
@@ -18,7 +19,7 @@ class Scene:
 
     def __init__(self, root, raw=None, **options):
         self.fake = FakeDependencies(root)
-        self.raw = raw or pod()
+        self.raw: Any = raw or pod()
         self.room = options.pop("room", None) or NodeRoom()
         self.skew_ns = 0
         self.lagging = False
@@ -53,12 +54,8 @@ class Scene:
         self.worker.wake()
 
     def delete(self, grace=30):
-        self.worker.update(
-            {
-                **self.raw,
-                "metadata": {**self.raw["metadata"], "deletionTimestamp": "x", "deletionGracePeriodSeconds": grace},
-            }
-        )
+        ending = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": grace}
+        self.worker.update(self.raw | {"metadata": self.raw["metadata"] | ending})
 
     @property
     def status(self):

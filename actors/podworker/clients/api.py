@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kinds.table import (
     CONFIGMAPS,
     PODS,
@@ -40,7 +41,7 @@ NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class Mirrors(Protocol):
-    def mirror_of(self, spec: PodSpec) -> Object | None:
+    def mirror_of(self, spec: PodSpec) -> views.Pod | None:
         """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
         ...
 
@@ -52,10 +53,13 @@ class ApiPods:
         self._client = client
         self._mirrors = mirrors
 
-    async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+    async def patch_status(self, spec: PodSpec, body: Object) -> views.Pod:
         if self._mirrors is not None and (mirror := self._mirrors.mirror_of(spec)) is not None:
             body = {**body, "metadata": {"uid": mirror["metadata"]["uid"]}}
-        return await self._client.patch(PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status")
+        patched = await self._client.patch(
+            PODS, spec.name, spec.namespace, body, kind="strategic", subresource="status"
+        )
+        return cast("views.Pod", patched)
 
     async def is_gone(self, spec: PodSpec) -> bool:
         try:
@@ -66,7 +70,7 @@ class ApiPods:
             raise
         return bool((pod.get("metadata") or {}).get("uid") != spec.uid)
 
-    async def create_pod(self, pod: Object) -> None:
+    async def create_pod(self, pod: views.Pod) -> None:
         """Create a mirror pod; no error if one exists already: the informer will bring it."""
         try:
             await self._client.create(PODS, pod, pod["metadata"]["namespace"])
@@ -74,7 +78,7 @@ class ApiPods:
             if getattr(error, "code", 0) != 409:
                 raise
 
-    async def delete_pod(self, pod: Object) -> None:
+    async def delete_pod(self, pod: views.Pod) -> None:
         metadata = pod["metadata"]
         await self._delete(metadata["name"], metadata["namespace"], metadata["uid"])
 
@@ -157,17 +161,17 @@ class KnownServices:
         with contextlib.suppress(TimeoutError):
             await self._informer.wait_synced(FIRST_S)
 
-    def items(self) -> Iterable[Object]:
+    def items(self) -> Iterable[views.Service]:
         return tuple(self._informer.items.values())
 
     # event handler of the informer
 
-    def on_add(self, obj: Object) -> None: ...
-    def on_update(self, old: Object, new: Object) -> None: ...
-    def on_delete(self, obj: Object) -> None: ...
+    def on_add(self, obj: views.Service) -> None: ...
+    def on_update(self, old: views.Service, new: views.Service) -> None: ...
+    def on_delete(self, obj: views.Service) -> None: ...
 
 
-def addresses(service: Object) -> Object:
+def addresses(service: views.Service) -> Object:
     """Reduce a service to its name, address and ports; one that nothing routes has no address."""
     metadata, spec = service.get("metadata") or {}, service.get("spec") or {}
     routed = UNROUTED not in (metadata.get("annotations") or {})

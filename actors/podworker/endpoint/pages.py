@@ -9,6 +9,7 @@ from aiohttp import web
 
 from actors.podworker.endpoint.errors import NotSynced, StreamTargetMissing
 from actors.podworker.endpoint.healthz import NodeHealth
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.messages.pleg import PodStatus
 from protocols.process.settings import Settings
@@ -18,7 +19,7 @@ JSON = "application/json"
 
 class PodPages:
     def __init__(
-        self, pods: Mapping[str, Object], statuses: Callable[[], Iterable[PodStatus]], complete: Callable[[], bool]
+        self, pods: Mapping[str, views.Pod], statuses: Callable[[], Iterable[PodStatus]], complete: Callable[[], bool]
     ) -> None:
         self._pods = pods
         self._statuses = statuses
@@ -28,7 +29,9 @@ class PodPages:
         """Return the pods that are bound to this node, as the API has them."""
         self._check(path, "pods")
         pods = list(self._pods.values())
-        return await _send_list(request, ({key: pod[key] for key in pod if key not in TYPE} for pod in pods))
+        return await _send_list(
+            request, ({key: value for key, value in pod.items() if key not in TYPE} for pod in pods)
+        )
 
     async def running(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         """Return the pods that have a ready sandbox or a running container, as the runtime has them."""
@@ -45,7 +48,7 @@ class PodPages:
 TYPE = ("apiVersion", "kind")
 
 
-async def _send_list(request: web.BaseRequest, pods: Iterable[Object]) -> web.StreamResponse:
+async def _send_list(request: web.BaseRequest, pods: Iterable[Mapping[str, Any]]) -> web.StreamResponse:
     """Send a PodList, encoded pod by pod: each may have a megabyte."""
     response = web.StreamResponse(headers={"Content-Type": JSON})
     response.enable_chunked_encoding()

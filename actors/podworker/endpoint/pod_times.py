@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from protocols.actor.metrics import labelled
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.times import parse_time
 from protocols.process.families import GaugeFamily
 
@@ -21,7 +21,7 @@ COMPLETED = GaugeFamily(
 class PodTimes(Collector):
     """Names, labels and values of kube-state-metrics. Computed at scrape time; bounded by the pods of the node."""
 
-    def __init__(self, pods: Mapping[str, Object]) -> None:
+    def __init__(self, pods: Mapping[str, views.Pod]) -> None:
         self._pods = pods
 
     def collect(self) -> Iterator[Metric]:
@@ -41,7 +41,7 @@ class PodTimes(Collector):
         return []
 
 
-def completion(status: Object) -> float | None:
+def completion(status: views.PodStatus) -> float | None:
     """Return when the last ended container of a pod ended; None while none has."""
     ended = ((entry.get("state") or {}).get("terminated") or {} for entry in status.get("containerStatuses") or ())
     times = [at for one in ended if (at := seconds(one.get("finishedAt"))) is not None]

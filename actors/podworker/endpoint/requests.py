@@ -2,18 +2,21 @@
 
 import time
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.logs.reader import LogOptions, stamp_ns
-from protocols.kube.meta import CONTAINER_LISTS, Object
+from protocols.kinds import views
+from protocols.kube.meta import CONTAINER_LISTS
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 RAN = ("running", "exited")
-LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+StatusList = Literal["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
+LISTS: tuple[StatusList, ...] = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 class PodTarget(msgspec.Struct, frozen=True):
@@ -85,7 +88,9 @@ def _since(query: Mapping[str, str]) -> int:
     return at
 
 
-def run_for_log(target: PodTarget, known: PodStatus | None, shown: Object | None, previous: bool) -> ContainerStatus:
+def run_for_log(
+    target: PodTarget, known: PodStatus | None, shown: views.ContainerStatus | None, previous: bool
+) -> ContainerStatus:
     """Select the container run whose log is requested.
 
     `known` is the pod's runtime status, `shown` the container's status in the API. While a container waits for its
@@ -128,13 +133,13 @@ def is_running(known: PodStatus | None, id: str) -> bool:
     return any(run.id == id and run.state == "running" for run in (known.containers if known else ()))
 
 
-def shown_status(pod: Object, container: str) -> Object | None:
+def shown_status(pod: views.Pod, container: str) -> views.ContainerStatus | None:
     status = pod.get("status") or {}
-    found = (entry for kind in LISTS for entry in status.get(kind) or () if entry.get("name") == container)
-    return next(found, None)
+    shown = (entry for kind in LISTS for entry in status.get(kind) or ())
+    return next((entry for entry in shown if entry.get("name") == container), None)
 
 
-def find_pod(pods: Mapping[str, Object], target: PodTarget) -> Object:
+def find_pod(pods: Mapping[str, views.Pod], target: PodTarget) -> views.Pod:
     """Return the pod object that `target` names. Raises StreamTargetMissing."""
     pod = pods.get(f"{target.namespace}/{target.pod}")
     if pod is None or (target.uid and (pod.get("metadata") or {}).get("uid") != target.uid):
@@ -152,7 +157,7 @@ def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
     return sorted(runs, key=lambda run: (run.created_ns, run.attempt), reverse=True)
 
 
-def _waiting_text(shown: Object | None) -> str:
+def _waiting_text(shown: views.ContainerStatus | None) -> str:
     waiting = ((shown or {}).get("state") or {}).get("waiting") or {}
     reason = waiting.get("reason") or "ContainerCreating"
     if reason == "ErrImagePull":
@@ -169,7 +174,7 @@ def target_of(path: list[str], container: bool) -> PodTarget:
     return PodTarget(namespace=path[0], pod=path[1], container=path[-1] if container else "", uid=uid)
 
 
-def uid_of(pod: Object) -> str:
+def uid_of(pod: views.Pod) -> str:
     """Return the pod's uid in the runtime. For mirror pods it is that of the static pod, carried as an annotation."""
     metadata = pod.get("metadata") or {}
     mirrored = (metadata.get("annotations") or {}).get("kubernetes.io/config.hash")

@@ -35,7 +35,7 @@ from actors.podworker.endpoint.streams import serve_command, serve_forward
 from actors.podworker.logs.reader import LogOptions, read_log
 from protocols.actor import Context
 from protocols.bus import Bus, BusError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kubeclient.client import ApiClient
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -79,7 +79,7 @@ def _streams(options: ExecOptions) -> dict[str, bool]:
 class PodLookup(msgspec.Struct, frozen=True):
     """Pods of this node, from the API and from the runtime."""
 
-    pods: Mapping[str, Object]
+    pods: Mapping[str, views.Pod]
     """Pod objects by `namespace/name`."""
     status: Callable[[str], PodStatus | None]
     """Runtime status by pod uid."""
@@ -88,7 +88,7 @@ class PodLookup(msgspec.Struct, frozen=True):
     complete: Callable[[], bool] = lambda: True
     """False until both sources have been synced after a start."""
 
-    def pod(self, target: PodTarget) -> Object:
+    def pod(self, target: PodTarget) -> views.Pod:
         """Return the pod object that `target` names. Raises StreamTargetMissing or NotSynced."""
         if not self.complete():
             raise NotSynced("the node has just started and does not know its pods yet")

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from actors.podworker.model.types import ContainerSpec, PodSpec
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.health import PodHeld
@@ -109,7 +110,7 @@ class DeviceManagerClient(Protocol):
 class Statuses(Protocol):
     """The status manager: the latest status wins, and is delivered across outages of the API."""
 
-    def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
+    def publish(self, spec: PodSpec, status: views.PodStatus, reported_ns: int = 0) -> None:
         """Set the desired status.
 
         `reported_ns`: time of a device health report that this status is the first to show.
@@ -187,7 +188,7 @@ class DeviceHealth(Protocol):
 class LocalNode(Protocol):
     """The Node object of this node."""
 
-    def node(self) -> Object:
+    def node(self) -> views.Node:
         """Return the object as the API showed it last; before it is registered, as it will be."""
         ...
 
@@ -262,7 +263,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     health: DeviceHealth
     node_info: NodeInfo
     local_node: LocalNode
-    services: Callable[[], Iterable[Object]] = tuple
+    services: Callable[[], Iterable[views.Service]] = tuple
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""
     probes: ProbeObserver | None = None

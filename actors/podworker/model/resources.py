@@ -6,33 +6,35 @@ allocated and nothing else.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
 from actors.podworker.model.types import INIT, ContainerSpec, PodSpec, Waiting
+from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
-from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")
+Side = Literal["limits", "requests"]
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 LAST_TO_GO, FIRST_TO_GO = -997, 1000
 PERIOD_US = 100_000
 MINIMAL_QUOTA_US = 1000
 MINIMAL_SHARES = 2
-SIDES = ("limits", "requests")
+SIDES: tuple[Side, ...] = ("limits", "requests")
 RESTART = "RestartContainer"
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
-Amounts = dict[str, dict[str, str]]
+Amounts = dict[Side, dict[str, str]]
 """Quantities of cpu and memory by limits and requests."""
 NodeCapacity = Mapping[str, tuple[int, int]]
 """By resource, in thousandths: allocatable amount of the node, and the sum allocated to its other pods."""
 
 
-def linux_resources(resources: Object) -> "cri_pb2.LinuxContainerResources":
+def linux_resources(resources: views.ResourceRequirements) -> "cri_pb2.LinuxContainerResources":
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     cpu, memory = milli(limits.get("cpu")), milli(limits.get("memory")) // 1000
     asked = milli(requests.get("cpu")) or cpu
@@ -44,81 +46,85 @@ def linux_resources(resources: Object) -> "cri_pb2.LinuxContainerResources":
     )
 
 
-def qos_class(pod: Object) -> str:
+def qos_class(spec: views.PodSpec) -> str:
     """Return the QoS class. Resources of the pod itself decide alone, where it has any."""
-    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
-    given = [pod["resources"]] if has_own(pod) else [c.get("resources") or {} for c in containers]
-    if not any(_named(g.get(side) or {}) for g in given for side in ("limits", "requests")):
+    given = [spec["resources"]] if has_own(spec) else [c.get("resources") or {} for c in _containers(spec)]
+    if not any(_named(g.get(side) or {}) for g in given for side in SIDES):
         return BEST_EFFORT
     return GUARANTEED if all(_guaranteed(g) for g in given) else BURSTABLE
 
 
-def _named(amounts: Object) -> bool:
+def _containers(spec: views.PodSpec) -> list[views.Container]:
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+
+
+def _named(amounts: Mapping[str, str]) -> bool:
     return any(milli(amounts.get(name)) for name in NAMES)
 
 
-def _guaranteed(resources: Object) -> bool:
+def _guaranteed(resources: views.ResourceRequirements) -> bool:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     return all(milli(limits.get(n)) > 0 and milli(requests.get(n, limits[n])) == milli(limits[n]) for n in NAMES)
 
 
-def oom_score(pod: Object, container: Object, memory: int) -> int:
+def oom_score(spec: views.PodSpec, container: views.Container, memory: int) -> int:
     """Return oom_score_adj by upstream's formula. `memory`: bytes of the machine."""
-    quality = qos_class(pod)
+    quality = qos_class(spec)
     if quality != BURSTABLE or not memory:
         return FIRST_TO_GO if quality == BEST_EFFORT else LAST_TO_GO if quality == GUARANTEED else FIRST_TO_GO - 1
-    asked = (_asked(container, "memory") + _share(pod, "memory")) // 1000
+    asked = (_asked(container, "memory") + _share(spec, "memory")) // 1000
     return min(max(1000 - 1000 * asked // memory, 1000 + LAST_TO_GO), FIRST_TO_GO - 1)
 
 
-def has_own(pod: Object) -> bool:
+def has_own(spec: views.PodSpec) -> bool:
     """Return True if the pod itself, beside its containers, has requests or limits."""
-    own = pod.get("resources") or {}
-    return any(name in (own.get(side) or {}) for side in ("limits", "requests") for name in NAMES)
+    own = spec.get("resources") or {}
+    return any(name in (own.get(side) or {}) for side in SIDES for name in NAMES)
 
 
-def container_resources(pod: Object, container: Object) -> Object:
+def container_resources(spec: views.PodSpec, container: views.Container) -> views.ResourceRequirements:
     """Return the container's resources; limits that it lacks are those of the pod."""
     own = container.get("resources") or {}
-    whole = (pod.get("resources") or {}).get("limits") or {}
+    whole = (spec.get("resources") or {}).get("limits") or {}
     limits = {**{name: whole[name] for name in NAMES if name in whole}, **(own.get("limits") or {})}
     return {**own, "limits": limits}
 
 
-def pod_resources(pod: Object) -> Object:
+def pod_resources(spec: views.PodSpec) -> views.ResourceRequirements:
     """Return the resources of the whole pod: its own, else the largest sum its containers need at one time."""
-    own = pod.get("resources") or {}
-    return {side: {**_together(pod, side), **(own.get(side) or {})} for side in ("limits", "requests")}
+    own = spec.get("resources") or {}
+    limits, requests = ({**_together(spec, side), **(own.get(side) or {})} for side in SIDES)
+    return {"limits": limits, "requests": requests}
 
 
-def _together(pod: Object, side: str) -> Object:
+def _together(spec: views.PodSpec, side: Side) -> dict[str, str]:
     """Sum up one side. Apps and sidecars run at once; an init container runs beside the sidecars before it."""
     total: dict[str, int] = {}
     for name in NAMES:
         sidecars = worst = 0
-        for container in pod.get("initContainers") or ():
+        for container in spec.get("initContainers") or ():
             amount = _amount(container, side, name)
             if container.get("restartPolicy") == "Always":
                 sidecars += amount
             worst = max(worst, sidecars if container.get("restartPolicy") == "Always" else sidecars + amount)
-        apps = sum(_amount(c, side, name) for c in pod.get("containers") or ())
+        apps = sum(_amount(c, side, name) for c in spec.get("containers") or ())
         if most := max(worst, apps + sidecars):
             total[name] = most
     return {name: f"{amount}m" for name, amount in total.items()}
 
 
-def _amount(container: Object, side: str, name: str) -> int:
+def _amount(container: views.Container, side: Side, name: str) -> int:
     return milli(((container.get("resources") or {}).get(side) or {}).get(name))
 
 
-def _asked(container: Object, name: str) -> int:
+def _asked(container: views.Container, name: str) -> int:
     return _amount(container, "requests", name) or _amount(container, "limits", name)
 
 
-def _share(pod: Object, name: str) -> int:
+def _share(spec: views.PodSpec, name: str) -> int:
     """Return the pod's request beyond its containers, split evenly among them."""
-    asked = milli(((pod.get("resources") or {}).get("requests") or {}).get(name))
-    containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    asked = milli(((spec.get("resources") or {}).get("requests") or {}).get(name))
+    containers = _containers(spec)
     left = asked - sum(_asked(container, name) for container in containers)
     return max(0, left) // max(1, len(containers))
 
@@ -165,7 +171,7 @@ def desired_amounts(spec: PodSpec) -> dict[str, Amounts]:
     return {container.name: amounts(container.raw.get("resources") or {}) for container in resizable(spec)}
 
 
-def amounts(resources: Object) -> Amounts:
+def amounts(resources: views.ResourceRequirements) -> Amounts:
     return {
         side: {name: str(given[name]) for name in NAMES if name in given}
         for side in SIDES
@@ -192,7 +198,9 @@ def with_allocated(container: ContainerSpec, allocated: Amounts | None) -> Conta
     given = container.raw.get("resources") or {}
     if allocated is None or not changes(amounts(given), allocated):
         return container
-    resources = {**given, **{side: {**(given.get(side) or {}), **allocated[side]} for side in SIDES}}
+    resources = given.copy()
+    for side in SIDES:
+        resources[side] = {**(given.get(side) or {}), **allocated[side]}
     return msgspec.structs.replace(container, raw={**container.raw, "resources": resources})
 
 
@@ -208,16 +216,17 @@ def requests(spec: PodSpec, allocated: Mapping[str, Amounts]) -> dict[str, int]:
     return {name: milli(asked.get(name)) for name in NAMES}
 
 
-def allocated_spec(spec: PodSpec, allocated: Mapping[str, Amounts]) -> Object:
+def allocated_spec(spec: PodSpec, allocated: Mapping[str, Amounts]) -> views.PodSpec:
     """Return the pod's spec with allocated resources in place of its own."""
-    pod: Object = spec.raw.get("spec") or {}
+    pod = spec.raw.get("spec") or {}
     if not allocated:
         return pod
-    lists = ("containers", "initContainers")
-    return {**pod, **{key: [_raw(spec, raw, allocated) for raw in pod.get(key) or ()] for key in lists}}
+    apps = [_raw(spec, raw, allocated) for raw in pod.get("containers") or ()]
+    inits = [_raw(spec, raw, allocated) for raw in pod.get("initContainers") or ()]
+    return {**pod, "containers": apps, "initContainers": inits}
 
 
-def _raw(spec: PodSpec, raw: Object, allocated: Mapping[str, Amounts]) -> Object:
+def _raw(spec: PodSpec, raw: views.Container, allocated: Mapping[str, Amounts]) -> views.Container:
     container = spec.find(str(raw.get("name")))
     return with_allocated(container, allocated.get(container.name)).raw if container is not None else raw
 

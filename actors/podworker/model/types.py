@@ -1,13 +1,15 @@
 """Pods and containers as podworker reads them from the API, and the plan of what to do with them. Start here."""
 
 import hashlib
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import cached_property
+from typing import Any, cast
 
 import msgspec
 
 from actors.podworker.model.errors import PodInvalid
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.pods import is_finished
 
 SECOND = 1_000_000_000
@@ -41,7 +43,9 @@ class ContainerSpec(msgspec.Struct, frozen=True):
     """app, init, sidecar (an init container with restartPolicy Always), or ephemeral."""
     hash: str
     """Hash of name and image, compared with that of a running container."""
-    raw: Object = {}
+    raw: views.Container = {}
+    target: str = ""
+    """Name of the container whose PID namespace an ephemeral container joins; empty for none."""
 
 
 class PodSpec(msgspec.Struct, frozen=True, dict=True):
@@ -61,7 +65,7 @@ class PodSpec(msgspec.Struct, frozen=True, dict=True):
     """Seconds; deletionGracePeriodSeconds once it is being deleted."""
     terminal: bool = False
     """The API already has phase Succeeded or Failed."""
-    raw: Object = {}
+    raw: views.Pod = {}
 
     @cached_property
     def inits(self) -> tuple[ContainerSpec, ...]:
@@ -157,7 +161,7 @@ class PodActions(msgspec.Struct, frozen=True):
         return bool(self.kill or self.stop_sandboxes or self.create_sandbox >= 0 or self.start or self.remove)
 
 
-def read_pod(pod: Object) -> PodSpec:
+def read_pod(pod: views.Pod) -> PodSpec:
     """Typed view of an API pod; missing fields get the API's defaults. Raises PodInvalid."""
     try:
         return _read(pod)
@@ -165,7 +169,7 @@ def read_pod(pod: Object) -> PodSpec:
         raise PodInvalid(f"not a pod that can be run: {error}") from None
 
 
-def _read(pod: Object) -> PodSpec:
+def _read(pod: views.Pod) -> PodSpec:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     return PodSpec(
         uid=metadata.get("uid", ""),
@@ -174,7 +178,7 @@ def _read(pod: Object) -> PodSpec:
         restart_policy=spec.get("restartPolicy") or ALWAYS,
         host_network=bool(spec.get("hostNetwork")),
         containers=_containers(spec),
-        ephemeral=tuple(_container(c, EPHEMERAL) for c in spec.get("ephemeralContainers") or ()),
+        ephemeral=tuple(map(_ephemeral, spec.get("ephemeralContainers") or ())),
         deleting=bool(metadata.get("deletionTimestamp")),
         grace=_grace(metadata, spec),
         terminal=is_finished(pod),
@@ -186,19 +190,24 @@ def container_hash(name: str, image: str) -> str:
     return hashlib.sha256(f"{name}\0{image}".encode()).hexdigest()[:8]
 
 
-def _containers(spec: Object) -> tuple[ContainerSpec, ...]:
+def _containers(spec: views.PodSpec) -> tuple[ContainerSpec, ...]:
     inits = [
         _container(c, SIDECAR if c.get("restartPolicy") == ALWAYS else INIT) for c in spec.get("initContainers") or ()
     ]
     return (*inits, *(_container(c, APP) for c in spec.get("containers") or ()))
 
 
-def _container(raw: Object, kind: str) -> ContainerSpec:
+def _container(raw: views.Container, kind: str) -> ContainerSpec:
     name, image = raw.get("name", ""), raw.get("image", "")
     return ContainerSpec(name=name, image=image, kind=kind, hash=container_hash(name, image), raw=raw)
 
 
-def _grace(metadata: Object, spec: Object) -> int:
+def _ephemeral(raw: views.EphemeralContainer) -> ContainerSpec:
+    container = _container(cast("views.Container", raw), EPHEMERAL)
+    return msgspec.structs.replace(container, target=raw.get("targetContainerName") or "")
+
+
+def _grace(metadata: views.ObjectMeta, spec: views.PodSpec) -> int:
     """Return the grace period in seconds; never below 1, though a forced deletion has 0."""
     for value in (metadata.get("deletionGracePeriodSeconds"), spec.get("terminationGracePeriodSeconds")):
         if value is not None:
@@ -206,11 +215,11 @@ def _grace(metadata: Object, spec: Object) -> int:
     return DEFAULT_GRACE
 
 
-def is_static(pod: Object) -> bool:
+def is_static(pod: views.Pod) -> bool:
     """Return True for pods from a manifest on this node."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return bool(annotations.get(SOURCE) == "file")
 
 
-def object_uid(obj: Object) -> str:
+def object_uid(obj: Mapping[str, Any]) -> str:
     return str((obj.get("metadata") or {}).get("uid", ""))

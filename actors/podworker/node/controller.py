@@ -12,7 +12,7 @@ from actors.podworker.node.machine import MachineInfo, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.messages import devices
@@ -60,7 +60,7 @@ class NodeController:
         """Empty until the node is registered."""
         return self._agent.uid()
 
-    def node(self) -> Object:
+    def node(self) -> views.Node:
         """Return the Node object as the API showed it last; before it is registered, as it will be."""
         return self._agent.node()
 

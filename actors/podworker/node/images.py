@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.wire import cri_pb2
 
 IMAGES, NAMES = 50, 5
@@ -17,7 +17,7 @@ RETRY_S = 5.0
 log = logging.getLogger("podworker")
 
 
-def image_list(images: "Iterable[cri_pb2.Image]") -> tuple[Object, ...]:
+def image_list(images: "Iterable[cri_pb2.Image]") -> tuple[views.ContainerImage, ...]:
     """Return the entries of `status.images`, the largest first."""
     found = [(image.size, (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images]
     found.sort(key=lambda each: (-each[0], each[2]))
@@ -31,7 +31,7 @@ class NodeImages:
         self, images: "Callable[[], Awaitable[cri_pb2.ListImagesResponse]]", changed: Callable[[], None]
     ) -> None:
         self._images, self._changed = images, changed
-        self.known: tuple[Object, ...] | None = None
+        self.known: tuple[views.ContainerImage, ...] | None = None
         """None until the runtime answered: the API's list is retained."""
 
     async def run(self) -> None:

@@ -1,10 +1,12 @@
 """Compute the Node object. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from actors.podworker.node.machine import MachineInfo
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.kube.resource_names import is_extended
@@ -16,6 +18,7 @@ from protocols.node.cpulist import parse_list
 
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")
+Amount = Literal["capacity", "allocatable"]
 KUBELET_VERSION = "v1.36.0+nodeplane"
 """Upstream release whose behaviour this node has."""
 LEDGER_SLACK_S = 600.0
@@ -55,7 +58,7 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
     handlers: tuple[RuntimeHandler, ...] | None = None
     """None until the runtime has reported: those in the API's status are retained."""
-    images: tuple[Object, ...] | None = None
+    images: tuple[views.ContainerImage, ...] | None = None
     """None until the runtime has listed them: those in the API's status are retained."""
     advertised: frozenset[str] = frozenset()
     """Extended resources that other clients wrote to the capacity; all of them are allocatable."""
@@ -75,8 +78,12 @@ def node_annotations(inputs: NodeStatusInputs) -> dict[str, str]:
     return {INSTANCE: inputs.machine.instance} if inputs.machine.instance else {}
 
 
-def new_node(inputs: NodeStatusInputs, now: str) -> Object:
-    metadata = {"name": inputs.name, "labels": node_labels(inputs), "annotations": node_annotations(inputs)}
+def new_node(inputs: NodeStatusInputs, now: str) -> views.Node:
+    metadata: views.ObjectMeta = {
+        "name": inputs.name,
+        "labels": node_labels(inputs),
+        "annotations": node_annotations(inputs),
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -86,43 +93,57 @@ def new_node(inputs: NodeStatusInputs, now: str) -> Object:
     }
 
 
-def node_status(inputs: NodeStatusInputs, before: Object, now: str) -> Object:
+def node_status(inputs: NodeStatusInputs, before: views.NodeStatus, now: str) -> views.NodeStatus:
     """Compute the status. Heartbeat times in `before`, the status in the API, are retained while nothing changes."""
     return {
         "capacity": _resources(inputs, before, "capacity"),
         "allocatable": _resources(inputs, before, "allocatable"),
         "conditions": _conditions(inputs, before, now),
-        "addresses": [
-            {"type": "InternalIP", "address": inputs.machine.address},
-            *([{"type": "InternalDNS", "address": "localhost"}] if inputs.machine.local else []),
-            {"type": "Hostname", "address": inputs.name},
-        ],
+        "addresses": _addresses(inputs),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": inputs.port}},
         "declaredFeatures": list(DECLARED_FEATURES),
         "nodeInfo": _node_info(inputs, before),
-        **_retained("runtimeHandlers", None if inputs.handlers is None else map(_handler, inputs.handlers), before),
-        **_retained("images", inputs.images, before),
+        **_of_runtime(inputs, before),
     }
 
 
-def _retained(field: str, found: Iterable[Object] | None, before: Object) -> Object:
-    """Return a field of the runtime's: as in `before` until it is reported, and not at all while it is empty."""
-    values = before.get(field) if found is None else list(found)
-    return {field: values} if values or field in before else {}
+def _addresses(inputs: NodeStatusInputs) -> list[views.NodeAddress]:
+    local: list[views.NodeAddress] = [{"type": "InternalDNS", "address": "localhost"}] if inputs.machine.local else []
+    return [
+        {"type": "InternalIP", "address": inputs.machine.address},
+        *local,
+        {"type": "Hostname", "address": inputs.name},
+    ]
 
 
-def _handler(handler: RuntimeHandler) -> Object:
-    features = {"recursiveReadOnlyMounts": handler.recursive_read_only, "userNamespaces": handler.user_namespaces}
-    return {"name": handler.name, "features": features}
+def _of_runtime(inputs: NodeStatusInputs, before: views.NodeStatus) -> views.NodeStatus:
+    """Return the runtime's fields: as in `before` until they are reported, and not at all while they are empty."""
+    handlers = before.get("runtimeHandlers") if inputs.handlers is None else list(map(_handler, inputs.handlers))
+    images = before.get("images") if inputs.images is None else list(inputs.images)
+    found: views.NodeStatus = {}
+    if handlers or "runtimeHandlers" in before:
+        found["runtimeHandlers"] = handlers or []
+    if images or "images" in before:
+        found["images"] = images or []
+    return found
 
 
-def advertised_resources(known: Object, found: Object) -> frozenset[str]:
+def _handler(handler: RuntimeHandler) -> views.NodeRuntimeHandler:
+    return {
+        "name": handler.name,
+        "features": {
+            "recursiveReadOnlyMounts": handler.recursive_read_only, "userNamespaces": handler.user_namespaces
+        },
+    }  # fmt: skip
+
+
+def advertised_resources(known: views.Node, found: views.Node) -> frozenset[str]:
     """Return the extended resources that another client added to the Node object `known`."""
     names = [set((node.get("status") or {}).get("capacity") or {}) for node in (known, found)]
     return frozenset(name for name in names[1] - names[0] if is_extended(name))
 
 
-def foreign_resources(node: Object, inventory: Mapping[str, ResourceInventory], ledger_ns: int) -> frozenset[str]:
+def foreign_resources(node: views.Node, inventory: Mapping[str, ResourceInventory], ledger_ns: int) -> frozenset[str]:
     """Return the extended resources of a registered node that other clients added before this process started.
 
     Plugins never registered them in the life of the ledger. There are none if it began after the node: it was lost, so
@@ -135,9 +156,10 @@ def foreign_resources(node: Object, inventory: Mapping[str, ResourceInventory], 
     return frozenset(name for name in capacity if is_extended(name) and name not in inventory)
 
 
-def node_patch(before: Object, desired: Object) -> Object | None:
+def node_patch(before: views.NodeStatus, desired: views.NodeStatus) -> Object | None:
     """Return a strategic merge patch of the status; None if only heartbeat times differ."""
-    changes = {key: value for key, value in desired.items() if key != "conditions" and before.get(key) != value}
+    known: Mapping[str, Any] = before
+    changes: Object = {key: value for key, value in desired.items() if key != "conditions" and known.get(key) != value}
     old = {c.get("type"): c for c in before.get("conditions") or ()}
     conditions = [c for c in desired["conditions"] if _content(old.get(c["type"])) != _content(c)]
     if conditions:
@@ -147,7 +169,7 @@ def node_patch(before: Object, desired: Object) -> Object | None:
     return {"status": changes} if changes else None
 
 
-def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, str, str]]:
+def node_events(name: str, before: views.NodeStatus, desired: views.NodeStatus) -> list[tuple[str, str, str]]:
     """Return type, reason and message of the events that this change of status causes; upstream's reasons."""
     old = {c.get("type"): c.get("status") for c in before.get("conditions") or ()}
     boot, booted = (status.get("nodeInfo") or {} for status in (before, desired))
@@ -159,16 +181,16 @@ def node_events(name: str, before: Object, desired: Object) -> list[tuple[str, s
     return events + [("Normal", reason, f"Node {name} status is now: {reason}") for reason in reasons if reason]
 
 
-def heartbeat_patch(desired: Object, now: str) -> Object:
+def heartbeat_patch(desired: views.NodeStatus, now: str) -> Object:
     return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in desired["conditions"]]}}
 
 
-def is_ready(node: Object) -> bool:
+def is_ready(node: views.Node) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
-def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str, str]:
+def _resources(inputs: NodeStatusInputs, before: views.NodeStatus, kind: Amount) -> dict[str, str]:
     found = {"ephemeral-storage": f"{inputs.machine.storage_kib}Ki", "pods": str(inputs.max_pods)}
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
@@ -184,7 +206,7 @@ def _resources(inputs: NodeStatusInputs, before: Object, kind: str) -> dict[str,
     )
 
 
-def _machine(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
+def _machine(inputs: NodeStatusInputs, shown: Mapping[str, str], kind: str) -> dict[str, str]:
     """Return CPUs, memory and huge pages; for allocatable, without reserved resources."""
     placement = inputs.placement
     if placement is None:
@@ -200,7 +222,7 @@ def _machine(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, st
     }
 
 
-def _reserved_storage(inputs: NodeStatusInputs, shown: Object, kind: str) -> dict[str, str]:
+def _reserved_storage(inputs: NodeStatusInputs, shown: Mapping[str, str], kind: str) -> dict[str, str]:
     if inputs.placement is None and kind == "allocatable":
         return {STORAGE: shown[STORAGE]} if STORAGE in shown else {}
     reserved = (
@@ -219,7 +241,7 @@ def _count(inventory: ResourceInventory, kind: str) -> int:
     return sum(1 for d in inventory.devices if d.health == HEALTHY) if inventory.connected else 0
 
 
-def _conditions(inputs: NodeStatusInputs, before: Object, now: str) -> list[Object]:
+def _conditions(inputs: NodeStatusInputs, before: views.NodeStatus, now: str) -> list[views.NodeCondition]:
     old = {c.get("type"): c for c in before.get("conditions") or ()}
     desired = [_condition(kind, False, reason, message) for kind, reason, message in PRESSURES]
     if inputs.ready:
@@ -229,11 +251,11 @@ def _conditions(inputs: NodeStatusInputs, before: Object, now: str) -> list[Obje
     return [_timed(condition, old.get(condition["type"]), now) for condition in desired]
 
 
-def _condition(kind: str, status: bool, reason: str, message: str) -> Object:
+def _condition(kind: str, status: bool, reason: str, message: str) -> views.NodeCondition:
     return {"type": kind, "status": "True" if status else "False", "reason": reason, "message": message}
 
 
-def _timed(condition: Object, before: Object | None, now: str) -> Object:
+def _timed(condition: views.NodeCondition, before: views.NodeCondition | None, now: str) -> views.NodeCondition:
     before = before or {}
     same = before.get("status") == condition["status"]
     since = before.get("lastTransitionTime") if same else None
@@ -241,11 +263,11 @@ def _timed(condition: Object, before: Object | None, now: str) -> Object:
     return {**condition, "lastHeartbeatTime": beat or now, "lastTransitionTime": since or now}
 
 
-def _content(condition: Object | None) -> tuple[object, ...]:
+def _content(condition: views.NodeCondition | None) -> tuple[object, ...]:
     return tuple((condition or {}).get(key) for key in ("status", "reason", "message"))
 
 
-def _node_info(inputs: NodeStatusInputs, before: Object) -> Object:
+def _node_info(inputs: NodeStatusInputs, before: views.NodeStatus) -> views.NodeSystemInfo:
     machine = inputs.machine
     return {
         "architecture": machine.architecture,

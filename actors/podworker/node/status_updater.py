@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import msgspec
 
@@ -23,6 +24,7 @@ from actors.podworker.node.status import (
     node_status,
 )
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kinds.table import NODES
 from protocols.kube import times
 from protocols.kube.meta import Object
@@ -95,7 +97,7 @@ class NodeState(msgspec.Struct, frozen=True):
     port: int = 0
     placement: Placement | None = None
     handlers: tuple[RuntimeHandler, ...] | None = None
-    images: tuple[Object, ...] | None = None
+    images: tuple[views.ContainerImage, ...] | None = None
 
 
 class NodeStatusOptions(msgspec.Struct, frozen=True):
@@ -116,7 +118,7 @@ class NodeStatusUpdater:
     def __init__(self, options: NodeStatusOptions) -> None:
         self._options = options
         self._readiness = Readiness()
-        self._node: Object | None = None
+        self._node: views.Node | None = None
         self._stale = False
         self._changed = asyncio.Event()
         self._heartbeat_due = 0.0
@@ -134,7 +136,7 @@ class NodeStatusUpdater:
         """Empty until the node is registered."""
         return str(((self._node or {}).get("metadata") or {}).get("uid") or "")
 
-    def node(self) -> Object:
+    def node(self) -> views.Node:
         """Return the Node object as the API showed it last; before it is registered, as it will be."""
         return self._node or new_node(self._inputs(), times.now())
 
@@ -233,27 +235,27 @@ class NodeStatusUpdater:
             advertised=self._advertised,
         )
 
-    def _desired(self, node: Object) -> Object:
+    def _desired(self, node: views.Node) -> views.NodeStatus:
         if not self._adopted:
             self._adopt_resources(node)
         return node_status(self._inputs(), node.get("status") or {}, times.now())
 
-    def _adopt_resources(self, node: Object) -> None:
+    def _adopt_resources(self, node: views.Node) -> None:
         state = self._options.state()
         if state.inventory is not None and state.placement is not None:
             self._adopted = True
             self._advertised |= foreign_resources(node, state.inventory, state.placement.ledger_ns)
 
-    async def _register(self) -> Object:
+    async def _register(self) -> views.Node:
         """Adopt the existing Node object, or create it."""
         client, name = self._options.client, self._options.name
         try:
-            node = await client.get(NODES, name)
+            node = cast("views.Node", await client.get(NODES, name))
         except ApiError as error:
             if error.code != 404:
                 raise
             self._adopted = True
-            node = await client.create(NODES, new_node(self._inputs(), times.now()))
+            node = cast("views.Node", await client.create(NODES, new_node(self._inputs(), times.now())))
             self._record_events({}, node["status"])
         else:
             if is_ready(node):
@@ -264,11 +266,12 @@ class NodeStatusUpdater:
         self._check_due = time.monotonic() + CHECK_S
         return node
 
-    async def _check(self, node: Object) -> Object:
+    async def _check(self, node: views.Node) -> views.Node:
         """Read the Node object and put back what others removed. A deleted one is left to the next status patch."""
         self._check_due = time.monotonic() + CHECK_S
         try:
-            found = await self._label(await self._options.client.get(NODES, self._options.name))
+            read = await self._options.client.get(NODES, self._options.name)
+            found = await self._label(cast("views.Node", read))
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -277,26 +280,31 @@ class NodeStatusUpdater:
         self._node = found
         return found
 
-    async def _label(self, node: Object) -> Object:
+    async def _label(self, node: views.Node) -> views.Node:
         metadata, inputs = node.get("metadata") or {}, self._inputs()
-        desired = {"labels": node_labels(inputs), "annotations": node_annotations(inputs)}
+        desired = (
+            ("labels", node_labels(inputs), metadata.get("labels")),
+            ("annotations", node_annotations(inputs), metadata.get("annotations")),
+        )
         missing = {
-            field: {key: value for key, value in pairs.items() if (metadata.get(field) or {}).get(key) != value}
-            for field, pairs in desired.items()
+            field: {key: value for key, value in pairs.items() if (known or {}).get(key) != value}
+            for field, pairs, known in desired
         }
         if not any(missing.values()):
             return node
-        return await self._options.client.patch(NODES, self._options.name, body={"metadata": missing})
+        patched = await self._options.client.patch(NODES, self._options.name, body={"metadata": missing})
+        return cast("views.Node", patched)
 
-    def _record_events(self, before: Object, desired: Object) -> None:
+    def _record_events(self, before: views.NodeStatus, desired: views.NodeStatus) -> None:
         for event in node_events(self._options.name, before, desired):
             self._options.record(*event)
 
     async def _patch(self, patch: Object) -> None:
         try:
-            self._node = await self._options.client.patch(
+            patched = await self._options.client.patch(
                 NODES, self._options.name, body=patch, kind="strategic", subresource="status"
             )
+            self._node = cast("views.Node", patched)
         except ApiError as error:
             if error.code == 404:
                 self._node = None  # another client deleted it: register again

@@ -27,8 +27,8 @@ from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
 from protocols.bus import BusError, Op
+from protocols.kinds import views
 from protocols.kinds.table import PODS
-from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -100,7 +100,7 @@ class PodController:
         self._statuses.close()
 
     @property
-    def objects(self) -> Mapping[str, Object]:
+    def objects(self) -> Mapping[str, views.Pod]:
         """Pods of the API by namespace/name."""
         return self._informer.items
 
@@ -146,7 +146,7 @@ class PodController:
 
     # events
 
-    def _on_published(self, spec: PodSpec, status: Object) -> None:
+    def _on_published(self, spec: PodSpec, status: views.PodStatus) -> None:
         self._health.publish_initializing(spec.uid, initializing(spec, status))
 
     def _subscribe(self) -> None:

@@ -16,7 +16,8 @@ from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
-from protocols.kube.meta import Object, key_of, meta
+from protocols.kinds import views
+from protocols.kube.meta import key_of, meta
 from protocols.kube.pods import is_finished
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, health_text
@@ -45,7 +46,7 @@ class PodManager:
     def __init__(self, options: ManagerOptions) -> None:
         self._options = options
         self._room = NodeRoom()
-        self._pods: dict[str, Object] = {}
+        self._pods: dict[str, views.Pod] = {}
         self._workers: dict[str, PodWorker] = {}
         self._tasks = Tasks()
         self._finished: set[str] = set()
@@ -58,13 +59,13 @@ class PodManager:
 
     # event handler of the informer
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Pod) -> None:
         self._pods[object_uid(obj)] = obj
         record(object_uid(obj), SEEN, clock(), pod=key_of(obj), static=is_static(obj))
         if self._begun:
             self._run(obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         self._pods[object_uid(new)] = new
         worker = self._workers.get(object_uid(new))
         if worker is not None:
@@ -73,7 +74,7 @@ class PodManager:
             except PodInvalid as error:
                 log.error("pod update ignored uid=%s error=%s", object_uid(new), error)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Pod) -> None:
         uid = object_uid(obj)
         self._pods.pop(uid, None)
         if uid in self._finished:
@@ -176,7 +177,7 @@ class PodManager:
         spec = PodSpec(uid=uid, name=name, namespace=namespace, grace=ORPHAN_GRACE_S)
         self._start(spec, gone=True, fence_ns=time.time_ns())
 
-    def _run(self, pod: Object, fence_ns: int = 0) -> None:
+    def _run(self, pod: views.Pod, fence_ns: int = 0) -> None:
         try:
             spec = read_pod(pod)
             if fence_ns and not spec.terminal and runtime_status.occupies(self._options.deps.pleg.known(spec.uid)):
@@ -245,16 +246,16 @@ class PodManager:
             self.orphan(uid, known.namespace, known.name)
 
 
-def _created_at(pod: Object) -> str:
+def _created_at(pod: views.Pod) -> str:
     return str(meta(pod).get("creationTimestamp") or "")
 
 
-def _changed_by_others(old: Object, new: Object) -> bool:
+def _changed_by_others(old: views.Pod, new: views.Pod) -> bool:
     """Return True if more changed than our own status."""
     return _ours(old) != _ours(new)
 
 
-def _ours(pod: Object) -> tuple[object, ...]:
+def _ours(pod: views.Pod) -> tuple[object, ...]:
     metadata = {k: v for k, v in (pod.get("metadata") or {}).items() if k not in ("resourceVersion", "managedFields")}
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return metadata, pod.get("spec"), [c for c in conditions if c.get("type") not in OWN]

@@ -6,10 +6,11 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from actors.podworker.model.errors import ManifestInvalid
 from actors.podworker.model.types import SOURCE
+from protocols.kinds import views
 from protocols.kinds.check.causes import Cause
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import decode_body
@@ -39,7 +40,7 @@ Stamp = tuple[int, int, int]
 UNREADABLE: Stamp = (0, 0, 0)
 
 
-def static_pod(path: str, text: bytes, node: str) -> Object:
+def static_pod(path: str, text: bytes, node: str) -> views.Pod:
     """Return the static pod of a manifest. Raises ManifestInvalid.
 
     The uid depends on node, path and content: changed content is another pod.
@@ -52,7 +53,7 @@ def static_pod(path: str, text: bytes, node: str) -> Object:
     pod = _of_node(_typed(obj), path, text, node)
     if causes := _causes(pod):
         raise ManifestInvalid("; ".join(f"{cause.field}: {cause.message}" for cause in causes[:MOST_TOLD]))
-    return pod
+    return cast("views.Pod", pod)
 
 
 def _typed(obj: Object) -> Object:
@@ -95,20 +96,27 @@ def _of_node(obj: Object, path: str, text: bytes, node: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def mirror_of(pod: Object, node_uid: str) -> Object:
-    metadata = {key: value for key, value in pod["metadata"].items() if key in ("name", "namespace", "labels")}
-    owner = {"apiVersion": "v1", "kind": "Node", "name": pod["spec"]["nodeName"], "uid": node_uid, "controller": True}
-    metadata["annotations"] = {**pod["metadata"]["annotations"], MIRROR: pod["metadata"]["uid"]}
-    metadata["ownerReferences"] = [owner]
+def mirror_of(pod: views.Pod, node_uid: str) -> views.Pod:
+    own, node = pod["metadata"], pod["spec"]["nodeName"]
+    metadata: views.ObjectMeta = {
+        "name": own["name"],
+        "namespace": own["namespace"],
+        "annotations": {**own["annotations"], MIRROR: own["uid"]},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+        ],
+    }  # fmt: skip
+    if "labels" in own:
+        metadata["labels"] = own["labels"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
 
 
-def mirrored(pod: Object) -> str:
+def mirrored(pod: views.Pod) -> str:
     """Return the uid of the static pod that an API pod mirrors; empty for ordinary pods."""
     return str(((pod.get("metadata") or {}).get("annotations") or {}).get(MIRROR) or "")
 
 
-def full_name(pod: Object) -> str:
+def full_name(pod: views.Pod) -> str:
     metadata = pod.get("metadata") or {}
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
 
@@ -153,11 +161,11 @@ class ManifestDirectory:
         self._path = path
         self._node = node
         self._on_fault = on_fault
-        self._files: dict[str, tuple[Stamp, Object | None]] = {}
+        self._files: dict[str, tuple[Stamp, views.Pod | None]] = {}
 
-    def read(self) -> dict[str, Object]:
+    def read(self) -> dict[str, views.Pod]:
         """Return static pods by uid. A file that becomes invalid retains its last valid pod. Blocking."""
-        found: dict[str, tuple[Stamp, Object | None]] = {}
+        found: dict[str, tuple[Stamp, views.Pod | None]] = {}
         try:
             names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
         except FileNotFoundError:
@@ -174,7 +182,7 @@ class ManifestDirectory:
         pods = (self._files[name][1] for name in names if name in self._files)
         return {pod["metadata"]["uid"] for pod in pods if pod is not None}
 
-    def _entry(self, name: str, before: tuple[Stamp, Object | None] | None) -> tuple[Stamp, Object | None] | None:
+    def _entry(self, name: str, before: tuple[Stamp, views.Pod | None] | None) -> tuple[Stamp, views.Pod | None] | None:
         try:
             with open(self._path / name, "rb", opener=_open) as file:
                 info = os.fstat(file.fileno())
@@ -192,7 +200,7 @@ class ManifestDirectory:
             return UNREADABLE, before[1] if before else None
         return stamp, self._pod(name, text, before[1] if before else None)
 
-    def _pod(self, name: str, text: bytes, last: Object | None) -> Object | None:
+    def _pod(self, name: str, text: bytes, last: views.Pod | None) -> views.Pod | None:
         try:
             if len(text) > LARGEST:
                 raise ManifestInvalid(f"larger than {LARGEST} bytes")

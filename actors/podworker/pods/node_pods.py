@@ -7,7 +7,7 @@ import msgspec
 from actors.podworker.model.types import PodSpec, object_uid
 from actors.podworker.pods.status.pod import overlay
 from protocols.bus import Bus, Op, StateSource, Stream
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.podworker import NODE_PODS, NodePod
 
 RING = 64
@@ -17,9 +17,9 @@ RING = 64
 class PodSourceHandler(Protocol):
     """The pod manager, or a handler in front of it."""
 
-    def on_add(self, obj: Object) -> None: ...
-    def on_update(self, old: Object, new: Object) -> None: ...
-    def on_delete(self, obj: Object) -> None: ...
+    def on_add(self, obj: views.Pod) -> None: ...
+    def on_update(self, old: views.Pod, new: views.Pod) -> None: ...
+    def on_delete(self, obj: views.Pod) -> None: ...
 
     def has_worker(self, uid: str) -> bool:
         """Return True until the pod of this uid is finished."""
@@ -33,8 +33,8 @@ class PodSourceHandler(Protocol):
 class NodePods:
     def __init__(self, manager: PodSourceHandler) -> None:
         self._manager = manager
-        self._objects: dict[str, Object] = {}
-        self._statuses: dict[str, Object] = {}
+        self._objects: dict[str, views.Pod] = {}
+        self._statuses: dict[str, views.PodStatus] = {}
         self._published: dict[str, NodePod] = {}
         self._stream: Stream | None = None
 
@@ -46,15 +46,15 @@ class NodePods:
 
     # events on their way to the manager
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Pod) -> None:
         self._manager.on_add(obj)
         self._show(object_uid(obj), obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         self._manager.on_update(old, new)
         self._show(object_uid(new), new)
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Pod) -> None:
         self._manager.on_delete(obj)
         uid = object_uid(obj)
         self._objects.pop(uid, None)
@@ -70,13 +70,13 @@ class NodePods:
 
     # statuses
 
-    def on_status(self, spec: PodSpec, status: Object) -> None:
+    def on_status(self, spec: PodSpec, status: views.PodStatus) -> None:
         """Show a status that is being sent to the API."""
         if spec.uid in self._objects:
             self._statuses[spec.uid] = status
             self._show(spec.uid, self._objects[spec.uid])
 
-    def _show(self, uid: str, obj: Object) -> None:
+    def _show(self, uid: str, obj: views.Pod) -> None:
         self._objects[uid] = obj
         if self._stream is None:
             return
@@ -85,7 +85,7 @@ class NodePods:
             self._published[uid] = view
             self._stream.publish(Op.UPSERT, uid, view)
 
-    def _view(self, uid: str, obj: Object) -> NodePod:
+    def _view(self, uid: str, obj: views.Pod) -> NodePod:
         metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
         status = overlay(obj.get("status") or {}, self._statuses.get(uid) or {})
         return NodePod(

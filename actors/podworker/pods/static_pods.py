@@ -17,7 +17,7 @@ from actors.podworker.model.types import SOURCE, PodSpec, is_static, object_uid
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from actors.podworker.pods.node_pods import PodSourceHandler
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.process.inotify import CONTENTS, Changes
 from protocols.process.rates import backoff_delay
 
@@ -29,25 +29,25 @@ log = logging.getLogger("podworker")
 
 
 class Steps(msgspec.Struct, frozen=True):
-    create: tuple[Object, ...] = ()
+    create: tuple[views.Pod, ...] = ()
     """Static pods without a mirror in the API."""
-    delete: tuple[Object, ...] = ()
+    delete: tuple[views.Pod, ...] = ()
     """Mirrors that are orphaned, outdated or being deleted. Only the API object is deleted, no container ends."""
 
 
-def steps(static: Iterable[Object], mirrors: Mapping[str, Object]) -> Steps:
+def steps(static: Iterable[views.Pod], mirrors: Mapping[str, views.Pod]) -> Steps:
     """Compare static pods with mirrors by namespace/name. A wrong mirror is deleted first, then created anew."""
     desired = {full_name(pod): pod for pod in static}
     create = tuple(pod for name, pod in desired.items() if name not in mirrors)
     return Steps(create, tuple(m for name, m in mirrors.items() if not _fits(m, desired.get(name))))
 
 
-def _fits(mirror: Object, pod: Object | None) -> bool:
+def _fits(mirror: views.Pod, pod: views.Pod | None) -> bool:
     ending = (mirror.get("metadata") or {}).get("deletionTimestamp")
     return pod is not None and not ending and mirrored(mirror) == pod["metadata"]["uid"]
 
 
-def _of_api(pod: Object) -> Object:
+def _of_api(pod: views.Pod) -> views.Pod:
     """Return a pod of the API that does not claim to be static: a static one preempts others. As upstream."""
     if not is_static(pod):
         return pod
@@ -56,9 +56,9 @@ def _of_api(pod: Object) -> Object:
 
 
 class MirrorApi(Protocol):
-    async def create_pod(self, pod: Object) -> None: ...
+    async def create_pod(self, pod: views.Pod) -> None: ...
 
-    async def delete_pod(self, pod: Object) -> None:
+    async def delete_pod(self, pod: views.Pod) -> None:
         """Delete immediately. No error if it is gone."""
         ...
 
@@ -67,10 +67,10 @@ class MirrorTable:
     """Static pods by uid, and the API's mirror pods by namespace/name."""
 
     def __init__(self) -> None:
-        self.static: dict[str, Object] = {}
-        self.mirrors: dict[str, Object] = {}
+        self.static: dict[str, views.Pod] = {}
+        self.mirrors: dict[str, views.Pod] = {}
 
-    def mirror_of(self, spec: PodSpec) -> Object | None:
+    def mirror_of(self, spec: PodSpec) -> views.Pod | None:
         """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
         if spec.uid not in self.static:
             return None
@@ -101,9 +101,9 @@ class StaticPods:
         self._faults: list[str] = []
         self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)
         self._static, self._mirrors = options.table.static, options.table.mirrors
-        self._queued: dict[str, Object] = {}
+        self._queued: dict[str, views.Pod] = {}
         """Pods that wait for the end of the former pod of their name."""
-        self._outdated: dict[str, Object] = {}
+        self._outdated: dict[str, views.Pod] = {}
         """Mirrors of former pods, by their own uid, that are to be deleted from the API."""
         self._failures: dict[str, int] = {}
         """Failed attempts in a row to create or delete the mirror of a name."""
@@ -111,7 +111,7 @@ class StaticPods:
 
     # event handler of the informer
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Pod) -> None:
         if not mirrored(obj):
             return self._pods.on_add(_of_api(obj))
         if object_uid(obj) in self._outdated:
@@ -121,7 +121,7 @@ class StaticPods:
         self._changed.set()
         return None
 
-    def on_update(self, old: Object, new: Object) -> None:
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         if not mirrored(new):
             return self._pods.on_update(_of_api(old), _of_api(new))
         if object_uid(new) in self._outdated:
@@ -131,7 +131,7 @@ class StaticPods:
             self._changed.set()
         return None
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Pod) -> None:
         if not mirrored(obj):
             return self._pods.on_delete(_of_api(obj))
         self._outdated.pop(object_uid(obj), None)
@@ -164,7 +164,7 @@ class StaticPods:
         finally:
             changes.close()
 
-    def _apply(self, found: Mapping[str, Object]) -> None:
+    def _apply(self, found: Mapping[str, views.Pod]) -> None:
         for fault in self._faults:
             self._options.on_fault(fault)
         self._faults.clear()
@@ -182,7 +182,7 @@ class StaticPods:
         self._pods.on_delete(pod)
         self._changed.set()
 
-    def _start(self, pod: Object) -> None:
+    def _start(self, pod: views.Pod) -> None:
         """Start a pod, once the former one of its name has ended."""
         name, uid = full_name(pod), object_uid(pod)
         mirror = self._mirrors.get(name, {})
@@ -229,7 +229,7 @@ class StaticPods:
             failed[full_name(pod)] = await self._attempt(full_name(pod), self._create(pod))
         self._failures = {name: self._failures.get(name, 0) + 1 for name, fault in failed.items() if fault}
 
-    async def _create(self, pod: Object) -> None:
+    async def _create(self, pod: views.Pod) -> None:
         if not self._options.node_uid():
             raise MirrorMissing("the node is not registered yet")
         await self._api.create_pod(mirror_of(pod, self._options.node_uid()))
@@ -244,7 +244,7 @@ class StaticPods:
             return True
         return False
 
-    def _ends(self, mirror: Object) -> bool:
+    def _ends(self, mirror: views.Pod) -> bool:
         """Return True while the former pod of a mirror is still ending: the API shows it until then."""
         uid = mirrored(mirror)
         queued = any(object_uid(pod) == uid for pod in self._queued.values())

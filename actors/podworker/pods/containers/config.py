@@ -18,7 +18,7 @@ from actors.podworker.pods.environment.env_files import Files
 from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import ExpansionBudget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
 from protocols.wire import cri_pb2
 
@@ -76,7 +76,7 @@ def _message_mounts(
     return [cri_pb2.Mount(container_path=path, host_path=str(message_file(root, spec.uid, container.name, attempt)))]
 
 
-def _mount(mount: Object, volumes: VolumePaths, inputs: MountInputs) -> "cri_pb2.Mount":
+def _mount(mount: views.VolumeMount, volumes: VolumePaths, inputs: MountInputs) -> "cri_pb2.Mount":
     name = str(mount.get("name") or "")
     if volumes.is_image(name):
         return _image_mount(mount, inputs)
@@ -90,7 +90,7 @@ def _mount(mount: Object, volumes: VolumePaths, inputs: MountInputs) -> "cri_pb2
     )
 
 
-def _image_mount(mount: Object, inputs: MountInputs) -> "cri_pb2.Mount":
+def _image_mount(mount: views.VolumeMount, inputs: MountInputs) -> "cri_pb2.Mount":
     image = inputs.images.get(str(mount.get("name") or ""), "")
     return cri_pb2.Mount(
         container_path=mount.get("mountPath", ""),
@@ -101,11 +101,11 @@ def _image_mount(mount: Object, inputs: MountInputs) -> "cri_pb2.Mount":
     )
 
 
-def wants_recursive(mount: Object) -> bool:
+def wants_recursive(mount: views.VolumeMount) -> bool:
     return (mount.get("recursiveReadOnly") or DISABLED) != DISABLED
 
 
-def _is_recursive(mount: Object, supported: bool) -> bool:
+def _is_recursive(mount: views.VolumeMount, supported: bool) -> bool:
     """Resolve recursiveReadOnly, with upstream's messages. Raises ContainerConfigInvalid."""
     if not wants_recursive(mount):
         return False
@@ -191,7 +191,7 @@ def log_path(container: str, attempt: int) -> str:
     return f"{container}/{attempt}.log"
 
 
-def _stop_signal(raw: Object) -> "cri_pb2.Signal":
+def _stop_signal(raw: views.Container) -> "cri_pb2.Signal":
     """Return the stop signal; RUNTIME_DEFAULT is the image's, or SIGTERM."""
     name = str((raw.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
     return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)

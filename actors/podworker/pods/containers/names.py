@@ -9,7 +9,7 @@ from pathlib import Path
 
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.volumes.paths import pod_directory
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"
@@ -86,7 +86,7 @@ def _joined(first: Iterable[str], more: list[str] | None) -> list[str]:
     return list(dict.fromkeys([*first, *map(str, more or ())]))
 
 
-def _options(first: Iterable[str], given: list[Object]) -> list[str]:
+def _options(first: Iterable[str], given: list[views.PodDNSConfigOption]) -> list[str]:
     """Join resolver options; those of the pod override the node's."""
     known = {name: value for name, _, value in (option.partition(":") for option in first)}
     known |= {str(option.get("name") or ""): str(option.get("value") or "") for option in given}
@@ -107,9 +107,8 @@ def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
     return found
 
 
-def aliases(spec: PodSpec) -> list[Object]:
-    found: list[Object] = (spec.raw.get("spec") or {}).get("hostAliases") or []
-    return found
+def aliases(spec: PodSpec) -> list[views.HostAlias]:
+    return (spec.raw.get("spec") or {}).get("hostAliases") or []
 
 
 def has_hosts(spec: PodSpec, ip: str, mounted: bool = False) -> bool:
@@ -152,5 +151,5 @@ def read(place: str) -> str:
         return ""
 
 
-def _line(entry: Object) -> str:
+def _line(entry: views.HostAlias) -> str:
     return "\t".join([str(entry.get("ip") or ""), *map(str, entry.get("hostnames") or ())]) + "\n"

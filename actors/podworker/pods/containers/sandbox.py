@@ -10,7 +10,7 @@ from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.names import dns_config, hostname
 from actors.podworker.pods.containers.security import sandbox_security, sysctls
 from actors.podworker.pods.volumes.paths import pod_log_directory
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.wire import cri_pb2
 
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"
@@ -51,17 +51,17 @@ def sandbox_config(
     )
 
 
-def cgroup_parent(uid: str, pod: Object) -> str:
+def cgroup_parent(uid: str, spec: views.PodSpec) -> str:
     """Return the path of a pod's cgroup in kubelet's layout: `/kubepods/burstable/podUID`."""
-    quality = qos_class(pod)
+    quality = qos_class(spec)
     folder = "" if quality == GUARANTEED else f"/{quality.lower()}"
     return f"/kubepods{folder}/pod{_STRANGE.sub('_', uid)[:128]}"
 
 
-def _resources(pod: Object) -> "cri_pb2.LinuxContainerResources":
+def _resources(spec: views.PodSpec) -> "cri_pb2.LinuxContainerResources":
     """Return the resources of the whole pod; `unified` has those that the pod sets itself, for its cgroup."""
-    found = linux_resources(pod_resources(pod))
-    own = pod.get("resources") or {}
+    found = linux_resources(pod_resources(spec))
+    own = spec.get("resources") or {}
     limits, requests = own.get("limits") or {}, own.get("requests") or {}
     if "cpu" in limits:
         found.unified["cpu.max"] = f"{found.cpu_quota} {found.cpu_period}"
@@ -77,7 +77,7 @@ def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
     return linux_resources({"requests": overhead, "limits": overhead}) if overhead else None
 
 
-def _port(port: Object) -> "cri_pb2.PortMapping":
+def _port(port: views.ContainerPort) -> "cri_pb2.PortMapping":
     return cri_pb2.PortMapping(
         protocol=_PROTOCOLS.get(port.get("protocol") or "TCP", cri_pb2.TCP),
         container_port=port.get("containerPort") or 0,

@@ -1,11 +1,13 @@
 """Security contexts of sandboxes and containers, and what the embedded runtime does not enforce of them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from actors.podworker.model.types import ContainerSpec, PodSpec
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.node.sysctls import normalized
 from protocols.wire import cri_pb2
@@ -44,11 +46,11 @@ class ImageUser(msgspec.Struct, frozen=True):
 def effective(spec: PodSpec, container: ContainerSpec) -> Object:
     """Return the container's security context merged over that of its pod."""
     pod, own = pod_context(spec), container.raw.get("securityContext") or {}
-    inherited = {field: pod[field] for field in INHERITED if pod.get(field) is not None}
+    inherited = {field: value for field, value in pod.items() if field in INHERITED and value is not None}
     return inherited | {field: value for field, value in own.items() if value is not None}
 
 
-def pod_context(spec: PodSpec) -> Object:
+def pod_context(spec: PodSpec) -> views.PodSecurityContext:
     return (spec.raw.get("spec") or {}).get("securityContext") or {}
 
 
@@ -123,7 +125,7 @@ def groups(spec: PodSpec) -> list[int]:
 
 
 def _run_as(
-    context: "cri_pb2.LinuxContainerSecurityContext | cri_pb2.LinuxSandboxSecurityContext", fields: Object
+    context: "cri_pb2.LinuxContainerSecurityContext | cri_pb2.LinuxSandboxSecurityContext", fields: Mapping[str, Any]
 ) -> None:
     if fields.get("runAsUser") is not None:
         context.run_as_user.value = int(fields["runAsUser"])
@@ -136,7 +138,7 @@ def _policy(spec: PodSpec) -> "cri_pb2.SupplementalGroupsPolicy":
     return cri_pb2.Strict if strict else cri_pb2.Merge
 
 
-def _seccomp(profile: Object | None, profiles: Path) -> "cri_pb2.SecurityProfile":
+def _seccomp(profile: views.SeccompProfile | None, profiles: Path) -> "cri_pb2.SecurityProfile":
     """Return the seccomp profile; Unconfined without one, as kubelet's default."""
     kind = _PROFILES.get(str((profile or {}).get("type")), cri_pb2.SecurityProfile.Unconfined)
     named = kind == cri_pb2.SecurityProfile.Localhost
@@ -145,7 +147,7 @@ def _seccomp(profile: Object | None, profiles: Path) -> "cri_pb2.SecurityProfile
     )
 
 
-def _apparmor(profile: Object | None) -> "cri_pb2.SecurityProfile | None":
+def _apparmor(profile: views.AppArmorProfile | None) -> "cri_pb2.SecurityProfile | None":
     if not profile:
         return None
     return cri_pb2.SecurityProfile(
@@ -154,13 +156,13 @@ def _apparmor(profile: Object | None) -> "cri_pb2.SecurityProfile | None":
     )
 
 
-def _selinux(options: Object | None) -> "cri_pb2.SELinuxOption | None":
+def _selinux(options: views.SELinuxOptions | None) -> "cri_pb2.SELinuxOption | None":
     if not options:
         return None
     return cri_pb2.SELinuxOption(**{part: str(options.get(part) or "") for part in ("user", "role", "type", "level")})
 
 
-def _capabilities(fields: Object) -> "cri_pb2.Capability":
+def _capabilities(fields: views.Capabilities) -> "cri_pb2.Capability":
     return cri_pb2.Capability(add_capabilities=fields.get("add") or (), drop_capabilities=fields.get("drop") or ())
 
 

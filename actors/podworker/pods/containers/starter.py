@@ -30,7 +30,7 @@ from actors.podworker.pods.volumes.env_files import read_env_files
 from actors.podworker.pods.volumes.paths import VolumePaths, pod_log_directory
 from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.devices import ContainerGrant
 from protocols.trace import span
 from protocols.wire import cri_pb2
@@ -155,7 +155,9 @@ class Starter:
             return await self._post_start(request, container_id, hook)
         return None
 
-    async def _post_start(self, request: StartRequest, container_id: str, hook: Object) -> Failure | None:
+    async def _post_start(
+        self, request: StartRequest, container_id: str, hook: views.LifecycleHandler
+    ) -> Failure | None:
         """Run the postStart hook. As upstream, later containers wait for it, and its failure ends the container."""
         spec, container, sandbox = request.spec, request.container, request.sandbox
         try:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.resources import container_resources, milli
+from actors.podworker.model.resources import SIDES, Side, container_resources, milli
 from actors.podworker.model.types import ContainerSpec, PodSpec
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 
 def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
@@ -15,8 +15,8 @@ def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
     if path in simple:
         return simple[path]
     metadata = spec.raw.get("metadata") or {}
-    for kind in ("labels", "annotations"):
-        prefix, entries = f"metadata.{kind}", metadata.get(kind) or {}
+    for kind, found in (("labels", metadata.get("labels")), ("annotations", metadata.get("annotations"))):
+        prefix, entries = f"metadata.{kind}", found or {}
         if path == prefix:
             return "\n".join(f"{key}={_quoted(str(entries[key]))}" for key in sorted(entries))
         if path.startswith(f"{prefix}['") and path.endswith("']"):
@@ -46,10 +46,10 @@ def _quoted(text: str) -> str:
 
 
 def resource_value(
-    reference: Object,
+    reference: views.ResourceFieldSelector,
     containers: Mapping[str, ContainerSpec],
     container: ContainerSpec | None,
-    pod: Object,
+    pod: views.PodSpec,
     node: NodeFields,
 ) -> str:
     """Return a limit or request in units of the divisor, rounded up. Raises ContainerConfigInvalid.
@@ -60,8 +60,9 @@ def resource_value(
     owner = containers.get(name) if name else container
     if owner is None:
         raise ContainerConfigInvalid(f"resourceFieldRef names container {name!r}, which the pod has not")
-    side, _, resource = str(reference.get("resource") or "").partition(".")
-    if side not in ("limits", "requests") or not resource:
+    named, _, resource = str(reference.get("resource") or "").partition(".")
+    side = next((each for each in SIDES if each == named), None)
+    if side is None or not resource:
         raise ContainerConfigInvalid(f"resource {reference.get('resource')!r} is not limits.NAME or requests.NAME")
     divisor = milli(reference.get("divisor")) or 1000
     given = container_resources(pod, owner.raw) if side == "limits" else owner.raw.get("resources") or {}
@@ -69,9 +70,10 @@ def resource_value(
     return str(-(-amount // divisor))
 
 
-def _amount(resources: Object, side: str, resource: str, node: NodeFields) -> int:
+def _amount(resources: views.ResourceRequirements, side: Side, resource: str, node: NodeFields) -> int:
     """Return thousandths. A missing limit is the node's amount, a missing request is 0."""
-    for kind in (side, "limits"):
+    kinds: tuple[Side, ...] = (side, "limits")
+    for kind in kinds:
         if (found := (resources.get(kind) or {}).get(resource)) is not None:
             return milli(found)
     everything = {"cpu": node.cpus, "memory": node.memory, "ephemeral-storage": node.storage}

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -42,8 +42,8 @@ def env_refs(container: ContainerSpec) -> set[Ref]:
     for entry in container.raw.get("env") or ():
         source = entry.get("valueFrom") or {}
         found |= _refs(source, "configMapKeyRef", "secretKeyRef")
-    for entry in container.raw.get("envFrom") or ():
-        found |= _refs(entry, "configMapRef", "secretRef")
+    for imported in container.raw.get("envFrom") or ():
+        found |= _refs(imported, "configMapRef", "secretRef")
     return found
 
 
@@ -59,12 +59,12 @@ def volume_refs(spec: PodSpec) -> set[Ref]:
     return found
 
 
-def secret_ref(source: Object) -> Ref:
+def secret_ref(source: Mapping[str, Any]) -> Ref:
     """Return the reference of a secret volume (`secretName`) or of a projected secret (`name`)."""
     return Ref(SECRET, str(source.get("secretName") or source.get("name") or ""))
 
 
-def _refs(source: Object, config_map: str, secret: str) -> set[Ref]:
+def _refs(source: Mapping[str, Any], config_map: str, secret: str) -> set[Ref]:
     kinds = ((CONFIG_MAP, source.get(config_map)), (SECRET, source.get(secret)))
     return {Ref(kind, str(given.get("name") or "")) for kind, given in kinds if given}
 

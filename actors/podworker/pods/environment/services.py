@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from actors.podworker.model.dependencies import Address
 from actors.podworker.model.types import PodSpec
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 API_NAMESPACE, API_NAME = "default", "kubernetes"
 HEADLESS = "None"
 
 
-def service_variables(spec: PodSpec, services: Iterable[Object], api: Address) -> dict[str, str]:
+def service_variables(spec: PodSpec, services: Iterable[views.Service], api: Address) -> dict[str, str]:
     """Return the variables of the services visible to a pod.
 
     `services` are those of all namespaces. The API server's variables are always set, the others unless the pod has
@@ -21,12 +21,12 @@ def service_variables(spec: PodSpec, services: Iterable[Object], api: Address) -
     for name in sorted(found):
         variables |= _variables(found[name])
     if API_NAME not in found and api.host:
-        ports = [{"name": "https", "port": api.port, "protocol": "TCP"}]
+        ports: list[views.ServicePort] = [{"name": "https", "port": api.port, "protocol": "TCP"}]
         variables |= _variables({"metadata": {"name": API_NAME}, "spec": {"clusterIP": api.host, "ports": ports}})
     return variables
 
 
-def _visible(spec: PodSpec, services: Iterable[Object]) -> list[Object]:
+def _visible(spec: PodSpec, services: Iterable[views.Service]) -> list[views.Service]:
     """Return the API's service, then the namespace's own, which override it if they have its name."""
     links = (spec.raw.get("spec") or {}).get("enableServiceLinks") is not False
     addressed = [service for service in services if _ip(service) not in ("", HEADLESS)]
@@ -34,7 +34,7 @@ def _visible(spec: PodSpec, services: Iterable[Object]) -> list[Object]:
     return theirs + [s for s in addressed if links and _namespace(s) == spec.namespace]
 
 
-def _variables(service: Object) -> dict[str, str]:
+def _variables(service: views.Service) -> dict[str, str]:
     """Return the variables of one service; its first port is also the service's."""
     ports = (service.get("spec") or {}).get("ports") or []
     if not ports:
@@ -50,12 +50,12 @@ def _variables(service: Object) -> dict[str, str]:
     return found
 
 
-def _url(ip: str, port: Object) -> str:
+def _url(ip: str, port: views.ServicePort) -> str:
     host = f"[{ip}]" if ":" in ip else ip
     return f"{_protocol(port).lower()}://{host}:{port.get('port')}"
 
 
-def _protocol(port: Object) -> str:
+def _protocol(port: views.ServicePort) -> str:
     return str(port.get("protocol") or "TCP").upper()
 
 
@@ -63,13 +63,13 @@ def _upper(name: str) -> str:
     return name.upper().replace("-", "_")
 
 
-def _name(service: Object) -> str:
+def _name(service: views.Service) -> str:
     return str((service.get("metadata") or {}).get("name") or "")
 
 
-def _namespace(service: Object) -> str:
+def _namespace(service: views.Service) -> str:
     return str((service.get("metadata") or {}).get("namespace") or "")
 
 
-def _ip(service: Object) -> str:
+def _ip(service: views.Service) -> str:
     return str((service.get("spec") or {}).get("clusterIP") or "")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
@@ -9,7 +10,7 @@ from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.env_files import FileRef, Files
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 MAX_ENVIRONMENT = 8 << 20
 """Characters of a container's variables, and of its command. Linux executes nothing above 6 MiB."""
@@ -106,14 +107,14 @@ class _Scope:
         variables: dict[str, str] = {}
         for entry in self._container.raw.get("envFrom") or ():
             prefix = entry.get("prefix") or ""
-            for kind, field in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
-                if entry.get(field):
-                    contents = self._contents(kind, entry[field]) or {}
+            for kind, reference in ((CONFIG_MAP, entry.get("configMapRef")), (SECRET, entry.get("secretRef"))):
+                if reference:
+                    contents = self._contents(kind, reference) or {}
                     self._budget.spend(sum(len(prefix) + len(key) + len(contents[key]) + 1 for key in contents))
                     variables |= {prefix + key: _text(contents[key]) for key in sorted(contents) if _usable(key)}
         return variables
 
-    def value(self, entry: Object, known: Mapping[str, str]) -> str | None:
+    def value(self, entry: views.EnvVar, known: Mapping[str, str]) -> str | None:
         """Return the variable's value, None for an optional reference to a missing object or key."""
         source = entry.get("valueFrom")
         if not source:
@@ -126,21 +127,21 @@ class _Scope:
             where = f"container {self._container.name}: env {entry.get('name', '')}"
             raise ContainerConfigInvalid(f"{where}: {error}") from None
 
-    def _referred(self, source: Object) -> str | None:
+    def _referred(self, source: views.EnvVarSource) -> str | None:
         if source.get("fieldRef"):
             return field_value(source["fieldRef"].get("fieldPath") or "", self._spec, self._node)
         if source.get("resourceFieldRef"):
             pod = self._spec.raw.get("spec") or {}
             return resource_value(source["resourceFieldRef"], self._containers, self._container, pod, self._node)
-        for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
-            if source.get(field):
-                return self._key(kind, source[field])
+        for kind, reference in ((CONFIG_MAP, source.get("configMapKeyRef")), (SECRET, source.get("secretKeyRef"))):
+            if reference:
+                return self._key(kind, reference)
         if source.get("fileKeyRef"):
             return self._from_file(source["fileKeyRef"])
         kind = next(iter(source), "valueFrom")
         raise ContainerConfigInvalid(f"takes its value from {kind}, which is not supported")
 
-    def _from_file(self, reference: Object) -> str | None:
+    def _from_file(self, reference: views.FileKeySelector) -> str | None:
         path, key = str(reference.get("path") or ""), str(reference.get("key") or "")
         file = self._files.get(FileRef(str(reference.get("volumeName") or ""), path))
         value = file.find(key) if file is not None else None
@@ -152,7 +153,7 @@ class _Scope:
     def _containers(self) -> dict[str, ContainerSpec]:
         return {container.name: container for container in self._spec.containers}
 
-    def _key(self, kind: str, reference: Object) -> str | None:
+    def _key(self, kind: str, reference: Mapping[str, Any]) -> str | None:
         contents, key = self._contents(kind, reference), reference.get("key") or ""
         if contents is not None and key in contents:
             return _text(contents[key])
@@ -161,7 +162,7 @@ class _Scope:
         name = f"{self._spec.namespace}/{reference.get('name', '')}"
         raise ContainerConfigInvalid(f"couldn't find key {key} in {kind} {name}")
 
-    def _contents(self, kind: str, reference: Object) -> Contents | None:
+    def _contents(self, kind: str, reference: Mapping[str, Any]) -> Contents | None:
         """Return the contents of a referenced object, None if it is optional and missing."""
         ref = Ref(kind, str(reference.get("name") or ""))
         contents = self._found.get(ref)

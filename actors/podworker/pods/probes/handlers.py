@@ -6,7 +6,7 @@ A probe is one attempt within its timeout and never raises; a hook raises HookFa
 import asyncio
 import importlib
 import os
-from typing import Any
+from typing import Any, Final, Literal
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -16,7 +16,7 @@ from actors.podworker.model.errors import HookFailed, HookTimedOut
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.probes.results import ProbeAttempt, ProbeOutcome, ProbeTarget, target
 from protocols.bus import BusError, DeadlineExceeded
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
@@ -24,12 +24,13 @@ REDIRECTS = 10
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
 SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
-POST_START, PRE_STOP = "postStart", "preStop"
+POST_START: Final = "postStart"
+PRE_STOP: Final = "preStop"
 POST_START_S = 600.0
 """Timeout of a postStart hook, which delays later containers."""
 
 
-async def check(deps: Dependencies, handler: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
+async def check(deps: Dependencies, handler: views.Probe, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     try:
         if handler.get("exec"):
             return await _exec(deps, handler["exec"], target, timeout)
@@ -45,7 +46,7 @@ async def check(deps: Dependencies, handler: Object, target: ProbeTarget, timeou
         return ProbeAttempt(ProbeOutcome.FAILURE, _unreached(error, handler, target))
 
 
-def _unreached(error: Exception, handler: Object, target: ProbeTarget) -> str:
+def _unreached(error: Exception, handler: views.Probe, target: ProbeTarget) -> str:
     """Return upstream's text for a connection that could not be made; else the error's own."""
     reason = getattr(error, "os_error", error)
     if not isinstance(reason, ConnectionError):
@@ -57,7 +58,7 @@ def _unreached(error: Exception, handler: Object, target: ProbeTarget) -> str:
     return f'Get "{http_url(http, target)}": {text}' if http else text
 
 
-async def _exec(deps: Dependencies, source: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
+async def _exec(deps: Dependencies, source: views.ExecAction, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     """Run a command. A runtime that does not answer says nothing about the container and is no failure."""
     command = [str(part) for part in source.get("command") or ()]
     try:
@@ -72,7 +73,7 @@ async def _exec(deps: Dependencies, source: Object, target: ProbeTarget, timeout
     return ProbeAttempt(ProbeOutcome.SUCCESS if code == 0 else ProbeOutcome.FAILURE, text)
 
 
-def address(source: Object, target: ProbeTarget) -> tuple[str, int]:
+def address(source: views.HTTPGetAction | views.TCPSocketAction, target: ProbeTarget) -> tuple[str, int]:
     """Return host and port. Raises ValueError for an unknown named port."""
     port = source.get("port")
     if isinstance(port, str) and not port.isdecimal():
@@ -82,7 +83,7 @@ def address(source: Object, target: ProbeTarget) -> tuple[str, int]:
     return source.get("host") or target.ip, int(port or 0)
 
 
-def http_url(source: Object, target: ProbeTarget) -> str:
+def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
     host, port = address(source, target)
     path = str(source.get("path") or "/")
     shown = f"[{host}]" if ":" in host else host
@@ -90,12 +91,12 @@ def http_url(source: Object, target: ProbeTarget) -> str:
     return f"{scheme}://{shown}:{port}/{path.removeprefix('/')}"
 
 
-def http_headers(source: Object, agent: str = PROBE_AGENT) -> dict[str, str]:
+def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> dict[str, str]:
     given = {str(h.get("name")): str(h.get("value") or "") for h in source.get("httpHeaders") or ()}
     return {"User-Agent": agent, "Accept": "*/*", **given}
 
 
-async def fetch(source: Object, target: ProbeTarget, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
+async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
     """Return status code, redirect target on another host, and start of the body.
 
     Redirects to the same host are followed.
@@ -116,7 +117,7 @@ async def fetch(source: Object, target: ProbeTarget, agent: str = PROBE_AGENT) -
     raise ValueError(f"stopped after {REDIRECTS} redirects")
 
 
-async def _http(source: Object, target: ProbeTarget) -> ProbeAttempt:
+async def _http(source: views.HTTPGetAction, target: ProbeTarget) -> ProbeAttempt:
     status, elsewhere, body = await fetch(source, target)
     if elsewhere:
         return ProbeAttempt(ProbeOutcome.SUCCESS, f"Probe terminated redirects, Response body: {body}", warning=True)
@@ -125,13 +126,13 @@ async def _http(source: Object, target: ProbeTarget) -> ProbeAttempt:
     return ProbeAttempt(ProbeOutcome.FAILURE, f"HTTP probe failed with statuscode: {status}")
 
 
-async def _tcp(source: Object, target: ProbeTarget) -> ProbeAttempt:
+async def _tcp(source: views.TCPSocketAction, target: ProbeTarget) -> ProbeAttempt:
     _, writer = await asyncio.open_connection(*address(source, target))
     writer.close()
     return ProbeAttempt(ProbeOutcome.SUCCESS)
 
 
-async def _grpc(source: Object, target: ProbeTarget, timeout: float) -> ProbeAttempt:
+async def _grpc(source: views.GRPCAction, target: ProbeTarget, timeout: float) -> ProbeAttempt:
     """Call the gRPC health service.
 
     The library is loaded on first use in a thread, since it takes a tenth of a second.
@@ -152,13 +153,13 @@ async def _grpc(source: Object, target: ProbeTarget, timeout: float) -> ProbeAtt
     return ProbeAttempt(ProbeOutcome.FAILURE, "service unhealthy")
 
 
-def hook_of(container: ContainerSpec | None, kind: str) -> Object | None:
+def hook_of(container: ContainerSpec | None, kind: Literal["postStart", "preStop"]) -> views.LifecycleHandler | None:
     """Return the hook, None if it has no handler."""
-    hook = ((container.raw.get("lifecycle") or {}) if container else {}).get(kind) or {}
-    return hook if any(hook.get(part) for part in ("exec", "httpGet", "sleep")) else None
+    hook = (container.raw.get("lifecycle") or {}).get(kind) or {} if container else {}
+    return hook if hook.get("exec") or hook.get("httpGet") or hook.get("sleep") else None
 
 
-def hook_failure(spec: PodSpec, container: ContainerSpec, hook: Object, error: Exception) -> str:
+def hook_failure(spec: PodSpec, container: ContainerSpec, hook: views.LifecycleHandler, error: Exception) -> str:
     """Return the message of a failed hook for the container's status, with upstream's words."""
     where = (
         f'for Container "{container.name}" in Pod "{spec.name}_{spec.namespace}({spec.uid})" failed - error: {error}'
@@ -171,7 +172,12 @@ def hook_failure(spec: PodSpec, container: ContainerSpec, hook: Object, error: E
 
 
 async def run_hook(
-    deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+    deps: Dependencies,
+    container: ContainerSpec,
+    hook: views.LifecycleHandler,
+    container_id: str,
+    ip: str,
+    timeout: float,
 ) -> None:
     """Raises HookFailed."""
     try:
@@ -184,7 +190,12 @@ async def run_hook(
 
 
 async def _run(
-    deps: Dependencies, container: ContainerSpec, hook: Object, container_id: str, ip: str, timeout: float
+    deps: Dependencies,
+    container: ContainerSpec,
+    hook: views.LifecycleHandler,
+    container_id: str,
+    ip: str,
+    timeout: float,
 ) -> None:
     if hook.get("exec"):
         command = [str(part) for part in hook["exec"].get("command") or ()]

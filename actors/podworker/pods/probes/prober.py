@@ -28,7 +28,7 @@ from actors.podworker.pods.probes.results import (
     target,
     verdict_of,
 )
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.process.tasks import Tasks, restarted
 
@@ -139,7 +139,7 @@ class PodProbes:
         """By container id; containers without probes have none."""
         return {id: prober.verdict for id, prober in self._probers.items()}
 
-    def follow(self, status: PodStatus, shown: Object) -> None:
+    def follow(self, status: PodStatus, shown: views.PodStatus) -> None:
         """Start and stop probers to match the running containers.
 
         `shown`: status in the API, which contains the results from before a restart of this process.
@@ -190,12 +190,12 @@ class PodProbes:
             self._probers[run.id].end_liveness()
 
 
-def _known(shown: Object) -> dict[str, frozenset[str]]:
+def _known(shown: views.PodStatus) -> dict[str, frozenset[str]]:
     """Return the kinds of probes that have succeeded, by container id."""
     entries = (*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ()))
     return {str(entry.get("containerID") or "").partition("//")[2]: _succeeded(entry) for entry in entries}
 
 
-def _succeeded(entry: Object) -> frozenset[str]:
+def _succeeded(entry: views.ContainerStatus) -> frozenset[str]:
     kinds = ((STARTUP, entry.get("started")), (READINESS, entry.get("ready")))
     return frozenset(kind for kind, good in kinds if good)

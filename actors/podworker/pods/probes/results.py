@@ -6,15 +6,18 @@ result changes nothing.
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Literal
 
 import msgspec
 
 from actors.podworker.model.types import INIT, ContainerSpec, PodSpec
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
-FIELDS = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "startupProbe"}
-HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+Field = Literal["livenessProbe", "readinessProbe", "startupProbe"]
+FIELDS: dict[str, Field] = {LIVENESS: "livenessProbe", READINESS: "readinessProbe", STARTUP: "startupProbe"}
+Action = Literal["exec", "httpGet", "tcpSocket", "grpc"]
+HANDLERS: tuple[Action, ...] = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 class ProbeOutcome(Enum):
@@ -33,7 +36,7 @@ class ProbeAttempt(msgspec.Struct, frozen=True):
 
 class Probe(msgspec.Struct, frozen=True):
     kind: str
-    handler: Object
+    handler: views.Probe
     """The field exec, httpGet, tcpSocket or grpc."""
     initial_delay: float = 0
     period: float = 10
@@ -78,10 +81,18 @@ def target(container: ContainerSpec, container_id: str, ip: str) -> ProbeTarget:
     return ProbeTarget(container_id, ip, ports)
 
 
-def _probe(kind: str, raw: Object) -> Probe:
+def _handler(raw: views.Probe) -> views.Probe:
+    found: views.Probe = {}
+    for action in HANDLERS:
+        if raw.get(action):
+            found[action] = raw[action]
+    return found
+
+
+def _probe(kind: str, raw: views.Probe) -> Probe:
     return Probe(
         kind=kind,
-        handler={key: raw[key] for key in HANDLERS if raw.get(key)},
+        handler=_handler(raw),
         initial_delay=float(raw.get("initialDelaySeconds") or 0),
         period=max(1.0, float(raw.get("periodSeconds") or 10)),
         timeout=max(1.0, float(raw.get("timeoutSeconds") or 1)),

@@ -121,7 +121,7 @@ def _ephemeral(spec: PodSpec, newest: Mapping[str, ContainerStatus], restarts: R
     """Start each ephemeral container once, after its target runs."""
     steps = []
     for container in spec.ephemeral:
-        target, step = str(container.raw.get("targetContainerName") or ""), restarts.once(container)
+        target, step = container.target, restarts.once(container)
         seen = newest.get(target)
         if step is not None and target and (seen is None or seen.state != runtime_status.RUNNING):
             restarts.waiting[container.name] = Waiting(CREATING, f"waits for container {target} to run")

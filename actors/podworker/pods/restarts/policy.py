@@ -17,7 +17,7 @@ from actors.podworker.model.types import (
     Waiting,
 )
 from actors.podworker.pods.restarts import backoff
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 CRASH_LOOP = "CrashLoopBackOff"
@@ -47,12 +47,12 @@ def may_restart(pod_policy: str, container: ContainerSpec, exit_code: int) -> bo
 
 def matching_action(container: ContainerSpec, exit_code: int) -> str:
     """Return the action of the first rule that the exit code matches; empty if there is none."""
-    rules: list[Object] = container.raw.get("restartPolicyRules") or []
+    rules = container.raw.get("restartPolicyRules") or ()
     matching = (str(rule.get("action")) for rule in rules if _matches(rule, exit_code))
     return next((action for action in matching if action in (RESTART, RESTART_ALL)), "")
 
 
-def _matches(rule: Object, exit_code: int) -> bool:
+def _matches(rule: views.ContainerRestartRule, exit_code: int) -> bool:
     condition = rule.get("exitCodes") or {}
     inside = exit_code in (condition.get("values") or ())
     return {"In": inside, "NotIn": not inside}.get(str(condition.get("operator")), False)

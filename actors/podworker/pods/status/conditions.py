@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.restarts.policy import may_restart
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.pods import FINISHED
 
 RESTARTING_ALL = "AllContainersRestarting"
@@ -31,7 +31,7 @@ DISRUPTED = {
 PHASE_REASON = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}
 
 
-def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = False) -> str:
+def compute_phase(spec: PodSpec, statuses: dict[str, views.ContainerStatus], final: bool = False) -> str:
     """Return the phase. `statuses` by container name; `final`: the pod was ended on purpose, nothing restarts."""
     apps = Counter(_classify_app(spec, c, statuses.get(c.name)) for c in spec.apps)
     inits = Counter(_classify_init(statuses.get(c.name)) for c in spec.inits if c.kind == INIT)
@@ -49,19 +49,19 @@ def compute_phase(spec: PodSpec, statuses: dict[str, Object], final: bool = Fals
     return FAILED if apps["failed"] else SUCCEEDED
 
 
-def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: Object | None) -> bool:
+def _ended_for_good(spec: PodSpec, container: ContainerSpec, status: views.ContainerStatus | None) -> bool:
     """Return True for an init container that failed and does not restart. One that waits does."""
     if _classify_init(status) != "failed" or "waiting" in (status or {})["state"]:
         return False
     return not may_restart(spec.restart_policy, container, _exit_code(status or {}))
 
 
-def _exit_code(status: Object) -> int:
+def _exit_code(status: views.ContainerStatus) -> int:
     state = status["state"].get("terminated") or status["lastState"]["terminated"]
     return int(state.get("exitCode") or 0)
 
 
-def _classify(status: Object | None) -> str:
+def _classify(status: views.ContainerStatus | None) -> str:
     if status is None:
         return "unknown"
     state = status["state"]
@@ -73,7 +73,7 @@ def _classify(status: Object | None) -> str:
     return "succeeded" if ended.get("exitCode") == 0 else "failed"
 
 
-def _classify_app(spec: PodSpec, container: ContainerSpec, status: Object | None) -> str:
+def _classify_app(spec: PodSpec, container: ContainerSpec, status: views.ContainerStatus | None) -> str:
     """Classify an app container. One that ended for good never waits: if it does, it is about to start again."""
     kind = _classify(status)
     if status is not None and kind in ("succeeded", "failed") and "waiting" in status["state"]:
@@ -81,7 +81,7 @@ def _classify_app(spec: PodSpec, container: ContainerSpec, status: Object | None
     return kind
 
 
-def _classify_init(status: Object | None) -> str:
+def _classify_init(status: views.ContainerStatus | None) -> str:
     """Classify an init container. It runs again in a new sandbox, but counts as done while it shows exit code 0."""
     if status is None or "running" in status["state"]:
         return "unfinished"
@@ -91,14 +91,14 @@ def _classify_init(status: Object | None) -> str:
 
 def compute_conditions(
     spec: PodSpec,
-    statuses: dict[str, Object],
+    statuses: dict[str, views.ContainerStatus],
     phase: str,
     sandbox_ready: bool,
-    before: Object,
+    before: views.PodStatus,
     now: str,
     more: Mapping[str, Waiting] | None = None,
     restarting_all: bool | None = None,
-) -> list[Object]:
+) -> list[views.PodCondition]:
     """Return all conditions of the pod.
 
     `before`: the status in the API. `now`: time of changes. `more`: additional conditions that are True.
@@ -116,19 +116,20 @@ def compute_conditions(
     computed += [_condition(kind, True, why.reason, why.message) for kind, why in (more or {}).items()]
     if restarting_all is not None:
         computed.append(_restarting_all(restarting_all, phase))
-    observed = observed_generation(spec)
-    ours = [{**_timed(condition, old.get(condition["type"]), now), **observed} for condition in computed]
+    ours = [_timed(condition, old.get(condition["type"]), now) for condition in computed]
+    if generation := generation_of(spec):
+        for condition in ours:
+            condition["observedGeneration"] = generation
     return ours + [c for kind, c in old.items() if kind not in OWN and kind not in (more or {})]
 
 
-def observed_generation(spec: PodSpec) -> Object:
-    """Return the field of the status, and of each condition, that names the generation it was computed from."""
-    generation = (spec.raw.get("metadata") or {}).get("generation")
-    return {"observedGeneration": generation} if generation else {}
+def generation_of(spec: PodSpec) -> int:
+    """Return the generation that the status, and each condition, is computed from; 0 for none."""
+    return (spec.raw.get("metadata") or {}).get("generation") or 0
 
 
-def _condition(kind: str, status: bool, reason: str = "", message: str = "") -> Object:
-    condition: Object = {"type": kind, "status": "True" if status else "False"}
+def _condition(kind: str, status: bool, reason: str = "", message: str = "") -> views.PodCondition:
+    condition: views.PodCondition = {"type": kind, "status": "True" if status else "False"}
     if reason:
         condition["reason"] = reason
     if message:
@@ -136,20 +137,22 @@ def _condition(kind: str, status: bool, reason: str = "", message: str = "") -> 
     return condition
 
 
-def _timed(condition: Object, before: Object | None, now: str) -> Object:
+def _timed(condition: views.PodCondition, before: views.PodCondition | None, now: str) -> views.PodCondition:
     same = before is not None and before.get("status") == condition["status"]
     since = (before or {}).get("lastTransitionTime") if same else None
     return {**condition, "lastProbeTime": None, "lastTransitionTime": since or now}
 
 
-def _restarting_all(restarting: bool, phase: str) -> Object:
+def _restarting_all(restarting: bool, phase: str) -> views.PodCondition:
     if restarting and phase not in FINISHED:
         text = "container exited with restart policy rule"
         return _condition(RESTARTING_ALL, True, "RestartAllContainersStarted", text)
     return _condition(RESTARTING_ALL, False, PHASE_REASON.get(phase, ""))
 
 
-def _initialized(spec: PodSpec, statuses: dict[str, Object], phase: str, old: Mapping[str, Object]) -> Object:
+def _initialized(
+    spec: PodSpec, statuses: dict[str, views.ContainerStatus], phase: str, old: Mapping[str, views.PodCondition]
+) -> views.PodCondition:
     """Return the condition. `old`: a pod whose containers restart in place stays initialized."""
     missing = [c.name for c in spec.inits if not _init_done(c.kind, statuses.get(c.name))]
     if phase == SUCCEEDED:
@@ -160,13 +163,13 @@ def _initialized(spec: PodSpec, statuses: dict[str, Object], phase: str, old: Ma
     return _condition("Initialized", False, "ContainersNotInitialized", message)
 
 
-def _init_done(kind: str, status: Object | None) -> bool:
+def _init_done(kind: str, status: views.ContainerStatus | None) -> bool:
     if status is None:
         return False
     return bool(status.get("started")) if kind == SIDECAR else bool(status.get("ready"))
 
 
-def _containers_ready(spec: PodSpec, statuses: dict[str, Object], phase: str) -> Object:
+def _containers_ready(spec: PodSpec, statuses: dict[str, views.ContainerStatus], phase: str) -> views.PodCondition:
     if phase in PHASE_REASON:
         return _condition("ContainersReady", False, PHASE_REASON[phase])
     unready = [c.name for c in spec.containers if c.kind != INIT and not (statuses.get(c.name) or {}).get("ready")]
@@ -176,7 +179,7 @@ def _containers_ready(spec: PodSpec, statuses: dict[str, Object], phase: str) ->
     return _condition("ContainersReady", False, "ContainersNotReady", message)
 
 
-def _ready(spec: PodSpec, containers: Object, old: dict[str, Object]) -> Object:
+def _ready(spec: PodSpec, containers: views.PodCondition, old: dict[str, views.PodCondition]) -> views.PodCondition:
     if containers["status"] != "True":
         return {**containers, "type": "Ready"}
     gates = [g.get("conditionType", "") for g in (spec.raw.get("spec") or {}).get("readinessGates") or ()]

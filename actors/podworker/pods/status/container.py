@@ -7,7 +7,7 @@ from actors.podworker.model import runtime_status
 from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.probes.results import ProbeVerdict
 from actors.podworker.pods.restarts.policy import policy_of
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import ContainerStatus
 
@@ -51,8 +51,8 @@ def render(
     container: ContainerSpec,
     attempts: list[ContainerStatus],
     waiting: Waiting | None,
-    before: Object | None,
-) -> Object:
+    before: views.ContainerStatus | None,
+) -> views.ContainerStatus:
     """Return a container status.
 
     `attempts`: runs, newest first. `waiting`: reason not to start. `before`: status in the API.
@@ -71,8 +71,8 @@ def _of_runs(
     container: ContainerSpec,
     attempts: list[ContainerStatus],
     waiting: Waiting | None,
-    before: Object | None,
-) -> Object:
+    before: views.ContainerStatus | None,
+) -> views.ContainerStatus:
     newest = attempts[0]
     state, last = _states(context, attempts, waiting)
     if not last and newest.restart_count:
@@ -92,19 +92,21 @@ def _of_runs(
     }
 
 
-def mount_statuses(container: ContainerSpec, before: Object, recursive: bool) -> list[Object]:
+def mount_statuses(
+    container: ContainerSpec, before: views.ContainerStatus, recursive: bool
+) -> list[views.VolumeMountStatus]:
     """Return the container's volume mounts as its status shows them, the first MAX_MOUNTS.
 
     They never change: those in the API are retained. `recursive`: the runtime can make mounts below a read-only one
     read-only.
     """
-    shown: list[Object] = before.get("volumeMounts") or []
+    shown = before.get("volumeMounts") or []
     given = islice(container.raw.get("volumeMounts") or (), MAX_MOUNTS)
     return shown or [_mount_status(mount, recursive) for mount in given]
 
 
-def _mount_status(mount: Object, recursive: bool) -> Object:
-    status: Object = {"name": mount.get("name", ""), "mountPath": mount.get("mountPath", "")}
+def _mount_status(mount: views.VolumeMount, recursive: bool) -> views.VolumeMountStatus:
+    status: views.VolumeMountStatus = {"name": mount.get("name", ""), "mountPath": mount.get("mountPath", "")}
     if not mount.get("readOnly"):
         return status
     wanted = mount.get("recursiveReadOnly") in ("Enabled", "IfPossible")
@@ -124,7 +126,9 @@ def _ready(container: ContainerSpec, newest: ContainerStatus, running: bool) -> 
     return running
 
 
-def _states(context: RenderContext, attempts: list[ContainerStatus], waiting: Waiting | None) -> tuple[Object, Object]:
+def _states(
+    context: RenderContext, attempts: list[ContainerStatus], waiting: Waiting | None
+) -> tuple[views.ContainerState, views.ContainerState]:
     newest, earlier = attempts[0], _ended(attempts[1:])
     previous = _terminated(context, earlier) if earlier else {}
     if newest.state == runtime_status.RUNNING:
@@ -142,11 +146,11 @@ def _ended(attempts: list[ContainerStatus]) -> ContainerStatus | None:
 
 
 def _without_run(
-    context: RenderContext, container: ContainerSpec, waiting: Waiting | None, before: Object | None
-) -> Object:
+    context: RenderContext, container: ContainerSpec, waiting: Waiting | None, before: views.ContainerStatus | None
+) -> views.ContainerStatus:
     """Render a container without a run in the runtime, from what the API recorded of it."""
     before = before or {}
-    status: Object = {
+    status: views.ContainerStatus = {
         "name": container.name,
         "ready": False,
         "restartCount": before.get("restartCount", 0),
@@ -175,16 +179,16 @@ def _without_run(
     return {**status, "state": _waiting(waiting or context.default)}
 
 
-def _waiting(waiting: Waiting) -> Object:
-    inner = {"reason": waiting.reason}
+def _waiting(waiting: Waiting) -> views.ContainerState:
+    inner: views.ContainerStateWaiting = {"reason": waiting.reason}
     if waiting.message:
         inner["message"] = waiting.message
     return {"waiting": inner}
 
 
-def _terminated(context: RenderContext, container: ContainerStatus) -> Object:
+def _terminated(context: RenderContext, container: ContainerStatus) -> views.ContainerState:
     reason = container.reason or ("Completed" if container.exit_code == 0 else "Error")
-    inner: Object = {
+    inner: views.ContainerStateTerminated = {
         "exitCode": container.exit_code,
         "reason": reason,
         "containerID": f"{context.runtime}://{container.id}",
@@ -198,9 +202,9 @@ def _terminated(context: RenderContext, container: ContainerStatus) -> Object:
     return {"terminated": inner}
 
 
-def lost(container_id: str) -> Object:
+def lost(container_id: str) -> views.ContainerState:
     """Return the state of a container whose end was not observed."""
-    inner: Object = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
+    inner: views.ContainerStateTerminated = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
     if container_id:
         inner["containerID"] = container_id
     return {"terminated": inner}

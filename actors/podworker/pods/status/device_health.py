@@ -2,20 +2,26 @@
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from typing import Final, Literal
 
 import msgspec
 
 from actors.podworker.model.types import INIT, PodSpec
+from protocols.kinds import views
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
 from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
-HEALTH = "allocatedResourcesStatus"
-FIELDS = (("containerStatuses", False), ("initContainerStatuses", True))
+HEALTH: Final = "allocatedResourcesStatus"
+Field = Literal["containerStatuses", "initContainerStatuses"]
+FIELDS: tuple[tuple[Field, bool], ...] = (("containerStatuses", False), ("initContainerStatuses", True))
 """Lists of a status, and True for that of the init containers."""
+
+
+Shown = views.PodStatus | views.ContainerStatus
+"""A status that may show the health of devices."""
 
 
 class Retention(Enum):
@@ -29,9 +35,11 @@ class Retention(Enum):
     """Also the previous health of devices that are now Unknown: health has not synced, or not reported an ended pod."""
 
 
-def health_entries(reported: tuple[ResourceStatus, ...], known: Object, retention: Retention) -> list[Object]:
+def health_entries(
+    reported: tuple[ResourceStatus, ...], known: Shown, retention: Retention
+) -> list[views.ResourceStatus]:
     """Return the entries. `known`: status that showed entries last."""
-    entries: list[Object] = read_json(msgspec.json.encode(reported))
+    entries: list[views.ResourceStatus] = read_json(msgspec.json.encode(reported))
     if retention is Retention.NOTHING:
         return entries
     shown = {entry.get("name"): entry for entry in known.get(HEALTH) or ()}
@@ -39,7 +47,7 @@ def health_entries(reported: tuple[ResourceStatus, ...], known: Object, retentio
     return [*merged, *shown.values()]
 
 
-def _retained(entry: Object, shown: Object, retention: Retention) -> Object:
+def _retained(entry: views.ResourceStatus, shown: views.ResourceStatus, retention: Retention) -> views.ResourceStatus:
     before = {device.get("resourceID"): device for device in shown.get("resources") or ()}
     devices = []
     for device in entry["resources"]:
@@ -49,7 +57,7 @@ def _retained(entry: Object, shown: Object, retention: Retention) -> Object:
     return {**entry, "resources": sorted([*devices, *before.values()], key=_id)}
 
 
-def _id(device: Object) -> str:
+def _id(device: views.ResourceHealth) -> str:
     return str(device.get("resourceID"))
 
 
@@ -60,7 +68,7 @@ def unknown(held: tuple[HeldResource, ...]) -> tuple[ResourceStatus, ...]:
     )
 
 
-def held_in(status: Object) -> PodHeld:
+def held_in(status: views.PodStatus) -> PodHeld:
     """Return the devices in a status: all that is known of them after a restart of this process."""
     containers = [
         HeldContainer(str(one.get("name")), held, init)
@@ -71,7 +79,7 @@ def held_in(status: Object) -> PodHeld:
     return PodHeld(tuple(containers), _resources(status))
 
 
-def _resources(status: Any) -> tuple[HeldResource, ...]:
+def _resources(status: Shown) -> tuple[HeldResource, ...]:
     return tuple(
         HeldResource(str(entry.get("name")), tuple(sorted(_id(device) for device in entry.get("resources") or ())))
         for entry in status.get(HEALTH) or ()
@@ -105,7 +113,7 @@ def _both(one: tuple[HeldResource, ...], other: tuple[HeldResource, ...]) -> tup
     return (*one, *(resource for resource in other if resource.name not in names))
 
 
-def initializing(spec: PodSpec, status: Object) -> tuple[str, ...]:
+def initializing(spec: PodSpec, status: views.PodStatus) -> tuple[str, ...]:
     """Return the plain init containers that have yet to complete; none once the pod has ended.
 
     Only a completed one is ready.
@@ -117,20 +125,24 @@ def initializing(spec: PodSpec, status: Object) -> tuple[str, ...]:
     return tuple(one["name"] for one in shown if one.get("name") in plain and not one.get("ready"))
 
 
-def reported_health(status: Object) -> Object:
+def reported_health(status: views.PodStatus) -> Object:
     """Return all device health in a status, by container."""
     reported = {f"{field} {one.get('name')}": one[HEALTH] for field, one in _containers(status) if one.get(HEALTH)}
     return {**reported, **({"": status[HEALTH]} if status.get(HEALTH) else {})}
 
 
-def without_health(status: Object) -> Object:
-    bare = {key: value for key, value in status.items() if key != HEALTH}
+def without_health(status: views.PodStatus) -> views.PodStatus:
+    bare = status.copy()
+    bare.pop(HEALTH, None)
     for field, _ in FIELDS:
         if field in bare:
-            bare[field] = [{k: v for k, v in one.items() if k != HEALTH} for one in bare[field] or ()]
+            bare[field] = [one.copy() for one in bare[field] or ()]
+            for container in bare[field]:
+                container.pop(HEALTH, None)
     return bare
 
 
-def _containers(status: Object) -> Iterator[tuple[str, Object]]:
+def _containers(status: views.PodStatus) -> Iterator[tuple[Field, views.ContainerStatus]]:
     for field, _ in FIELDS:
-        yield from ((field, one) for one in status.get(field) or ())
+        for one in status.get(field) or ():
+            yield field, one

@@ -1,6 +1,7 @@
 """Compute the whole status of a pod. Pure."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -18,21 +19,24 @@ from actors.podworker.pods.status.conditions import (
     RESTARTING_ALL,
     compute_conditions,
     compute_phase,
-    observed_generation,
+    generation_of,
 )
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.pods import FINISHED
 from protocols.kube.times import format_ns
 from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
+StatusList = Literal["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"]
+LISTS: tuple[StatusList, ...] = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
 
 class StatusInputs(msgspec.Struct, frozen=True):
     spec: PodSpec
     runtime: PodStatus
-    before: Object = {}
+    before: views.PodStatus = {}
     """Previous status: that of the API, overlaid by the one published last."""
     waiting: Mapping[str, Waiting] = {}
     resources: PodResourceStatus | None = None
@@ -59,7 +63,7 @@ class StatusInputs(msgspec.Struct, frozen=True):
     """Reason and message of a pod that was rejected at admission."""
 
 
-def compute_status(inputs: StatusInputs) -> Object:
+def compute_status(inputs: StatusInputs) -> views.PodStatus:
     """Return the status without empty fields."""
     before = inputs.before
     known = _known_containers(before)
@@ -81,7 +85,7 @@ def compute_status(inputs: StatusInputs) -> Object:
     conditions = compute_conditions(
         inputs.spec, statuses, phase, sandbox is not None, before, now, more, restarting_all
     )
-    status: Object = {
+    status: views.PodStatus = {
         "phase": phase,
         "conditions": conditions,
         "startTime": before.get("startTime") or now,
@@ -96,7 +100,10 @@ def compute_status(inputs: StatusInputs) -> Object:
         entries = health_entries(reported or unknown(inputs.held_before.pod), before, retention)
         if entries:
             status[HEALTH] = entries
-    return status | _reason(inputs, before, phase) | observed_generation(inputs.spec)
+    status |= _reason(inputs, before, phase)
+    if generation := generation_of(inputs.spec):
+        status["observedGeneration"] = generation
+    return status
 
 
 def _restarting_all(inputs: StatusInputs) -> bool:
@@ -109,13 +116,13 @@ def _runs_removed(inputs: StatusInputs) -> bool:
     return _restarting_all(inputs) or any(c.get("type") == RESTARTING_ALL and c.get("status") == "True" for c in before)
 
 
-def _never_admitted(inputs: StatusInputs, before: Object) -> bool:
+def _never_admitted(inputs: StatusInputs, before: views.PodStatus) -> bool:
     """Return True for rejected pods, which have a reason and no containers, also after a restart of this process."""
     was_rejected = before.get("phase") in FINISHED and not before.get("containerStatuses")
     return not inputs.runtime.containers and (inputs.rejected is not None or was_rejected)
 
 
-def overlay(api: Object, shown: Object) -> Object:
+def overlay(api: views.PodStatus, shown: views.PodStatus) -> views.PodStatus:
     """Return the API's status with `shown` applied; conditions of others stay."""
     if not shown:
         return api
@@ -124,24 +131,25 @@ def overlay(api: Object, shown: Object) -> Object:
     return {**api, **shown, "conditions": ours + others}
 
 
-def restart_counts(before: Object) -> dict[str, int]:
+def restart_counts(before: views.PodStatus) -> dict[str, int]:
     """Return restart counts of containers that ran at least once according to the API."""
-    lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-    entries = [entry for key in lists for entry in before.get(key) or ()]
+    entries = [entry for key in LISTS for entry in before.get(key) or ()]
     return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
 
 
-def _known_containers(before: Object) -> dict[str, Object]:
-    lists = ("containerStatuses", "initContainerStatuses")
-    return {entry.get("name", ""): entry for key in lists for entry in before.get(key) or ()}
+def _known_containers(before: views.PodStatus) -> dict[str, views.ContainerStatus]:
+    entries = [*(before.get("containerStatuses") or ()), *(before.get("initContainerStatuses") or ())]
+    return {entry.get("name", ""): entry for entry in entries}
 
 
-def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[str, Object]:
+def _container_statuses(
+    inputs: StatusInputs, old: dict[str, views.ContainerStatus]
+) -> dict[str, views.ContainerStatus]:
     """Render container statuses without device health."""
     attempts = runtime_status.by_name(inputs.runtime)
     initializing = _initializing(inputs.spec, inputs.runtime)
     removed = _runs_removed(inputs)
-    statuses: dict[str, Object] = {}
+    statuses: dict[str, views.ContainerStatus] = {}
     for container in inputs.spec.containers:
         default = (
             "PodInitializing" if inputs.spec.inits and (initializing or container.kind != APP) else "ContainerCreating"
@@ -161,7 +169,7 @@ def _container_statuses(inputs: StatusInputs, old: dict[str, Object]) -> dict[st
     return statuses
 
 
-def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
+def _retention(inputs: StatusInputs, statuses: dict[str, views.ContainerStatus]) -> Retention:
     """Return the retention; a pod that has ended retains what is known until health reports it."""
     if not inputs.health_enabled:
         return Retention.NOTHING
@@ -170,7 +178,7 @@ def _retention(inputs: StatusInputs, statuses: dict[str, Object]) -> Retention:
     return Retention.KNOWN if inputs.resources is None else Retention.UNREPORTED
 
 
-def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
+def _ephemeral_statuses(inputs: StatusInputs, before: views.PodStatus) -> list[views.ContainerStatus]:
     """Render ephemeral containers, which are never ready and have no `started`."""
     attempts = runtime_status.by_name(inputs.runtime)
     old = {c.get("name", ""): c for c in before.get("ephemeralContainerStatuses") or ()}
@@ -185,7 +193,10 @@ def _ephemeral_statuses(inputs: StatusInputs, before: Object) -> list[Object]:
         render(context, c, attempts.get(c.name, []), inputs.waiting.get(c.name), old.get(c.name))
         for c in inputs.spec.ephemeral
     ]
-    return [{**{k: v for k, v in status.items() if k != "started"}, "ready": False} for status in shown]
+    for status in shown:
+        status.pop("started", None)
+        status["ready"] = False
+    return shown
 
 
 def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
@@ -198,11 +209,18 @@ def _initializing(spec: PodSpec, runtime: PodStatus) -> bool:
 
 
 def _add_sizes(
-    status: Object, container: ContainerSpec, runs: list[ContainerStatus], sizes: Sizes, known: Object
+    status: views.ContainerStatus,
+    container: ContainerSpec,
+    runs: list[ContainerStatus],
+    sizes: Sizes,
+    known: views.ContainerStatus,
 ) -> None:
     """Add allocated and actual resources of a container that has any in its spec."""
     if sizes.allocated is None:
-        status |= {key: known[key] for key in ("allocatedResources", "resources") if key in known}
+        if "allocatedResources" in known:
+            status["allocatedResources"] = known["allocatedResources"]
+        if "resources" in known:
+            status["resources"] = known["resources"]
         return
     allocated = sizes.allocated.get(container.name)
     if allocated is None or not container.raw.get("resources"):
@@ -212,16 +230,20 @@ def _add_sizes(
     requests = {**(given.get("requests") or {}), **allocated["requests"]}
     if requests:
         status["allocatedResources"] = requests
-    if shown := {side: {**(given.get(side) or {}), **has[side]} for side in SIDES if given.get(side) or has[side]}:
+    shown: views.ResourceRequirements = {}
+    for side in SIDES:
+        if given.get(side) or has[side]:
+            shown[side] = {**(given.get(side) or {}), **has[side]}
+    if shown:
         status["resources"] = shown
 
 
 def _add_resources(
-    status: Object,
+    status: views.ContainerStatus,
     container: ContainerSpec,
     inputs: StatusInputs,
     retention: Retention,
-    known: Object,
+    known: views.ContainerStatus,
     held_before: tuple[HeldResource, ...],
 ) -> None:
     if container.kind == INIT and status["ready"]:
@@ -231,7 +253,7 @@ def _add_resources(
         status[HEALTH] = entries
 
 
-def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) -> str:
+def _phase(inputs: StatusInputs, before: views.PodStatus, statuses: dict[str, views.ContainerStatus]) -> str:
     """Return the phase. Terminal ones never revert, and wait until nothing runs or holds devices."""
     old: str = before.get("phase") or ""
     if old in FINISHED:
@@ -248,14 +270,14 @@ def _phase(inputs: StatusInputs, before: Object, statuses: dict[str, Object]) ->
     return phase
 
 
-def is_over(spec: PodSpec, status: Object) -> bool:
+def is_over(spec: PodSpec, status: views.PodStatus) -> bool:
     """Return True if every container in the status has ended for good, whatever its phase."""
     entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in FINISHED
 
 
-def _addresses(inputs: StatusInputs, before: Object) -> Object:
-    found: Object = {}
+def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus:
+    found: views.PodStatus = {}
     if inputs.host_ip:
         found["hostIP"] = inputs.host_ip
         found["hostIPs"] = [{"ip": ip} for ip in inputs.host_ips or (inputs.host_ip,)]
@@ -269,11 +291,13 @@ def _addresses(inputs: StatusInputs, before: Object) -> Object:
     return found
 
 
-def _reason(inputs: StatusInputs, before: Object, phase: str) -> Object:
+def _reason(inputs: StatusInputs, before: views.PodStatus, phase: str) -> views.PodStatus:
     if inputs.rejected:
         return {"reason": inputs.rejected.reason, "message": inputs.rejected.message}
     if inputs.ended_early and phase == FAILED:
         return {"reason": inputs.ended_early.reason, "message": inputs.ended_early.message}
     if phase in FINISHED and before.get("phase") == phase:
-        return {key: before[key] for key in ("reason", "message") if before.get(key)}
+        reason, message = before.get("reason"), before.get("message")
+        found: views.PodStatus = {"reason": reason} if reason else {}
+        return {**found, "message": message} if message else found
     return {}

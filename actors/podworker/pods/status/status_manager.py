@@ -7,13 +7,14 @@ another uid. A rejected status is retried a few times, then only every REJECTED_
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from actors.podworker.model.errors import MirrorMissing
 from actors.podworker.model.types import SECOND, PodSpec
 from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
@@ -49,7 +50,7 @@ RETRYABLE = (404, 408, 429)
 log = logging.getLogger("podworker")
 
 
-def status_patch(uid: str, current: Object, desired: Object) -> Object | None:
+def status_patch(uid: str, current: Mapping[str, Any], desired: Mapping[str, Any]) -> Object | None:
     """Return the body for PATCH pods/NAME/status, guarded by `uid`; None when nothing differs."""
     changes: Object = {}
     for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
@@ -94,7 +95,7 @@ def same(one: object, other: object) -> bool:
 
 
 class PodApi(Protocol):
-    async def patch_status(self, spec: PodSpec, body: Object) -> Object:
+    async def patch_status(self, spec: PodSpec, body: Object) -> views.Pod:
         """Return the pod after the patch."""
         ...
 
@@ -106,9 +107,9 @@ class PodApi(Protocol):
 class _Entry:
     def __init__(self, spec: PodSpec) -> None:
         self.spec = spec
-        self.desired: Object = {}
-        self.sent: Object | None = None
-        self.acked: Object = {}
+        self.desired: views.PodStatus = {}
+        self.sent: views.PodStatus | None = None
+        self.acked: views.PodStatus = {}
         self.version = 0
         self.doubted = False
         """The API's history may have been replaced since: its status is to be compared at the next sync."""
@@ -177,7 +178,7 @@ class StatusManager:
         self._on_sent = on_sent
         self._on_reported = on_reported
         self._settled_subscribers: list[Callable[[str], None]] = []
-        self._published_subscribers: list[Callable[[PodSpec, Object], None]] = []
+        self._published_subscribers: list[Callable[[PodSpec, views.PodStatus], None]] = []
         self._entries: dict[str, _Entry] = {}
         self._slots = asyncio.Semaphore(PARALLEL)
         self._tasks = Tasks()
@@ -185,7 +186,7 @@ class StatusManager:
     def subscribe(
         self,
         on_settled: Callable[[str], None] | None = None,
-        on_published: Callable[[PodSpec, Object], None] | None = None,
+        on_published: Callable[[PodSpec, views.PodStatus], None] | None = None,
     ) -> None:
         """`on_settled(uid)`: the API shows the latest status, or the pod is gone. `on_published`: a status changed."""
         if on_settled is not None:
@@ -193,7 +194,7 @@ class StatusManager:
         if on_published is not None:
             self._published_subscribers.append(on_published)
 
-    def publish(self, spec: PodSpec, status: Object, reported_ns: int = 0) -> None:
+    def publish(self, spec: PodSpec, status: views.PodStatus, reported_ns: int = 0) -> None:
         entry = self._entries.get(spec.uid)
         if entry is None:
             entry = self._entries[spec.uid] = _Entry(spec)
@@ -345,7 +346,7 @@ async def _wait_event(event: asyncio.Event, seconds: float) -> None:
         pass
 
 
-def version_of(pod: Object) -> int:
+def version_of(pod: views.Pod) -> int:
     """Return the resourceVersion as a number; 0 if unreadable."""
     text = str((pod.get("metadata") or {}).get("resourceVersion") or "")
     return int(text) if text.isdecimal() else 0

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from actors.podworker.model.errors import VolumeNotReady
 from actors.podworker.model.types import PodSpec
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 _DIRECTORY = 0o755
 
@@ -25,7 +25,7 @@ def nested_mount_points(spec: PodSpec) -> dict[str, list[str]]:
     return {volume: sorted(points) for volume, points in found.items()}
 
 
-def _of_container(container: Object) -> Iterator[tuple[str, str]]:
+def _of_container(container: views.Container) -> Iterator[tuple[str, str]]:
     mounts = {_path(each): each for each in container.get("volumeMounts") or ()}
     for path in mounts:
         outer = next((parent for parent in path.parents if parent in mounts), None)
@@ -33,7 +33,7 @@ def _of_container(container: Object) -> Iterator[tuple[str, str]]:
             yield str(mounts[outer].get("name") or ""), str(path.relative_to(outer))
 
 
-def _path(mount: Object) -> PurePosixPath:
+def _path(mount: views.VolumeMount) -> PurePosixPath:
     return PurePosixPath(str(mount.get("mountPath") or ""))
 
 

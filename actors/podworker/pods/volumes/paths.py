@@ -7,7 +7,7 @@ from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.variables import ExpansionBudget, expand
 from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, IMAGE, SUPPORTED, WRITTEN, kind_of, volumes_of
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 PODS = "pods"
 MAX_SUB_PATH = 64 << 10
@@ -56,7 +56,7 @@ class VolumePaths:
         return name in self._volumes and kind_of(self._volumes[name]) in WRITTEN
 
 
-def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
+def volume_path(spec: PodSpec, volume: views.Volume, root: Path) -> Path:
     """Return the volume's path. Raises ContainerConfigInvalid for unsupported kinds."""
     name, kind = str(volume.get("name") or ""), kind_of(volume)
     if "/" in name or name in ("", ".", ".."):
@@ -69,7 +69,7 @@ def volume_path(spec: PodSpec, volume: Object, root: Path) -> Path:
     return pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
 
 
-def sub_path(mount: Object, variables: Mapping[str, str]) -> str:
+def sub_path(mount: views.VolumeMount, variables: Mapping[str, str]) -> str:
     """Return the path within the volume; empty for all of it. Raises ContainerConfigInvalid."""
     found = str(mount.get("subPath") or "")
     if mount.get("subPathExpr"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -10,9 +11,12 @@ from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
+from protocols.kinds import views
 from protocols.kube.meta import Object
 
-EMPTY_DIR, HOST_PATH, IMAGE = "emptyDir", "hostPath", "image"
+EMPTY_DIR: Final = "emptyDir"
+HOST_PATH: Final = "hostPath"
+IMAGE: Final = "image"
 WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 """Kinds whose files podworker writes and updates with their sources."""
 SUPPORTED = (EMPTY_DIR, HOST_PATH, IMAGE, *WRITTEN)
@@ -40,6 +44,10 @@ class TokenRef(msgspec.Struct, frozen=True, order=True):
     seconds: int
 
 
+Part = views.Volume | views.VolumeProjection
+"""One source of files; a volume has one, a projected volume has many."""
+
+
 class Inputs(msgspec.Struct, frozen=True):
     spec: PodSpec
     node: NodeFields
@@ -47,17 +55,16 @@ class Inputs(msgspec.Struct, frozen=True):
     tokens: Mapping[TokenRef, str] = {}
 
 
-def volumes_of(spec: PodSpec) -> list[Object]:
-    found: list[Object] = (spec.raw.get("spec") or {}).get("volumes") or []
-    return found
+def volumes_of(spec: PodSpec) -> list[views.Volume]:
+    return (spec.raw.get("spec") or {}).get("volumes") or []
 
 
-def kind_of(volume: Object) -> str:
+def kind_of(volume: views.Volume) -> str:
     """Return the key of the volume's source; emptyDir without one."""
     return next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
 
 
-def token_refs(volume: Object) -> set[TokenRef]:
+def token_refs(volume: views.Volume) -> set[TokenRef]:
     sources = (volume.get("projected") or {}).get("sources") or ()
     return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
 
@@ -70,16 +77,16 @@ def shows_metadata(spec: PodSpec) -> bool:
     return any(path.startswith(("metadata.labels", "metadata.annotations")) for path in paths)
 
 
-def _token_ref(source: Object) -> TokenRef:
+def _token_ref(source: views.ServiceAccountTokenProjection) -> TokenRef:
     return TokenRef(str(source.get("audience") or ""), int(source.get("expirationSeconds") or TOKEN_SECONDS))
 
 
-def payload(volume: Object, inputs: Inputs) -> Payload:
+def payload(volume: views.Volume, inputs: Inputs) -> Payload:
     """Return the files of a volume of a WRITTEN kind. Raises VolumeNotReady."""
     kind = kind_of(volume)
-    source = volume[kind]
+    source: Mapping[str, Any] = cast("Object", volume)[kind]
     mode = _mode(source, DEFAULT_MODE)
-    parts = source.get("sources") or () if kind == "projected" else (volume,)
+    parts: Iterable[Part] = source.get("sources") or () if kind == "projected" else (volume,)
     source_of = _Sources(inputs, mode)
     files: Payload = {}
     for part in parts:
@@ -97,7 +104,7 @@ class _Sources:
         self._containers = {container.name: container for container in inputs.spec.containers}
         self._left = MAX_VOLUME
 
-    def files(self, part: Object) -> Payload:
+    def files(self, part: Part) -> Payload:
         inputs, mode, found = self._inputs, self._mode, None
         if part.get("configMap"):
             name = str(part["configMap"].get("name") or "")
@@ -106,15 +113,15 @@ class _Sources:
             found = _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
         elif part.get("downwardAPI") is not None:
             return self._items(part["downwardAPI"].get("items") or ())
-        elif part.get("serviceAccountToken"):
-            found = _token(part["serviceAccountToken"], mode, inputs)
+        elif token := cast("views.VolumeProjection", part).get("serviceAccountToken"):
+            found = _token(token, mode, inputs)
         if found is None:
             kind = next((key for key in part if key != "name"), "source")
             raise VolumeNotReady(f"projects a {kind}, which is not supported")
         self._spend(sum(len(file.data) for file in found.values()))
         return found
 
-    def _items(self, items: Iterable[Object]) -> Payload:
+    def _items(self, items: Iterable[views.DownwardAPIVolumeFile]) -> Payload:
         found: Payload = {}
         for item in items:
             file = _downward(item, self._mode, self._inputs, self._containers)
@@ -128,7 +135,7 @@ class _Sources:
             raise VolumeNotReady(f"its files have more than {MAX_VOLUME >> 20} MiB together; project less into it")
 
 
-def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
+def _keys(ref: Ref, source: Mapping[str, Any], mode: int, found: Found) -> Payload:
     contents = found.get(ref)
     if contents is None:
         if source.get("optional"):
@@ -146,7 +153,9 @@ def _keys(ref: Ref, source: Object, mode: int, found: Found) -> Payload:
     return files
 
 
-def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, ContainerSpec]) -> File:
+def _downward(
+    item: views.DownwardAPIVolumeFile, mode: int, inputs: Inputs, containers: Mapping[str, ContainerSpec]
+) -> File:
     try:
         if item.get("resourceFieldRef"):
             pod = inputs.spec.raw.get("spec") or {}
@@ -158,7 +167,7 @@ def _downward(item: Object, mode: int, inputs: Inputs, containers: Mapping[str, 
     return File(text.encode(errors="surrogateescape"), _mode(item, mode))
 
 
-def _token(source: Object, mode: int, inputs: Inputs) -> Payload:
+def _token(source: views.ServiceAccountTokenProjection, mode: int, inputs: Inputs) -> Payload:
     """Return the token file, readable by its user alone if all containers run as the same one, or by fsGroup."""
     token = inputs.tokens.get(_token_ref(source))
     if token is None:
@@ -174,13 +183,13 @@ def _only_user(spec: PodSpec) -> int:
     return users.pop() if len(users) == 1 else -1
 
 
-def _user(own: Mapping[str, int | None], pod: Mapping[str, int | None]) -> int:
+def _user(own: views.SecurityContext, pod: views.PodSecurityContext) -> int:
     value = own.get("runAsUser")
     value = pod.get("runAsUser") if value is None else value
     return -1 if value is None else int(value)
 
 
-def _mode(source: Object, default: int) -> int:
+def _mode(source: Mapping[str, Any], default: int) -> int:
     for key in ("defaultMode", "mode"):
         if source.get(key) is not None:
             return int(source[key]) & 0o777

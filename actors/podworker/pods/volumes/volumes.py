@@ -37,6 +37,7 @@ from actors.podworker.pods.volumes.payload import (
     volumes_of,
 )
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
@@ -62,7 +63,7 @@ Shown = tuple[Object | None, Object | None]
 log = logging.getLogger("podworker")
 
 
-def prepare_host_path(source: Object) -> None:
+def prepare_host_path(source: views.HostPathVolumeSource) -> None:
     """Check or create a hostPath. Blocks. Raises VolumeNotReady."""
     kind, path = source.get("type") or "", str(source.get("path") or "")
     expected = CREATED.get(kind, kind)
@@ -81,7 +82,7 @@ def prepare_host_path(source: Object) -> None:
         raise VolumeNotReady(f"hostPath type check failed: {path}: {reason}") from None
 
 
-async def ready_host_path(source: Object) -> None:
+async def ready_host_path(source: views.HostPathVolumeSource) -> None:
     """Check or create a hostPath, whose file system may be away. Raises VolumeNotReady.
 
     An empty type means no check: the runtime creates a missing directory.
@@ -105,7 +106,7 @@ def _create(kind: str, path: str) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None:
+def mount_tmpfs(path: Path, volume: views.Volume, spec: PodSpec, machine: int) -> None:
     """Mount a tmpfs, unless it is mounted or this process may not mount. Raises OSError."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(0o777)
@@ -120,7 +121,7 @@ def mount_tmpfs(path: Path, volume: Object, spec: PodSpec, machine: int) -> None
             raise OSError(number, os.strerror(number))
 
 
-def tmpfs_size(volume: Object, spec: PodSpec, machine: int) -> int:
+def tmpfs_size(volume: views.Volume, spec: PodSpec, machine: int) -> int:
     """Return its size: the smallest of sizeLimit, the pod's memory limits and the machine's memory. Pure."""
     limit = milli((volume.get("emptyDir") or {}).get("sizeLimit")) // 1000
     limits = [milli(((c.raw.get("resources") or {}).get("limits") or {}).get("memory")) // 1000 for c in spec.apps]
@@ -193,17 +194,17 @@ class Volumes:
         metadata = spec.raw.get("metadata") or {}
         return metadata.get("labels"), metadata.get("annotations")
 
-    def _written(self) -> list[Object]:
+    def _written(self) -> list[views.Volume]:
         return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]
 
-    async def _make(self, volume: Object) -> None:
+    async def _make(self, volume: views.Volume) -> None:
         kind = kind_of(volume)
         if kind == HOST_PATH:
             await ready_host_path(volume[HOST_PATH])
         elif kind == EMPTY_DIR:
             await asyncio.to_thread(self._make_empty_dir, volume)
 
-    def _make_empty_dir(self, volume: Object) -> None:
+    def _make_empty_dir(self, volume: views.Volume) -> None:
         spec = self._spec()
         path = volume_path(spec, volume, self._deps.node_info.root)
         if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
@@ -230,7 +231,7 @@ class Volumes:
         if failures:
             raise VolumeNotReady(failures[0])
 
-    async def _write_one(self, volume: Object, inputs: Inputs) -> None:
+    async def _write_one(self, volume: views.Volume, inputs: Inputs) -> None:
         spec = inputs.spec
         tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(volume))}
         files = await asyncio.to_thread(payload, volume, msgspec.structs.replace(inputs, tokens=tokens))
@@ -269,5 +270,5 @@ def _empty_dir(path: Path, group: int) -> None:
         path.chmod(0o2777)
 
 
-def _failure(volume: Object, error: Exception) -> str:
+def _failure(volume: views.Volume, error: Exception) -> str:
     return f'MountVolume.SetUp failed for volume "{volume.get("name", "")}" : {error}'

@@ -8,7 +8,7 @@ from actors.podworker.model.resources import GUARANTEED, extended_resources, has
 from actors.podworker.model.types import ContainerSpec, PodSpec, Waiting
 from actors.podworker.pods.containers.security import pod_context
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
 from protocols.node.sysctls import SysctlAllowlist
@@ -37,9 +37,9 @@ def admit_request(spec: PodSpec, live: Sequence[ContainerStatus], present: bool 
     )
 
 
-def _guaranteed(pod: Object) -> bool:
+def _guaranteed(spec: views.PodSpec) -> bool:
     """Return True for exclusive CPUs and memory. Upstream gives none to pods with resources of their own."""
-    return qos_class(pod) == GUARANTEED and not has_own(pod)
+    return qos_class(spec) == GUARANTEED and not has_own(spec)
 
 
 def claimed_resources(spec: PodSpec) -> set[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import msgspec
 
@@ -9,8 +10,9 @@ from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ClaimsNotReady
 from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
+from protocols.dra.pods import device_of
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
 from protocols.trace import span
 
@@ -59,7 +61,7 @@ def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
     return (*named, *mapped)
 
 
-def check(spec: PodSpec, entry: ClaimEntry, claim: Object) -> PodClaim:
+def check(spec: PodSpec, entry: ClaimEntry, claim: views.ResourceClaim) -> PodClaim:
     """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet."""
     metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
     name, uid = entry.claim, str(metadata.get("uid", ""))
@@ -75,10 +77,10 @@ def check(spec: PodSpec, entry: ClaimEntry, claim: Object) -> PodClaim:
     return PodClaim(entry.entry, spec.namespace, name, uid, tuple(_results(status["allocation"])))
 
 
-def _results(allocation: Object) -> Iterator[ClaimResult]:
+def _results(allocation: views.AllocationResult) -> Iterator[ClaimResult]:
     for item in (allocation.get("devices") or {}).get("results") or ():
-        words = (str(item.get(key, "")) for key in ("request", "driver", "pool", "device"))
-        yield ClaimResult(*words)
+        device = device_of(item)
+        yield ClaimResult(str(item.get("request", "")), device.driver, device.pool, device.device)
 
 
 def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str | None:
@@ -88,15 +90,15 @@ def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str
     raise ClaimsNotReady(f'pod "{spec.namespace}/{spec.name}": ResourceClaim not created yet')
 
 
-def _entries(spec: PodSpec) -> list[Object]:
+def _entries(spec: PodSpec) -> list[views.PodResourceClaim]:
     return list((spec.raw.get("spec") or {}).get("resourceClaims") or ())
 
 
-def _extended(spec: PodSpec) -> Object:
+def _extended(spec: PodSpec) -> views.PodExtendedResourceClaimStatus:
     return (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
 
 
-def _owned(metadata: Object, uid: str) -> bool:
+def _owned(metadata: views.ObjectMeta, uid: str) -> bool:
     return any(owner.get("controller") and owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
 
 
@@ -147,7 +149,7 @@ class ClaimPreparation:
         found = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
         return tuple(check(spec, item, claim) for item, claim in found)
 
-    async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, dict[str, object]]:
+    async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, views.ResourceClaim]:
         try:
             claim = await self._deps.objects.read("ResourceClaim", spec.namespace, entry.claim)
         except NodeplaneError as error:
@@ -156,7 +158,7 @@ class ClaimPreparation:
             raise ClaimsNotReady(
                 f'fetch ResourceClaim {entry.claim}: resourceclaims.resource.k8s.io "{entry.claim}" not found'
             )
-        return entry, claim
+        return entry, cast("views.ResourceClaim", claim)
 
     async def _request(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
         with span(spec.uid, "claims"):

@@ -17,10 +17,14 @@ from actors.podworker.pods.status.device_health import Retention
 from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.node_room import NodeRoom
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import STEP_NS, PodStatus
+
+
+def no_status() -> views.PodStatus:
+    return {}
 
 
 @dataclass
@@ -29,7 +33,7 @@ class PodState:
     stage: PodStage = PodStage.SYNCING
     gone: bool = False
     """The API no longer has the pod."""
-    published: Object = field(default_factory=dict)
+    published: views.PodStatus = field(default_factory=no_status)
     """The status published last."""
     problems: dict[str, Waiting] = field(default_factory=dict)
     """Reasons why containers could not be created, until they can."""
@@ -146,13 +150,13 @@ class StatusReporter:
         self._clock = clock
         self._runtime_name = runtime_name
 
-    def api_status(self, state: PodState) -> Object:
+    def api_status(self, state: PodState) -> views.PodStatus:
         """Return the status that the API has once it took what was published."""
         return overlay(state.spec.raw.get("status") or {}, state.published)
 
     def report(
         self, state: PodState, runtime: PodStatus, waiting: Mapping[str, Waiting] | None = None, final: bool = False
-    ) -> Object:
+    ) -> views.PodStatus:
         """Compute and publish the status; pods that the API no longer has get none."""
         health = self._deps.health
         inputs = StatusInputs(

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from actors.podworker.model.types import PodStage
 from protocols.actor.metrics import DEFAULT_BUCKETS
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.process.families import CounterFamily, HistogramFamily
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
@@ -95,7 +95,7 @@ class PodTimer:
         if self._metrics is not None and self._syncs == 0 and self._fresh:
             self._metrics.worker_start.observe(self._begun - self._seen)
 
-    def end(self, stage: PodStage, shown: Object) -> None:
+    def end(self, stage: PodStage, shown: views.PodStatus) -> None:
         """Record a sync that began in `stage`."""
         if self._metrics is None:
             return

@@ -6,7 +6,6 @@ Extended resources of device plugins are not judged here: the device manager all
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import cast
 
 import msgspec
 
@@ -55,7 +54,7 @@ class NodeRoom:
         """Uids of counted pods that end for a critical pod."""
         self._use = NodeUse()
 
-    def admit(self, spec: PodSpec, node: Object, advertised: Collection[str]) -> RoomVerdict:
+    def admit(self, spec: PodSpec, node: views.Node, advertised: Collection[str]) -> RoomVerdict:
         """Judge the pod and count it if it is admitted. Counted pods are admitted again. Raises PodInvalid.
 
         `advertised`: extended resources of the node that no device plugin provides.
@@ -102,12 +101,12 @@ class NodeRoom:
         self._pods[uid] = pod
         self._use.add(pod.requests, pod.ports)
 
-    def _shortages(self, pod: Occupant, node: Object, advertised: Collection[str]) -> list[Shortage]:
+    def _shortages(self, pod: Occupant, node: views.Node, advertised: Collection[str]) -> list[Shortage]:
         asked = {name: amount for name, amount in pod.requests.items() if not is_extended(name) or name in advertised}
         short = shortages(asked, amounts((node.get("status") or {}).get("allocatable") or {}), self._use.used)
         return sorted(short, key=_upstream_order)
 
-    def _predicate_faults(self, spec: PodSpec, pod: Occupant, node: Object) -> Iterator[Waiting]:
+    def _predicate_faults(self, spec: PodSpec, pod: Occupant, node: views.Node) -> Iterator[Waiting]:
         wanted, name = spec.raw.get("spec") or {}, name_of(node)
         if not selects_node(wanted.get("nodeSelector") or {}, required_terms(wanted), name, labels_of(node)):
             yield _predicate("NodeAffinity", NOT_SELECTED)
@@ -115,7 +114,7 @@ class NodeRoom:
             yield _predicate("NodeName", OTHER_NODE)
         if self._use.ports.conflict(pod.ports):
             yield _predicate("NodePorts", NO_PORTS)
-        taints = [taint for taint in node_taints(cast("views.Node", node)) if taint.effect == NO_EXECUTE]
+        taints = [taint for taint in node_taints(node) if taint.effect == NO_EXECUTE]
         if not is_static(spec.raw) and untolerated(taints, wanted.get("tolerations") or ()) is not None:
             yield _predicate("TaintToleration", UNTOLERATED)
 

@@ -20,7 +20,7 @@ from actors.podworker.model.resources import (
 from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Waiting
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.bus import BusError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 AGAIN_NS = 10 * SECOND
@@ -41,7 +41,7 @@ class Resizing:
         self._counted: dict[str, Amounts] | None = None
         """Allocated resources with which the node counts the pod."""
 
-    async def sync(self, status: PodStatus, shown: Object) -> bool:
+    async def sync(self, status: PodStatus, shown: views.PodStatus) -> bool:
         """Allocate and actuate after admission. Returns True if the status changed."""
         running = list(_running(status))
         allocated = self._adopt(running, shown)
@@ -58,7 +58,7 @@ class Resizing:
         sizes = self._sizes
         return sizes.allocated, dict(sizes.actuated), sizes.conditions
 
-    def _adopt(self, running: list[tuple[str, ContainerStatus]], shown: Object) -> dict[str, Amounts]:
+    def _adopt(self, running: list[tuple[str, ContainerStatus]], shown: views.PodStatus) -> dict[str, Amounts]:
         """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
         spec, sizes = self._state.spec, self._sizes
         adopted = sizes.allocated is None
@@ -147,8 +147,7 @@ def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:
             yield name, runs[0]
 
 
-def _shown_sizes(shown: Object) -> dict[str, Amounts]:
+def _shown_sizes(shown: views.PodStatus) -> dict[str, Amounts]:
     """Return the resources in the API's status; containers without any there have those of their spec."""
-    lists = ("containerStatuses", "initContainerStatuses")
-    entries = [entry for key in lists for entry in shown.get(key) or ()]
+    entries = [*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ())]
     return {str(e.get("name")): amounts(e["resources"]) for e in entries if e.get("resources")}

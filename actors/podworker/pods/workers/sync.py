@@ -28,7 +28,7 @@ from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.kube.times import parse_time
 from protocols.messages.pleg import PodStatus
 from protocols.trace import clock, from_wall, record, span
@@ -37,7 +37,7 @@ EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than t
 log = logging.getLogger("podworker")
 
 
-def deadline_ns(spec: PodSpec, shown: Object) -> int:
+def deadline_ns(spec: PodSpec, shown: views.PodStatus) -> int:
     """Return the time at which activeDeadlineSeconds ends, counted from startTime; 0 = never."""
     seconds, started = (spec.raw.get("spec") or {}).get("activeDeadlineSeconds"), shown.get("startTime")
     if seconds is None or not started:
@@ -117,7 +117,7 @@ class PodSync:
         entries = self._reporter.api_status(self._state).get("containerStatuses") or ()
         return any(entry.get("containerID") for entry in entries)
 
-    async def _resize(self, status: PodStatus, shown: Object, plan: PodActions) -> None:
+    async def _resize(self, status: PodStatus, shown: views.PodStatus, plan: PodActions) -> None:
         if await self._resizing.sync(status, shown):
             self._reporter.report(self._state, status, self._waiting(plan))
         if due := self._resizing.due_ns:
@@ -140,7 +140,7 @@ class PodSync:
     def _node(self, status: PodStatus) -> NodeFields:
         return self._deps.node_info.node(status.ips[0] if status.ips else "")
 
-    def _too_long(self, shown: Object) -> bool:
+    def _too_long(self, shown: views.PodStatus) -> bool:
         """Return True beyond activeDeadlineSeconds; else wake up at its end."""
         ends_ns = deadline_ns(self._state.spec, shown)
         if ends_ns and self._clock() >= ends_ns:

@@ -14,7 +14,7 @@ from actors.podworker.pods.status.device_health import covers, held_in, merged
 from actors.podworker.pods.volumes.directories import remove_directories
 from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.trace import span
@@ -134,7 +134,7 @@ class PodTermination:
             return False
         return await self._remove(status)
 
-    def _publish_ended(self, shown: Object) -> None:
+    def _publish_ended(self, shown: views.PodStatus) -> None:
         self._deps.health.publish_ended(self._state.spec, merged(self._state.held, held_in(shown)))
 
     async def _delete(self, status: PodStatus) -> bool:

@@ -25,7 +25,7 @@ from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
 from protocols.errors import NodeplaneError
-from protocols.kube.meta import Object
+from protocols.kinds import views
 from protocols.messages.health import PodResourceStatus
 from protocols.process.rates import TokenBucket, backoff_delay
 from protocols.process.tasks import awaited
@@ -167,7 +167,7 @@ class PodWorker:
     def wake(self) -> None:
         self._woken.set()
 
-    def update(self, pod: Object, own_change: bool = False) -> None:
+    def update(self, pod: views.Pod, own_change: bool = False) -> None:
         """Take a newer object from the API. `own_change`: it differs only by our own status."""
         before, self.state.spec = self.state.spec, read_pod(pod)
         if own_change:
