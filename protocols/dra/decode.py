@@ -30,6 +30,7 @@ from protocols.dra.types import (
     TaintRule,
 )
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.taints import Taint
@@ -37,6 +38,7 @@ from protocols.kube.times import parse_time
 
 Obj = Mapping[str, Any]
 T = TypeVar("T")
+V = TypeVar("V")
 
 SHARED = 8192
 """Most cached values of attributes and capacities; devices with equal values share them."""
@@ -68,9 +70,9 @@ def rule_of(obj: Obj) -> TaintRule:
     return _read("DeviceTaintRule", obj, _rule)
 
 
-def _read(kind: str, obj: Obj, read: Callable[[Obj, Obj, Obj], T]) -> T:
+def _read(kind: str, obj: Obj, read: Callable[[Any, Any], T]) -> T:
     try:
-        return read(obj["metadata"], obj.get("spec") or _NOTHING, obj)
+        return read(obj["metadata"], obj.get("spec") or _NOTHING)
     except (*SHAPE_ERRORS, NodeplaneError) as error:
         name = str((obj.get("metadata") or _NOTHING).get("name") or "") if isinstance(obj, Mapping) else ""
         raise ObjectUnreadable(
@@ -78,7 +80,7 @@ def _read(kind: str, obj: Obj, read: Callable[[Obj, Obj, Obj], T]) -> T:
         ) from None
 
 
-def _slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
+def _slice(meta: views.ObjectMeta, spec: views.ResourceSliceSpec) -> Slice:
     driver, pool = sys.intern(spec["driver"]), spec["pool"]
     return Slice(
         meta["name"],
@@ -87,18 +89,20 @@ def _slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
         sys.intern(pool["name"]),
         _int(pool.get("generation") or 0),
         _int(pool.get("resourceSliceCount") or 0),
-        _reach(spec),
+        _reach(spec, bool(spec.get("perDeviceNodeSelection"))),
         tuple([device_of(device, driver) for device in spec.get("devices") or ()]),
         tuple([CounterSet(each["name"], _counters(each)) for each in spec.get("sharedCounters") or ()]),
     )
 
 
-def _exclusive_slice(meta: Obj, spec: Obj, obj: Obj) -> Slice:
-    devices = [{**device, "allowMultipleAllocations": False} for device in spec.get("devices") or ()]
-    return _slice(meta, {**spec, "devices": devices}, obj)
+def _exclusive_slice(meta: views.ObjectMeta, spec: views.ResourceSliceSpec) -> Slice:
+    devices: list[views.Device] = [
+        {**device, "allowMultipleAllocations": False} for device in spec.get("devices") or ()
+    ]
+    return _slice(meta, {**spec, "devices": devices})
 
 
-def device_of(obj: Obj, driver: str) -> Device:
+def device_of(obj: views.Device, driver: str) -> Device:
     """One element of spec.devices."""
     attributes, capacity = obj.get("attributes"), obj.get("capacity")
     return Device(
@@ -110,7 +114,7 @@ def device_of(obj: Obj, driver: str) -> Device:
     )
 
 
-def _named(driver: str, values: Obj, read: Callable[[Obj], T | None]) -> dict[str, T]:
+def _named(driver: str, values: Mapping[str, V], read: Callable[[V], T | None]) -> dict[str, T]:
     """By qualified name; where a driver wrote both spellings, the qualified one is meant."""
     found: dict[str, T] = {}
     for name, value in values.items():
@@ -142,7 +146,7 @@ def attribute(kind: str, value: bool | int | str) -> Attribute:
     return Attribute(kind, value)
 
 
-def _capacity(obj: Obj) -> Capacity:
+def _capacity(obj: views.DeviceCapacity) -> Capacity:
     policy = obj.get("requestPolicy")
     return Capacity(parse_quantity(obj["value"]), _policy(policy)) if policy else plain_capacity(obj["value"])
 
@@ -152,7 +156,7 @@ def plain_capacity(value: str | int | float) -> Capacity:
     return Capacity(parse_quantity(value))
 
 
-def _policy(obj: Obj) -> RequestPolicy:
+def _policy(obj: views.CapacityRequestPolicy) -> RequestPolicy:
     bounds = obj.get("validRange") or _NOTHING
     return RequestPolicy(
         _quantity(obj.get("default")),
@@ -167,16 +171,16 @@ def _quantity(value: Any) -> Quantity | None:
     return None if value is None else parse_quantity(value)
 
 
-def _counters(obj: Obj) -> dict[str, Quantity]:
+def _counters(obj: views.CounterSet | views.DeviceCounterConsumption) -> dict[str, Quantity]:
     return {name: parse_quantity(counter["value"]) for name, counter in (obj.get("counters") or _NOTHING).items()}
 
 
-def taints_of(obj: Obj) -> tuple[Taint, ...]:
+def taints_of(obj: views.Device | views.DevicePatch) -> tuple[Taint, ...]:
     taints = obj.get("taints")
     return tuple([taint_of(taint) for taint in taints]) if taints else ()
 
 
-def taint_of(obj: Obj) -> Taint:
+def taint_of(obj: views.DeviceTaint) -> Taint:
     return Taint(obj["key"], obj.get("value") or "", obj["effect"], obj.get("timeAdded") or "")
 
 
@@ -192,7 +196,7 @@ _RARE = (
 )
 
 
-def _extras(obj: Obj, driver: str) -> Extras:
+def _extras(obj: views.Device, driver: str) -> Extras:
     if not any(name in obj for name in _RARE):
         return PLAIN
     uses = obj.get("consumesCounters") or ()
@@ -213,16 +217,11 @@ def _bare(capacity: Obj, driver: str) -> frozenset[str]:
     return frozenset(full for name, full in names if name != full and full not in capacity)
 
 
-def _reach(obj: Obj) -> Reach:
-    return Reach(
-        obj.get("nodeName") or "",
-        obj.get("nodeSelector"),
-        bool(obj.get("allNodes")),
-        bool(obj.get("perDeviceNodeSelection")),
-    )
+def _reach(obj: views.ResourceSliceSpec | views.Device, by_device: bool = False) -> Reach:
+    return Reach(obj.get("nodeName") or "", obj.get("nodeSelector"), bool(obj.get("allNodes")), by_device)
 
 
-def _class(meta: Obj, spec: Obj, obj: Obj) -> DeviceClass:
+def _class(meta: views.ObjectMeta, spec: views.DeviceClassSpec) -> DeviceClass:
     return DeviceClass(
         meta["name"],
         meta.get("uid") or "",
@@ -236,13 +235,13 @@ def _class(meta: Obj, spec: Obj, obj: Obj) -> DeviceClass:
 
 def selectors_of(obj: Obj) -> tuple[str, ...]:
     """The CEL expressions of `selectors`; an empty one for a selector of another type."""
-    selectors = obj.get("selectors")
+    selectors: list[views.DeviceSelector] | None = obj.get("selectors")
     return (
         tuple([str((each.get("cel") or _NOTHING).get("expression") or "") for each in selectors]) if selectors else ()
     )
 
 
-def _patch(meta: Obj, spec: Obj, obj: Obj) -> Patch:
+def _patch(meta: views.ObjectMeta, spec: views.ResourceSlicePatchSpec) -> Patch:
     devices = spec["devices"]
     attributes, capacity = devices.get("attributes") or _NOTHING, devices.get("capacity") or _NOTHING
     return Patch(
@@ -250,7 +249,7 @@ def _patch(meta: Obj, spec: Obj, obj: Obj) -> Patch:
         meta.get("uid") or "",
         _int(meta.get("generation") or 0),
         _created(meta),
-        _filter(devices.get("filter") or _NOTHING),
+        _filter(devices.get("filter") or {}),
         _int(devices.get("priority") or 0),
         {sys.intern(name): _nullable(name, value) for name, value in attributes.items()},
         {sys.intern(name): parse_quantity(value["value"]) for name, value in capacity.items()},
@@ -258,7 +257,7 @@ def _patch(meta: Obj, spec: Obj, obj: Obj) -> Patch:
     )
 
 
-def _nullable(name: str, value: Obj) -> Attribute | None:
+def _nullable(name: str, value: views.NullableDeviceAttribute) -> Attribute | None:
     """Return None for the value that removes the attribute; a member that is JSON null is not set."""
     given = [member for member, each in value.items() if each is not None]
     if len(given) > 1:
@@ -266,19 +265,19 @@ def _nullable(name: str, value: Obj) -> Attribute | None:
     return None if given == ["null"] else _known(name, value)
 
 
-def _known(name: str, value: Obj) -> Attribute:
+def _known(name: str, value: views.NullableDeviceAttribute) -> Attribute:
     if (made := _attribute(value)) is None:
         raise ObjectUnreadable(f"attribute {name} has no value")
     return made
 
 
-def _filter(obj: Obj) -> Filter:
+def _filter(obj: views.DevicePatchFilter) -> Filter:
     if not obj:
         return EVERYTHING
     return Filter(obj.get("deviceClassName"), obj.get("driver"), obj.get("pool"), obj.get("device"), selectors_of(obj))
 
 
-def _rule(meta: Obj, spec: Obj, obj: Obj) -> TaintRule:
+def _rule(meta: views.ObjectMeta, spec: views.DeviceTaintRuleSpec) -> TaintRule:
     selector = spec.get("deviceSelector")
     return TaintRule(
         meta["name"],
@@ -286,11 +285,13 @@ def _rule(meta: Obj, spec: Obj, obj: Obj) -> TaintRule:
         _int(meta.get("generation") or 0),
         _created(meta),
         taint_of(spec["taint"]),
-        None if selector is None else _filter({name: selector.get(name) for name in ("driver", "pool", "device")}),
+        None
+        if selector is None
+        else Filter(None, selector.get("driver"), selector.get("pool"), selector.get("device")),
     )
 
 
-def _created(meta: Obj) -> float:
+def _created(meta: views.ObjectMeta) -> float:
     text = meta.get("creationTimestamp")
     return parse_time(text) if text else 0.0
 
