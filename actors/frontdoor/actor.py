@@ -13,12 +13,12 @@ from pathlib import Path
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed, MachineSink
 from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
 from actors.frontdoor.feeds.pod_feed import PodFeed
-from actors.frontdoor.pod_resources_api import Feed, PodResources, UnaryMethods, UnaryOptions, Watch, WatchOptions
-from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
-from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.pod_resources_api import Feed, PodResources, UnaryMethods, Watch
+from actors.frontdoor.pods_api import NodePodFeed, PodsMethods
+from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Replica, Unavailable
 from protocols.messages import adopt, devices
@@ -67,8 +67,8 @@ class FrontDoor:
         self._socket = _pod_resources_socket(settings)
         endpoint, pods_endpoint = self._endpoint(self._socket), self._endpoint(_pods_api_socket(settings))
         services = self._pod_resources(endpoint).services()
-        self._server = FrontdoorServer(ServerOptions(endpoint, services, settings.pod_resources.health_address))
-        self._pods_server = FrontdoorServer(ServerOptions(pods_endpoint, (self._pods_service(pods_endpoint),)))
+        self._server = FrontdoorServer(endpoint, services, settings.pod_resources.health_address)
+        self._pods_server = FrontdoorServer(pods_endpoint, (self._pods_service(pods_endpoint),))
         self._pods_api_enabled = settings.gate(PODS_API_GATE) and settings.adopt is None
 
         self._metrics.connections.set_function(lambda: len(endpoint.listener) + len(pods_endpoint.listener))
@@ -147,15 +147,13 @@ class FrontDoor:
         # All watches may come back at once after a restart; a client that opens one after the other is limited.
         watch_limiter = FairLimiter(float(settings.qps), settings.watchers_per_client, settings.watchers)
         limits = ConnectionLimits(per_client=max(ConnectionLimits().per_client, 2 * settings.watchers_per_client))
-        return Endpoint(EndpointOptions(socket, limiter, watch_limiter, self._metrics, self._context.log, limits))
+        return Endpoint(socket, (limiter, watch_limiter), self._metrics, self._context.log, limits)
 
     def _pod_resources(self, endpoint: Endpoint) -> PodResources:
         active_only = self._context.settings.gate(ACTIVE_PODS_GATE)
-        options = UnaryOptions(
-            self._pods, self._allocatable, self._metrics, endpoint, self._pods_without_resources, active_only
-        )
+        without = self._pods_without_resources
         return PodResources(
-            UnaryMethods(options),
+            UnaryMethods(self._pods, self._allocatable, self._metrics, endpoint, without, active_only),
             self._watch("list_and_watch", "ListAndWatch", self._pods, endpoint),
             self._watch(
                 "list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self._allocatable, endpoint
@@ -164,11 +162,10 @@ class FrontDoor:
 
     def _watch(self, kind: str, method: str, feed: Feed, endpoint: Endpoint) -> Watch:
         enabled = self._context.settings.gate(WATCH_GATE)
-        return Watch(WatchOptions(kind, method, feed, self._metrics, endpoint, enabled, DRAIN_TIMEOUT_S))
+        return Watch(kind, method, feed, self._metrics, endpoint, enabled, DRAIN_TIMEOUT_S)
 
     def _pods_service(self, endpoint: Endpoint) -> Service:
-        options = PodsOptions(self._node_pods, endpoint, self._metrics.pods_dropped, DRAIN_TIMEOUT_S)
-        return PodsMethods(options).service()
+        return PodsMethods(self._node_pods, endpoint, self._metrics.pods_dropped, DRAIN_TIMEOUT_S).service()
 
     def _pods_without_resources(self) -> list[NodePod]:
         return [pod for uid, pod in sorted(self._node_pods.pods.items()) if uid not in self._pods.pods]

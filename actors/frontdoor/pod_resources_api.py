@@ -53,8 +53,10 @@ Respond = Callable[[Any], tuple[bytes, str]]
 FEATURE_NAMES = "snapshot,resume,sequence"
 
 
-@dataclass(frozen=True)
-class UnaryOptions:
+@dataclass
+class UnaryMethods:
+    """List, Get and GetAllocatableResources."""
+
     pods: PodFeed
     allocatable: AllocatableFeed
     metrics: FrontDoorMetrics
@@ -64,12 +66,7 @@ class UnaryOptions:
     active_only: bool = True
     """False: List of v1 has those too, as in kubelet before 1.34."""
 
-
-class UnaryMethods:
-    """List, Get and GetAllocatableResources."""
-
-    def __init__(self, options: UnaryOptions) -> None:
-        self._options = options
+    def __post_init__(self) -> None:
         self.list = self._method("list", LIST.path, self._list)
         self.get = self._method("get", GET.path, self._get)
         self.get_allocatable = self._method("get_allocatable", GET_ALLOCATABLE.path, self._get_allocatable)
@@ -79,17 +76,16 @@ class UnaryMethods:
         """Return a handler that adds rate limit, metrics, revision header and error codes."""
         version, name = path[1:].partition(".")[0], path.rpartition("/")[2]
         logged = name if version == "v1" else f"{version}.{name}"
-        metrics, endpoint = self._options.metrics, self._options.endpoint
 
         async def call(request: Any, context: Context) -> bytes:
             try:
-                endpoint.admit(context, logged)
-                metrics.request(kind, version)
+                self.endpoint.admit(context, logged)
+                self.metrics.request(kind, version)
                 response, revision = respond(request)
             except RateExceeded as error:  # counted neither as request nor as error: kubelet limits in an interceptor
                 await context.abort(grpc.StatusCode[error.grpc], str(error))
             except NodeplaneError as error:
-                metrics.error(kind, version)
+                self.metrics.error(kind, version)
                 await context.abort(grpc.StatusCode[error.grpc], str(error))
             await context.send_initial_metadata(((REVISION, revision), *self._requested_headers(context, logged)))
             return response
@@ -98,34 +94,33 @@ class UnaryMethods:
 
     def _requested_headers(self, context: Context, method: str) -> tuple[tuple[str, str], ...]:
         if method == "List" and (FINGERPRINT, "1") in (context.invocation_metadata() or ()):
-            return ((FINGERPRINT, self._options.pods.fingerprint()),)
+            return ((FINGERPRINT, self.pods.fingerprint()),)
         return ()
 
     def _list(self, request: v1.ListPodResourcesRequest) -> tuple[bytes, str]:
-        pods = self._options.pods
-        without = () if self._options.active_only else self._options.pods_without_resources()
+        without = () if self.active_only else self.pods_without_resources()
         appended = [
             field(LIST_POD_FIELD, pod_without_resources(pod.namespace, pod.name, pod.containers)) for pod in without
         ]
-        return b"".join((pods.list_response(), *appended)), pods.journal.revision()
+        return b"".join((self.pods.list_response(), *appended)), self.pods.journal.revision()
 
     def _get(self, request: v1.GetPodResourcesRequest) -> tuple[bytes, str]:
-        response = self._options.pods.get_response(request.pod_namespace, request.pod_name)
+        response = self.pods.get_response(request.pod_namespace, request.pod_name)
         if response is None:
             raise PodUnknown(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
-        return response, self._options.pods.journal.revision()
+        return response, self.pods.journal.revision()
 
     def _get_allocatable(self, request: v1.AllocatableResourcesRequest) -> tuple[bytes, str]:
-        return self._options.allocatable.response(), self._options.allocatable.journal.revision()
+        return self.allocatable.response(), self.allocatable.journal.revision()
 
     def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[bytes, str]:
         without = [
             v1alpha1_pod_without_resources(pod.namespace, pod.name, pod.containers)
-            for pod in self._options.pods_without_resources()
+            for pod in self.pods_without_resources()
         ]
-        listed = sorted(self._options.pods.v1alpha1_list() + without, key=lambda pod: (pod.namespace, pod.name))
+        listed = sorted(self.pods.v1alpha1_list() + without, key=lambda pod: (pod.namespace, pod.name))
         response = v1alpha1.ListPodResourcesResponse(pod_resources=listed)
-        return response.SerializeToString(), self._options.pods.journal.revision()
+        return response.SerializeToString(), self.pods.journal.revision()
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -170,7 +165,9 @@ class Feed(Protocol):
 
 
 @dataclass(frozen=True)
-class WatchOptions:
+class Watch:
+    """One watch method: response headers at once, then the requested past, then events as they happen."""
+
     kind: str
     """Label of its metrics."""
     method: str
@@ -180,35 +177,26 @@ class WatchOptions:
     enabled: bool
     drain_timeout_s: float
 
-
-class Watch:
-    """One watch method: response headers at once, then the requested past, then events as they happen."""
-
-    def __init__(self, options: WatchOptions) -> None:
-        self._options = options
-
     async def call(self, request: Any, context: Context) -> None:
-        options = self._options
         try:
-            peer = options.endpoint.admit(context, options.method, watch=True)
+            peer = self.endpoint.admit(context, self.method, watch=True)
         except RateExceeded as error:  # counted neither as request nor as error, as unary calls
             await context.abort(grpc.StatusCode[error.grpc], str(error))
-        options.metrics.request(options.kind)
+        self.metrics.request(self.kind)
         try:
             await self._serve(context, peer)
         except NodeplaneError as error:
-            options.metrics.error(options.kind)
-            options.endpoint.watch_failed(peer, options.method, error)
+            self.metrics.error(self.kind)
+            self.endpoint.watch_failed(peer, self.method, error)
             await context.abort(grpc.StatusCode[error.grpc], str(error))
 
     async def _serve(self, context: Context, peer: Peer) -> None:
-        options = self._options
-        if not options.enabled:
-            raise WatchDisabled(f"{options.method} is disabled: feature gate KubeletPodResourcesWatch is off")
+        if not self.enabled:
+            raise WatchDisabled(f"{self.method} is disabled: feature gate KubeletPodResourcesWatch is off")
         request = parse_watch_request(context.invocation_metadata() or ())
-        feed = options.feed
+        feed = self.feed
         watcher = feed.watchers.open(peer.client)
-        gauge = options.metrics.watchers.labels(options.kind)
+        gauge = self.metrics.watchers.labels(self.kind)
         gauge.inc()
         try:
             # No await between open() and here: events after `initial` are in the watcher's queue, and none is in both.
@@ -218,8 +206,8 @@ class Watch:
                 context,
                 initial,
                 encode=_encoder(request, feed.journal),
-                drain_timeout_s=options.drain_timeout_s,
-                on_too_slow=options.metrics.dropped.labels(options.kind).inc,
+                drain_timeout_s=self.drain_timeout_s,
+                on_too_slow=self.metrics.dropped.labels(self.kind).inc,
             )
             await serve_watch(watcher, output)
         finally:
@@ -227,7 +215,7 @@ class Watch:
             feed.watchers.close(watcher)
 
     def _initial_events(self, request: WatchRequest) -> list[EncodedEvent]:
-        feed = self._options.feed
+        feed = self.feed
         if request.resume is not None:
             return feed.journal.since(request.resume)
         if request.snapshot:

@@ -108,16 +108,11 @@ def to_protobuf(pod: dict[str, object]) -> bytes:
 
 
 @dataclass(frozen=True)
-class PodsOptions:
+class PodsMethods:
     feed: NodePodFeed
     endpoint: Endpoint
     dropped: Counter
     drain_timeout_s: float
-
-
-class PodsMethods:
-    def __init__(self, options: PodsOptions) -> None:
-        self._options = options
 
     def service(self) -> Service:
         service = Service().unary(LIST_PODS, self._unary("ListPods", self._list), encode=bytes)
@@ -127,7 +122,7 @@ class PodsMethods:
     def _unary(self, name: str, respond: Callable[[Any], Awaitable[bytes]]) -> Callable[[Any, Context], Any]:
         async def call(request: Any, context: Context) -> bytes:
             try:
-                self._options.endpoint.admit(context, name)
+                self.endpoint.admit(context, name)
                 self._check_synced()
                 return await respond(request)
             except NodeplaneError as error:
@@ -138,32 +133,32 @@ class PodsMethods:
 
     async def _list(self, request: pb.ListPodsRequest) -> bytes:
         pods = []
-        for number, uid in enumerate(self._options.feed.uids()):
+        for number, uid in enumerate(self.feed.uids()):
             if number % ENCODE_BATCH == ENCODE_BATCH - 1:
                 await asyncio.sleep(0)
-            pods.append(self._options.feed.encoded(uid))
+            pods.append(self.feed.encoded(uid))
         return b"".join(field(LIST_POD_FIELD, pod) for pod in pods if pod is not None)
 
     async def _get(self, request: pb.GetPodRequest) -> bytes:
-        pod = self._options.feed.encoded(request.podUID)
+        pod = self.feed.encoded(request.podUID)
         if pod is None:
             raise PodUnknown(f"this node has no pod with uid {request.podUID[:80]!r}")
         return field(GET_POD_FIELD, pod)
 
     async def watch(self, request: pb.WatchPodsRequest, context: Context) -> None:
         try:
-            peer = self._options.endpoint.admit(context, "WatchPods", watch=True)
+            peer = self.endpoint.admit(context, "WatchPods", watch=True)
         except RateExceeded as error:
             await context.abort(grpc.StatusCode[error.grpc], str(error))
         try:
             self._check_synced()
             await self._watch(context, peer)
         except NodeplaneError as error:
-            self._options.endpoint.watch_failed(peer, "WatchPods", error)
+            self.endpoint.watch_failed(peer, "WatchPods", error)
             await context.abort(grpc.StatusCode[error.grpc], str(error))
 
     async def _watch(self, context: Context, peer: Peer) -> None:
-        feed = self._options.feed
+        feed = self.feed
         watcher = feed.watchers.open(peer.client)
         try:
             # The watcher is open already: a pod may be sent twice, but none is missed.
@@ -173,13 +168,13 @@ class PodsMethods:
                 context,
                 initial,
                 encode=lambda event: event.message,
-                drain_timeout_s=self._options.drain_timeout_s,
-                on_too_slow=self._options.dropped.inc,
+                drain_timeout_s=self.drain_timeout_s,
+                on_too_slow=self.dropped.inc,
             )
             await serve_watch(watcher, output)
         finally:
             feed.watchers.close(watcher)
 
     def _check_synced(self) -> None:
-        if not self._options.feed.initialized:
+        if not self.feed.initialized:
             raise SourcesNotSynced("the pods of this node are not known yet; try again")

@@ -15,11 +15,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.frontdoor.feeds.broadcast import Watchers, WatchQuota
-from actors.frontdoor.pods_api import NodePodFeed, PodsMethods, PodsOptions
-from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.pods_api import NodePodFeed, PodsMethods
+from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.bus import Event, Op
 from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
@@ -54,11 +54,10 @@ async def serving(rate: float = 0.0, watch_burst: int = 64) -> AsyncIterator[tup
     directory, metrics = Path(tempfile.mkdtemp(prefix="np", dir="/tmp")), FrontDoorMetrics(CollectorRegistry())
     feed = NodePodFeed(Watchers(QUEUE, WatchQuota(100)))
     address = SocketOptions(directory / "pods-api.sock", directory / "inner")
-    endpoint = Endpoint(
-        EndpointOptions(address, FairLimiter(rate, 10), FairLimiter(rate, watch_burst), metrics, silent_log())
-    )
-    methods = PodsMethods(PodsOptions(feed, endpoint, metrics.pods_dropped, 0.3))
-    server = FrontdoorServer(ServerOptions(endpoint, (methods.service(),)))
+    limiters = FairLimiter(rate, 10), FairLimiter(rate, watch_burst)
+    endpoint = Endpoint(address, limiters, metrics, silent_log())
+    methods = PodsMethods(feed, endpoint, metrics.pods_dropped, 0.3)
+    server = FrontdoorServer(endpoint, (methods.service(),))
     await server.start()
     try:
         async with asyncio.timeout(100), unix_channel(address.public) as channel:

@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
 from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
 from actors.frontdoor.feeds.pod_feed import PodFeed
-from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, UnaryOptions, Watch, WatchOptions
-from actors.frontdoor.serving.endpoint import Endpoint, EndpointOptions, FairLimiter
+from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, Watch
+from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
-from actors.frontdoor.serving.server import FrontdoorServer, ServerOptions
+from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.messages.podworker import NodePod
 
 
@@ -71,29 +71,24 @@ class Door:
         address = SocketOptions(self.socket, self.directory / "inner", limits.mode, os.getgid())
         unary_limiter = FairLimiter(limits.rate, limits.burst)
         watch_limiter = FairLimiter(limits.watch_rate, limits.watch_burst, limits.watchers)
-        options = EndpointOptions(address, unary_limiter, watch_limiter, metrics, log, limits.connections)
-        self.endpoint = Endpoint(options)
+        self.endpoint = Endpoint(address, (unary_limiter, watch_limiter), metrics, log, limits.connections)
         self.pods_without_resources: list[NodePod] = []
         unary = UnaryMethods(
-            UnaryOptions(
-                self.pods,
-                self.allocatable,
-                metrics,
-                self.endpoint,
-                lambda: self.pods_without_resources,
-                limits.active_only,
-            )
+            self.pods,
+            self.allocatable,
+            metrics,
+            self.endpoint,
+            lambda: self.pods_without_resources,
+            limits.active_only,
         )
         pods, allocatable = (
-            Watch(WatchOptions(kind, method, feed, metrics, self.endpoint, limits.enabled, limits.drain_timeout_s))
+            Watch(kind, method, feed, metrics, self.endpoint, limits.enabled, limits.drain_timeout_s)
             for kind, method, feed in (
                 ("list_and_watch", "ListAndWatch", self.pods),
                 ("list_and_watch_allocatable_resources", "ListAndWatchAllocatableResources", self.allocatable),
             )
         )
-        self.server = FrontdoorServer(
-            ServerOptions(self.endpoint, PodResources(unary, pods, allocatable).services(), limits.health)
-        )
+        self.server = FrontdoorServer(self.endpoint, PodResources(unary, pods, allocatable).services(), limits.health)
 
     async def start(self) -> None:
         self.pods.on_snapshot([], 1)

@@ -3,7 +3,6 @@
 import logging
 import time
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc.aio
@@ -25,32 +24,26 @@ Context = grpc.aio.ServicerContext[Any, Any]
 LOG_LINES_PER_S, LOG_BURST = 5.0, 50
 ACTIVE_S = 1.0
 """A client shares the rate while its last call is not older than this."""
+DEFAULT_LIMITS = ConnectionLimits()
 MAX_CLIENTS = 1024
 """Clients with a token bucket; the one that was silent longest is forgotten first."""
 
 
-@dataclass(frozen=True)
-class EndpointOptions:
-    socket: SocketOptions
-    limiter: "FairLimiter"
-    """Limiter of unary calls."""
-    watch_limiter: "FairLimiter"
-    """Limiter of opened watches: each may ask for a snapshot, which is as long as a List."""
-    metrics: FrontDoorMetrics
-    log: logging.Logger
-    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
-
-
 class Endpoint:
-    def __init__(self, options: EndpointOptions) -> None:
-        self.socket = options.socket
-        self._limiter = options.limiter
-        self._watch_limiter = options.watch_limiter
-        self._metrics = options.metrics
-        self._access_log = AccessLog(options.log)
-        self.listener = Listener(
-            ListenerOptions(options.socket, options.limits, self._on_rejected, self._access_log.client_disconnected)
-        )
+    def __init__(
+        self,
+        socket: SocketOptions,
+        limiters: "tuple[FairLimiter, FairLimiter]",
+        metrics: FrontDoorMetrics,
+        log: logging.Logger,
+        limits: ConnectionLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """`limiters` are those of unary calls and of opened watches, of which each may ask for a snapshot."""
+        self.socket, self._metrics = socket, metrics
+        self._limiter, self._watch_limiter = limiters
+        self._access_log = AccessLog(log)
+        closed = self._access_log.client_disconnected
+        self.listener = Listener(ListenerOptions(socket, limits, self._on_rejected, closed))
 
     def admit(self, context: Context, method: str, *, watch: bool = False) -> Peer:
         """Return the caller of a unary method, or of a `watch`, and log the call. Raises RateExceeded."""

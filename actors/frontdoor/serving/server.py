@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -27,52 +26,45 @@ CHANNEL_OPTIONS = (
 unix socket reports when its other end is gone. Concurrent calls per connection are bounded."""
 
 
-@dataclass(frozen=True)
-class ServerOptions:
-    endpoint: Endpoint
-    services: tuple[Service, ...]
-    health_address: str = ""
-    """HOST:PORT of a second server with the health service alone; empty = none."""
-
-
 class FrontdoorServer:
-    def __init__(self, options: ServerOptions) -> None:
-        self._options = options
-        self._standard = StandardServices(service.name for service in options.services)
+    def __init__(self, endpoint: Endpoint, services: tuple[Service, ...], health_address: str = "") -> None:
+        """`health_address` is the HOST:PORT of a second server with the health service alone; empty = none."""
+        self._endpoint, self._services, self._health_address = endpoint, services, health_address
+        self._standard = StandardServices(service.name for service in services)
         self._server = grpc.aio.server(options=(*LIMITS, *CHANNEL_OPTIONS))
-        handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in options.services)
+        handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in services)
         self._server.add_generic_rpc_handlers((*handlers, self._standard))
         self._health_server: grpc.aio.Server | None = None
         self.health_port = 0
 
     def set_serving(self, serving: bool) -> None:
         """Set the health of the services. The server itself ("") stays SERVING."""
-        for service in self._options.services:
+        for service in self._services:
             self._standard.set_serving(service.name, serving)
 
     async def start(self) -> None:
         """Raises SocketInUse if another process serves the socket."""
-        private = self._options.endpoint.socket.private
+        private = self._endpoint.socket.private
         prepare_socket(private)
         with private_sockets():
             self._server.add_insecure_port(f"unix:{private}")
         await self._server.start()
-        await self._options.endpoint.listener.start()
-        if self._options.health_address:
+        await self._endpoint.listener.start()
+        if self._health_address:
             await self._start_health_server()
 
     async def _start_health_server(self) -> None:
         self._health_server = grpc.aio.server()
         self._health_server.add_generic_rpc_handlers((self._standard.only(HEALTH),))
-        self.health_port = self._health_server.add_insecure_port(self._options.health_address)
+        self.health_port = self._health_server.add_insecure_port(self._health_address)
         await self._health_server.start()
 
     async def stop(self, grace_s: float) -> None:
-        self._options.endpoint.listener.stop_accepting()
+        self._endpoint.listener.stop_accepting()
         if self._health_server:
             await self._health_server.stop(0)
         await self._server.stop(grace_s)
-        self._options.endpoint.listener.close()
+        self._endpoint.listener.close()
 
 
 class StandardServices(grpc.GenericRpcHandler):
