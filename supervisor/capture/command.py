@@ -18,9 +18,8 @@ from supervisor.calls.client import CallQuery, read_calls
 from supervisor.calls.peers import check_peer
 from supervisor.capture.devices import Published, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
-from supervisor.capture.parts import Captured
+from supervisor.capture.parts import Captured, left_out, script_text
 from supervisor.capture.script import captured
-from supervisor.capture.text import left_out, script_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 

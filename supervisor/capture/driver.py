@@ -21,7 +21,6 @@ from protocols.wire.plugins import (
 )
 from supervisor.capture.claims import Answers, answers_in, faults_of
 from supervisor.capture.devices import Published, offers
-from supervisor.capture.information import wrong_info
 from supervisor.capture.parts import (
     DEAD,
     DELAY_S,
@@ -204,7 +203,7 @@ class DriverBuilder:
         """Note an error or a hang of registration; a socket where nobody listens is none of a driver's."""
         if record.status == "" or (record.status == DEAD and not record.error):
             return
-        fault = wrong_info(record, self.driver) if not _registers(record) else {}
+        fault = _wrong_info(record, self.driver) if not _registers(record) else {}
         if record.status != WELL:
             fault = {"hang": True} if _hung(record) else error_of(record)
         self._calls.setdefault(record.method, []).append((fault, {}))
@@ -355,3 +354,15 @@ def _hung(record: CallRecord) -> bool:
     if record.status == LATE:
         return record.seconds >= WHOLE * record.deadline
     return record.status in ("", "CANCELLED") and not record.error and record.seconds >= HANG_S
+
+
+def _wrong_info(record: CallRecord, driver: str) -> Fault:
+    """Return the fault that plays a wrong type, name or endpoint; {} for an answer without one."""
+    if (record.method, record.status) != (GET_INFO.name, WELL):
+        return {}
+    right = {"type": DRA_PLUGIN, "name": driver}
+    wrong = {name: text for name, value in right.items() if (text := record.reply.get(name, "")) != value}
+    endpoint = record.reply.get("endpoint", "")
+    if endpoint and not endpoint.startswith("/"):
+        wrong["endpoint"] = endpoint
+    return {"info": wrong} if wrong else {}

@@ -1,8 +1,9 @@
-"""Parts of the scripts of device plugins and of DRA drivers: times, faults, and the records to begin with. Pure."""
+"""Parts of the scripts of device plugins and of DRA drivers: times, faults, records to begin with, and their YAML."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from protocols.errors import NodeplaneError
@@ -44,6 +45,27 @@ class Captured:
     """The command that plays the script."""
     notes: tuple[str, ...]
     """Sentences about what the script holds."""
+
+
+def script_text(found: Captured) -> str:
+    """Return the script with comments that say what it holds."""
+    import yaml  # slow to load, and few commands write it
+
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    lines = [f"# Captured at {now}; play it with: nodeplane {found.command} --script FILE"]
+    lines += [f"# {note}" for note in notes(found)]
+    body = yaml.safe_dump(found.script, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
+    return "\n".join(lines) + "\n" + body
+
+
+def notes(found: Captured) -> list[str]:
+    """Return what a reader of the script has to know."""
+    return [*found.notes, *([left_out(found)] if found.omitted else [])]
+
+
+def left_out(found: Captured) -> str:
+    """Say that the record is shorter than what was sent."""
+    return f"{found.omitted} {found.omitted_are}"
 
 
 def since(records: Sequence[CallRecord], time_ns: int, registers: Callable[[CallRecord], bool]) -> list[CallRecord]:

@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from protocols.bus import Replica
@@ -24,20 +23,12 @@ KINDS = {each.kind: each for each in vars(resources).values() if isinstance(each
 DEFAULT = "default"
 
 
-class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
-    asking: Asking
-    directory: Path
-    """Directory of the files that a script names."""
-    dice: random.Random
-
-
 class Stage:
     """A running plane, with the state that conditions need. Close it at the end."""
 
-    def __init__(self, options: StageOptions) -> None:
-        self.asking = options.asking
-        self.directory = options.directory
-        self.dice = options.dice
+    def __init__(self, asking: Asking, directory: Path, dice: random.Random) -> None:
+        """A script's file names are relative to `directory`."""
+        self.asking, self.directory, self.dice = asking, directory, dice
         self.dead: dict[str, int] = {}
         """Pid of the last killed process by actor: the actor is live again only with another one."""
         self._api: ApiClient | None = None

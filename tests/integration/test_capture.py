@@ -9,8 +9,8 @@ import yaml
 from protocols.bus import BusError
 from protocols.messages.calls import CallRecord
 from supervisor.calls.client import CallQuery, read_calls
+from supervisor.capture.parts import script_text
 from supervisor.capture.script import captured
-from supervisor.capture.text import script_text
 from tests.support.device_node import RESOURCE, DeviceNode, running_node
 from tests.support.waiting import until_async
 

@@ -9,9 +9,8 @@ import yaml
 from actors.simulator.engine.scripts import parse_script
 from actors.simulator.plugin.script import PluginScript
 from protocols.messages.calls import CallRecord
-from supervisor.capture.parts import NothingToCapture
+from supervisor.capture.parts import NothingToCapture, script_text
 from supervisor.capture.script import MOST_FLOOD, captured
-from supervisor.capture.text import script_text
 
 RESOURCE = "example.com/gpu"
 BEGIN_NS = 1_700_000_000 * 10**9

@@ -14,8 +14,7 @@ from protocols.messages.calls import CallRecord
 from supervisor.capture.claims import LASTING, name_pattern
 from supervisor.capture.devices import Published, Version, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
-from supervisor.capture.parts import CALLS_ROOM, DEVICES_ROOM, ROOM, NothingToCapture
-from supervisor.capture.text import script_text
+from supervisor.capture.parts import CALLS_ROOM, DEVICES_ROOM, ROOM, NothingToCapture, script_text
 
 DRIVER = "gpu.example.com"
 BEGIN_NS = 1_700_000_000 * 10**9

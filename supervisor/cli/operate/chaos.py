@@ -64,8 +64,7 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
 
     async def question(asking: Asking) -> None:
         print(f"seed {seed}", flush=True)
-        options = stage.StageOptions(asking=asking, directory=file.parent, dice=random.Random(seed))
-        played = stage.Stage(options)
+        played = stage.Stage(asking, file.parent, random.Random(seed))
         try:
             with progress(file.name, player.line_count(parsed.steps)) as shown:
                 tally = Tally(shown)
