@@ -24,7 +24,7 @@ from actors.controllers.lifecycle.namespaces import (
     NamespaceController,
 )
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
-from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
+from actors.controllers.nodes.controller import NodeController
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.policies.start import PolicyControllers
 from actors.controllers.services.start import ServiceControllers
@@ -143,15 +143,8 @@ class NodeControllers:
         nodes, evictions = self._recorders
         metrics = EvictionMetrics(context.registry, NODE_TAINTS)
         self.evictor = TaintEvictionController(client, evictions, metrics, context.log)
-        options = NodeControllerOptions(
-            client=client,
-            recorder=nodes,
-            log=context.log,
-            grace_s=context.settings.node_monitor_grace_s,
-            pods_on=self.evictor.pods_on,
-            taints_changed=self.evictor.node_changed,
-        )
-        self.nodes = NodeController(options)
+        grace_s = context.settings.node_monitor_grace_s
+        self.nodes = NodeController(client, nodes, context.log, grace_s, self.evictor)
         self.pods = ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)
 
     def begin(self, spawn: Spawn) -> None:

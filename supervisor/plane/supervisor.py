@@ -28,7 +28,7 @@ from supervisor.pki import certificates, kubeconfig
 from supervisor.pki.certificates import Issuing
 from supervisor.plane.control import Control, ControlOptions
 from supervisor.report.console import Console, still_waiting, summary
-from supervisor.report.http import MetricsHttp, MetricsOptions
+from supervisor.report.http import MetricsHttp
 from supervisor.report.metrics import own_text, whole_page
 from supervisor.report.status import all_serving
 from supervisor.report.systemd import Notifier
@@ -82,13 +82,11 @@ class Supervisor:
         self._tree = Tree(self._tree_options(), forkserver)
         self._link = _link(options.parent, self._stop) if options.parent else None
         self._metrics = MetricsHttp(
-            MetricsOptions(
-                port=self._settings.metrics_port,
-                host=self._settings.metrics_address,
-                page=self._page,
-                serving=self._serving,
-                lock=self._run_dir / "metrics.lock",
-            )
+            self._page,
+            self._serving,
+            self._run_dir / "metrics.lock",
+            port=self._settings.metrics_port,
+            host=self._settings.metrics_address,
         )
 
     def _serving(self) -> dict[str, bool]:

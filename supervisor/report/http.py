@@ -122,24 +122,19 @@ REASONS = {
 Page = Callable[[], Awaitable[str]]
 
 
-class MetricsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    port: int
-    """0 = a free one."""
-    host: str = LOOPBACK
-    page: Page
-    serving: Callable[[], Mapping[str, bool]]
-    """Whether each actor of this supervisor serves."""
-    lock: Path
-    """Lock file of the one group of a plane that has the port; its page covers all groups."""
-
-
 class MetricsHttp:
     """Serve the page. A port in use is no failure: `endpoint` reports it, and the port is retried."""
 
-    def __init__(self, options: MetricsOptions) -> None:
-        self._options = options
-        self._wanted = options.port
-        self._page = options.page
+    def __init__(
+        self, page: Page, serving: Callable[[], Mapping[str, bool]], lock: Path, *, port: int = 0, host: str = LOOPBACK
+    ) -> None:
+        """Serve on `port`, 0 = a free one.
+
+        `serving` returns whether each actor of this supervisor serves. `lock` is the file of the one group of a plane
+        that has the port; its page covers all groups.
+        """
+        self._page, self._serving, self._lock_file = page, serving, lock
+        self._wanted, self._host = port, host
         self._lock = -1
         self._server: asyncio.Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -164,14 +159,14 @@ class MetricsHttp:
     @property
     def endpoint(self) -> str:
         """URL of the page, which another group of the plane may serve, or the reason why there is none."""
-        if self.trouble and not is_locked(self._options.lock):
+        if self.trouble and not is_locked(self._lock_file):
             return self.trouble
-        return f"http://{reached_at(self._options.host)}:{self.port or self._wanted}/metrics"
+        return f"http://{reached_at(self._host)}:{self.port or self._wanted}/metrics"
 
     def _claim(self) -> None:
         if self._wanted:
             with suppress(OSError):
-                self._lock = os.open(self._options.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     async def _take_over(self) -> None:
@@ -182,7 +177,7 @@ class MetricsHttp:
 
     async def _listen(self) -> bool:
         try:
-            self._server = await asyncio.start_server(self._client, self._options.host, self._wanted, limit=LINE_LIMIT)
+            self._server = await asyncio.start_server(self._client, self._host, self._wanted, limit=LINE_LIMIT)
         except OSError as error:
             reason = "in use by another process" if error.errno == errno.EADDRINUSE else error.strerror
             self.trouble = f"port {self._wanted} is {reason}; metrics are served when it is free (--metrics-port)"
@@ -223,7 +218,7 @@ class MetricsHttp:
     async def _answer(self, target: str) -> tuple[int, str]:
         path, _, query = target.partition("?")
         if path == HEALTHZ or path.startswith(f"{HEALTHZ}/"):
-            return healthz_answer(path, query, self._options.serving())
+            return healthz_answer(path, query, self._serving())
         if path == "/metrics":
             return 200, await self._shared_page()
         return 404, "only /metrics and /healthz live here\n"

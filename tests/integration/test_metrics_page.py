@@ -18,7 +18,6 @@ from supervisor.report.http import (
     Connection,
     Connections,
     MetricsHttp,
-    MetricsOptions,
 )
 
 PAGE = "x 1\n" * 2_000_000
@@ -32,7 +31,7 @@ async def page_served(tmp_path: Path, made: list[int]) -> AsyncIterator[int]:
         await asyncio.sleep(0.05)
         return PAGE
 
-    server = MetricsHttp(MetricsOptions(port=0, page=page, serving=dict, lock=tmp_path / "lock"))
+    server = MetricsHttp(page, dict, tmp_path / "lock")
     await server.start()
     yield server.port
     await server.close()

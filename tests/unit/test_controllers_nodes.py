@@ -15,7 +15,7 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import NODE_TAINTS, EvictionMetrics
 from actors.controllers.lifecycle.pod_gc import trim_pod
-from actors.controllers.nodes.controller import NodeController, NodeControllerOptions
+from actors.controllers.nodes.controller import NodeController
 from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
 from actors.controllers.nodes.heartbeats import CONDITIONS, NodeLeases, unknown_patch
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
@@ -220,9 +220,7 @@ class World:
         log = logging.getLogger("test")
         metrics = EvictionMetrics(CollectorRegistry(), NODE_TAINTS)
         self.evictor = TaintEvictionController(api, self.events, metrics, log)
-        self.nodes = NodeController(
-            NodeControllerOptions(api, self.events, log, GRACE_S, self.evictor.pods_on, self.evictor.node_changed)
-        )
+        self.nodes = NodeController(api, self.events, log, GRACE_S, self.evictor)
         pods = ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)
         self.followers = [
             Follower(self.api, NODES, self.nodes),

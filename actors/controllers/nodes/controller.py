@@ -14,11 +14,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.disruption import NodeDisruption, zone_of
 from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
+from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
@@ -33,29 +32,25 @@ NODE = "node"
 CHECKS_PER_GRACE = 10
 
 
-class NodeControllerOptions(msgspec.Struct, frozen=True):
-    client: ApiClient
-    recorder: EventRecorder
-    log: logging.Logger
-    grace_s: float
-    """Time without a renewed lease after which a node is lost."""
-    pods_on: Callable[[str], frozenset[str]]
-    """Returns the keys of a node's pods."""
-    taints_changed: Callable[[views.Node | None, views.Node | None], None]
-    """Called with the old and new object of every changed node."""
-
-
 class NodeController:
     """Handle nodes; the attribute `leases` is the handler for their leases."""
 
-    def __init__(self, options: NodeControllerOptions) -> None:
-        self._options = options
-        self._client, self._log = options.client, options.log
+    def __init__(
+        self,
+        client: ApiClient,
+        recorder: EventRecorder,
+        log: logging.Logger,
+        grace_s: float,
+        evictor: TaintEvictionController,
+    ) -> None:
+        """A node is lost after `grace_s` seconds without a renewed lease."""
+        self._client, self._recorder, self._log = client, recorder, log
+        self._grace_s, self._evictor = grace_s, evictor
         self.nodes: Mapping[str, views.Node] = {}
         """The informer's store, set when it exists."""
-        self._leases = NodeLeases(options.grace_s)
+        self._leases = NodeLeases(grace_s)
         self._disruption = NodeDisruption()
-        self._work = WorkQueue(self._step, options.log)
+        self._work = WorkQueue(self._step, log)
         self._waiting: set[str] = set()
         """Nodes whose NoExecute taint waits for the rate limit."""
         self._marked: dict[str, str] = {}
@@ -76,7 +71,7 @@ class NodeController:
         self._disruption.forget(name)
         self._waiting.discard(name)
         self._marked.pop(name, None)
-        self._options.taints_changed(obj, None)
+        self._evictor.node_changed(obj, None)
 
     def _changed(self, old: views.Node | None, new: views.Node) -> None:
         suspended = self._disruption.suspended
@@ -84,14 +79,14 @@ class NodeController:
         self._work.put((NODE, name_of(new)))
         if suspended != self._disruption.suspended:
             self._work.put(*((NODE, name) for name in self.nodes))
-        self._options.taints_changed(old, new)
+        self._evictor.node_changed(old, new)
 
     async def run(self) -> None:
         await asyncio.gather(self._work.run(), self._check_leases())
 
     async def _check_leases(self) -> None:
         while True:
-            await asyncio.sleep(self._options.grace_s / CHECKS_PER_GRACE)
+            await asyncio.sleep(self._grace_s / CHECKS_PER_GRACE)
             for name in self._leases.lost(self._now()):
                 await self._report_lost(name)
             self._work.put(*((NODE, name) for name in self._waiting))
@@ -103,7 +98,7 @@ class NodeController:
             if patch is None:
                 return
             await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
-            grace = self._options.grace_s
+            grace = self._grace_s
             self._log.warning("node lease expired, set its conditions to Unknown node=%s grace=%gs", name, grace)
         except (ApiAway, ApiError) as error:
             self._log.info("node status not written node=%s error=%s", name, error)
@@ -149,9 +144,9 @@ class NodeController:
     async def _mark_pods(self, node: views.Node) -> None:
         """Set Ready to False on the pods of a lost node, which cannot do so itself."""
         name, since = name_of(node), str((condition(node, "Ready") or {}).get("lastTransitionTime") or "")
-        if self._marked.get(name) == since or not self._options.pods_on(name):
+        if self._marked.get(name) == since or not self._evictor.pods_on(name):
             return
-        self._options.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        self._recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         pods = await self._client.list(PODS, field_selector=f"spec.nodeName={name}")
         for pod in pods.get("items") or ():
             if (condition(pod, "Ready") or {}).get("status") == "True":
@@ -168,7 +163,7 @@ class NodeController:
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
-        self._options.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+        self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
     def _renewed(self, lease: views.Lease) -> None:
         if name_of(lease) in self.nodes:
