@@ -13,7 +13,7 @@ class Usage(msgspec.Struct, frozen=True):
     cpu_s: float
     """CPU seconds of all its threads."""
     runnable: bool
-    """True while its main thread runs or waits for a CPU."""
+    """True while its main thread runs or waits for a CPU, and once it has ended and its exit is not reported yet."""
     stopped: bool = False
     """True while a signal such as SIGSTOP holds the process."""
 
@@ -25,7 +25,7 @@ def usage_of(pid: int) -> Usage | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] == "R", fields[0] == "T")
+    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] in "RZ", fields[0] == "T")
 
 
 class State(enum.StrEnum):

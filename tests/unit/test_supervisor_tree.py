@@ -1,14 +1,16 @@
 """The tree without a process: what it does when the forkserver takes no orders."""
 
 import asyncio
+import os
 import socket
+import subprocess
 from pathlib import Path
 from typing import cast
 
 from supervisor.base.groups import ChildSpec, Limits
 from supervisor.forkserver import wire
 from supervisor.forkserver.client import ForkClient
-from supervisor.tree.states import State
+from supervisor.tree.states import State, usage_of
 from supervisor.tree.tree import Tree, TreeOptions
 
 LIMITS = Limits(backoff_s=0.01)
@@ -59,3 +61,12 @@ async def test_order_not_taken_is_repeated(tmp_path: Path) -> None:
     assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a"]
     assert said == []
     made.close()
+
+
+def test_ended_process_counts_as_working() -> None:
+    """A forkserver that is stopped reports no exit; what is dead must not be called hung meanwhile."""
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        usage = usage_of(process.pid)
+    assert usage is not None
+    assert usage.runnable
