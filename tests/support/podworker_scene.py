@@ -84,7 +84,3 @@ async def at_work(scene):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-def play(coroutine):
-    asyncio.run(coroutine)

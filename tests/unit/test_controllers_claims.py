@@ -62,10 +62,6 @@ class World:
             await asyncio.gather(task, return_exceptions=True)
 
 
-def story(run: Any) -> None:
-    asyncio.run(run())
-
-
 def pod(name: str = "p", node: str = "", phase: str = "Pending", **entry: str) -> Object:
     entries = [{"name": "gpu", **(entry or {"resourceClaimTemplateName": "t"})}]
     spec = {"resourceClaims": entries, **({"nodeName": node} if node else {})}
@@ -98,23 +94,20 @@ def status_of(api: MemoryApi, name: str) -> Any:
 
 
 @pytest.mark.scenario("S39")
-def test_claim_is_created_and_named_in_pod_status() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        api.put(PODS, pod())
-        await World(api).until(lambda: status_of(api, "p"))
-        (made,) = all_of(api, RESOURCECLAIMS)
-        assert name_of(made).startswith("p-gpu-")
-        assert meta(made)["annotations"] == {"a": "1", CLAIM_NAME: "gpu"}
-        assert meta(made)["labels"] == {"l": "1"}
-        (owner,) = meta(made)["ownerReferences"]
-        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "u-p", True)
-        assert status_of(api, "p") == [{"name": "gpu", "resourceClaimName": name_of(made)}]
-        kept = the(api, RESOURCECLAIMTEMPLATES, "t")["spec"]["metadata"]["annotations"]
-        assert kept == {"a": "1"}, "the template itself is nobody's to change"
-
-    story(run)
+async def test_claim_is_created_and_named_in_pod_status() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    await World(api).until(lambda: status_of(api, "p"))
+    (made,) = all_of(api, RESOURCECLAIMS)
+    assert name_of(made).startswith("p-gpu-")
+    assert meta(made)["annotations"] == {"a": "1", CLAIM_NAME: "gpu"}
+    assert meta(made)["labels"] == {"l": "1"}
+    (owner,) = meta(made)["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "u-p", True)
+    assert status_of(api, "p") == [{"name": "gpu", "resourceClaimName": name_of(made)}]
+    kept = the(api, RESOURCECLAIMTEMPLATES, "t")["spec"]["metadata"]["annotations"]
+    assert kept == {"a": "1"}, "the template itself is nobody's to change"
 
 
 @pytest.mark.scenario("S39")
@@ -128,218 +121,171 @@ def test_generated_names_fit(pod_name: str, entry: str) -> None:
 
 
 @pytest.mark.scenario("S39")
-def test_restart_after_creation_creates_no_second_claim() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        api.put(PODS, pod())
-        api.fault = lambda verb, resource, name: away() if verb == "patch" else None
-        await World(api).until(lambda: all_of(api, RESOURCECLAIMS))
-        api.fault = lambda verb, resource, name: None
-        await World(api).until(lambda: status_of(api, "p"))
-        assert len(all_of(api, RESOURCECLAIMS)) == 1
-
-    story(run)
+async def test_restart_after_creation_creates_no_second_claim() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    api.fault = lambda verb, resource, name: away() if verb == "patch" else None
+    await World(api).until(lambda: all_of(api, RESOURCECLAIMS))
+    api.fault = lambda verb, resource, name: None
+    await World(api).until(lambda: status_of(api, "p"))
+    assert len(all_of(api, RESOURCECLAIMS)) == 1
 
 
-def test_lagging_informer_creates_no_second_claim() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        api.put(PODS, pod())
-        world = World(api)
-        await world.until(lambda: status_of(api, "p"), late=True)
-        world.controller.pod_changed(pod())
-        await world.until(lambda: True, late=True)
-        assert len(all_of(api, RESOURCECLAIMS)) == 1
-
-    story(run)
+async def test_lagging_informer_creates_no_second_claim() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: status_of(api, "p"), late=True)
+    world.controller.pod_changed(pod())
+    await world.until(lambda: True, late=True)
+    assert len(all_of(api, RESOURCECLAIMS)) == 1
 
 
-def test_missing_template_is_reported_and_awaited() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(PODS, pod())
-        world = World(api)
-        await world.until(lambda: world.events.told)
-        assert world.events.told[0] == (
-            "ns/p",
-            "FailedResourceClaimCreation",
-            'PodResourceClaim gpu: resourceclaimtemplates.resource.k8s.io "t" not found',
-        )
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        await world.until(lambda: status_of(api, "p"))
-
-    story(run)
+async def test_missing_template_is_reported_and_awaited() -> None:
+    api = MemoryApi()
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: world.events.told)
+    assert world.events.told[0] == (
+        "ns/p",
+        "FailedResourceClaimCreation",
+        'PodResourceClaim gpu: resourceclaimtemplates.resource.k8s.io "t" not found',
+    )
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    await world.until(lambda: status_of(api, "p"))
 
 
-def test_deleted_generated_claim_is_created_again() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        api.put(PODS, pod())
-        world = World(api)
-        await world.until(lambda: status_of(api, "p"))
-        (old,) = all_of(api, RESOURCECLAIMS)
-        api.drop(RESOURCECLAIMS, name_of(old), "ns")
-        await world.until(lambda: status_of(api, "p")[0]["resourceClaimName"] != name_of(old))
-
-    story(run)
+async def test_deleted_generated_claim_is_created_again() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: status_of(api, "p"))
+    (old,) = all_of(api, RESOURCECLAIMS)
+    api.drop(RESOURCECLAIMS, name_of(old), "ns")
+    await world.until(lambda: status_of(api, "p")[0]["resourceClaimName"] != name_of(old))
 
 
 @pytest.mark.scenario("S34")
-def test_last_pod_deallocates_claim() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        for name in "abcde":
-            api.put(PODS, pod(name, node="n1", phase="Running", resourceClaimName="c"))
-        api.put(RESOURCECLAIMS, claim("c", *"abcde"))
-        world = World(api)
-        for name in "abcd":
-            api.drop(PODS, name, "ns")
-        await world.until(lambda: len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1)
-        assert allocation_of(the(api, RESOURCECLAIMS, "c")) == ALLOCATION
-        api.put(PODS, pod("e", node="n1", phase="Succeeded", resourceClaimName="c"))
-        await world.until(lambda: not meta(the(api, RESOURCECLAIMS, "c")).get("finalizers"))
-        freed = the(api, RESOURCECLAIMS, "c")
-        assert (allocation_of(freed), consumers(freed)) == (None, [])
-
-    story(run)
+async def test_last_pod_deallocates_claim() -> None:
+    api = MemoryApi()
+    for name in "abcde":
+        api.put(PODS, pod(name, node="n1", phase="Running", resourceClaimName="c"))
+    api.put(RESOURCECLAIMS, claim("c", *"abcde"))
+    world = World(api)
+    for name in "abcd":
+        api.drop(PODS, name, "ns")
+    await world.until(lambda: len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1)
+    assert allocation_of(the(api, RESOURCECLAIMS, "c")) == ALLOCATION
+    api.put(PODS, pod("e", node="n1", phase="Succeeded", resourceClaimName="c"))
+    await world.until(lambda: not meta(the(api, RESOURCECLAIMS, "c")).get("finalizers"))
+    freed = the(api, RESOURCECLAIMS, "c")
+    assert (allocation_of(freed), consumers(freed)) == (None, [])
 
 
-def test_pod_of_same_name_inherits_no_claim() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(PODS, {**pod("a", resourceClaimName="c"), "metadata": {"name": "a", "namespace": "ns", "uid": "new"}})
-        api.put(RESOURCECLAIMS, claim("c", "a"))
-        await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
-
-    story(run)
+async def test_pod_of_same_name_inherits_no_claim() -> None:
+    api = MemoryApi()
+    api.put(PODS, {**pod("a", resourceClaimName="c"), "metadata": {"name": "a", "namespace": "ns", "uid": "new"}})
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
 
 
-def test_pod_deleted_before_binding_is_finished() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        going = pod("a", resourceClaimName="c")
-        going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
-        api.put(PODS, going)
-        api.put(RESOURCECLAIMS, claim("c", "a"))
-        await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
-
-    story(run)
+async def test_pod_deleted_before_binding_is_finished() -> None:
+    api = MemoryApi()
+    going = pod("a", resourceClaimName="c")
+    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}
+    api.put(PODS, going)
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    await World(api).until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
 
 
-def test_unknown_pod_is_read_from_api() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMS, claim("c", "a"))
-        world = World(api)
-        api.put(PODS, pod("a", resourceClaimName="c"))
-        await world.until(lambda: True, late=True)
-        assert len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1
-
-    story(run)
+async def test_unknown_pod_is_read_from_api() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    world = World(api)
+    api.put(PODS, pod("a", resourceClaimName="c"))
+    await world.until(lambda: True, late=True)
+    assert len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1
 
 
-def test_pod_that_a_backup_brings_back_keeps_its_reservation() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        entry = {"resourceClaimName": "c"}
-        made = api.put(PODS, pod("a", "n1", **entry))
-        api.put(RESOURCECLAIMS, claim("c", "a"))
-        world = World(api)
-        await world.until(lambda: world.controller.pods)
-        api.drop(PODS, "a", "ns")
-        await world.until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
-        api.put(PODS, made)
-        api.put(RESOURCECLAIMS, claim("c", "a"))
-        await world.until(lambda: "ns/a" in world.controller.pods)
-        assert [each["name"] for each in consumers(the(api, RESOURCECLAIMS, "c"))] == ["a"]
-
-    story(run)
+async def test_pod_that_a_backup_brings_back_keeps_its_reservation() -> None:
+    api = MemoryApi()
+    entry = {"resourceClaimName": "c"}
+    made = api.put(PODS, pod("a", "n1", **entry))
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    world = World(api)
+    await world.until(lambda: world.controller.pods)
+    api.drop(PODS, "a", "ns")
+    await world.until(lambda: not consumers(the(api, RESOURCECLAIMS, "c")))
+    api.put(PODS, made)
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    await world.until(lambda: "ns/a" in world.controller.pods)
+    assert [each["name"] for each in consumers(the(api, RESOURCECLAIMS, "c"))] == ["a"]
 
 
-def test_unreserved_allocation_and_foreign_consumers_stay() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMS, claim("ahead"))
-        foreign = claim("foreign", "gone")
-        foreign["status"]["reservedFor"].append({"apiGroup": "x", "resource": "things", "name": "t", "uid": "u"})
-        api.put(RESOURCECLAIMS, foreign)
-        await World(api).until(lambda: len(consumers(the(api, RESOURCECLAIMS, "foreign"))) == 1)
-        assert allocation_of(the(api, RESOURCECLAIMS, "foreign")) == ALLOCATION
-        assert allocation_of(the(api, RESOURCECLAIMS, "ahead")) == ALLOCATION
-
-    story(run)
+async def test_unreserved_allocation_and_foreign_consumers_stay() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMS, claim("ahead"))
+    foreign = claim("foreign", "gone")
+    foreign["status"]["reservedFor"].append({"apiGroup": "x", "resource": "things", "name": "t", "uid": "u"})
+    api.put(RESOURCECLAIMS, foreign)
+    await World(api).until(lambda: len(consumers(the(api, RESOURCECLAIMS, "foreign"))) == 1)
+    assert allocation_of(the(api, RESOURCECLAIMS, "foreign")) == ALLOCATION
+    assert allocation_of(the(api, RESOURCECLAIMS, "ahead")) == ALLOCATION
 
 
-def test_deleted_claim_is_finalized_when_unused() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(PODS, pod("a", node="n1", phase="Running", resourceClaimName="c"))
-        api.put(RESOURCECLAIMS, claim("c", "a", deletionTimestamp="2026-01-01T00:00:00Z"))
-        world = World(api)
-        await world.until(lambda: True)
-        assert allocation_of(the(api, RESOURCECLAIMS, "c"))
-        api.drop(PODS, "a", "ns")
-        await world.until(lambda: not all_of(api, RESOURCECLAIMS))
-
-    story(run)
+async def test_deleted_claim_is_finalized_when_unused() -> None:
+    api = MemoryApi()
+    api.put(PODS, pod("a", node="n1", phase="Running", resourceClaimName="c"))
+    api.put(RESOURCECLAIMS, claim("c", "a", deletionTimestamp="2026-01-01T00:00:00Z"))
+    world = World(api)
+    await world.until(lambda: True)
+    assert allocation_of(the(api, RESOURCECLAIMS, "c"))
+    api.drop(PODS, "a", "ns")
+    await world.until(lambda: not all_of(api, RESOURCECLAIMS))
 
 
 @pytest.mark.scenario("S39")
-def test_generated_claim_is_deleted_when_pod_finishes() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMTEMPLATES, template())
-        api.put(PODS, pod())
-        world = World(api)
-        await world.until(lambda: status_of(api, "p"))
-        api.put(
-            PODS, {**pod(node="n1", phase="Running"), "status": {**the(api, PODS, "p")["status"], "phase": "Running"}}
-        )
-        await world.until(lambda: True)
-        assert len(all_of(api, RESOURCECLAIMS)) == 1
-        api.put(PODS, {**pod(node="n1"), "status": {**the(api, PODS, "p")["status"], "phase": "Failed"}})
-        await world.until(lambda: not all_of(api, RESOURCECLAIMS))
-
-    story(run)
+async def test_generated_claim_is_deleted_when_pod_finishes() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: status_of(api, "p"))
+    api.put(PODS, {**pod(node="n1", phase="Running"), "status": {**the(api, PODS, "p")["status"], "phase": "Running"}})
+    await world.until(lambda: True)
+    assert len(all_of(api, RESOURCECLAIMS)) == 1
+    api.put(PODS, {**pod(node="n1"), "status": {**the(api, PODS, "p")["status"], "phase": "Failed"}})
+    await world.until(lambda: not all_of(api, RESOURCECLAIMS))
 
 
-def test_pod_bound_without_scheduler_gets_reservation() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMS, claim("c"))
-        api.put(PODS, pod("a", node="n1", resourceClaimName="c"))
-        await World(api).until(lambda: consumers(the(api, RESOURCECLAIMS, "c")))
-        assert consumers(the(api, RESOURCECLAIMS, "c")) == [{"resource": "pods", "name": "a", "uid": "u-a"}]
-
-    story(run)
+async def test_pod_bound_without_scheduler_gets_reservation() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMS, claim("c"))
+    api.put(PODS, pod("a", node="n1", resourceClaimName="c"))
+    await World(api).until(lambda: consumers(the(api, RESOURCECLAIMS, "c")))
+    assert consumers(the(api, RESOURCECLAIMS, "c")) == [{"resource": "pods", "name": "a", "uid": "u-a"}]
 
 
-def test_finalizer_written_before_allocation_stays() -> None:
-    async def run() -> None:
-        api = MemoryApi()
-        early = claim("c")
-        early["status"] = {}
-        api.put(RESOURCECLAIMS, early)
-        await World(api).until(lambda: True)
-        assert api.writes == 0
-        going = {**early["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
-        api.put(RESOURCECLAIMS, {**early, "metadata": going})
-        await World(api).until(lambda: not all_of(api, RESOURCECLAIMS))
-
-    story(run)
+async def test_finalizer_written_before_allocation_stays() -> None:
+    api = MemoryApi()
+    early = claim("c")
+    early["status"] = {}
+    api.put(RESOURCECLAIMS, early)
+    await World(api).until(lambda: True)
+    assert api.writes == 0
+    going = {**early["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    api.put(RESOURCECLAIMS, {**early, "metadata": going})
+    await World(api).until(lambda: not all_of(api, RESOURCECLAIMS))
 
 
-def test_conflict_is_retried_with_current_state(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_conflict_is_retried_with_current_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "BASE_DELAY_S", 0.01)
 
-    async def run() -> None:
-        api = MemoryApi()
-        api.put(RESOURCECLAIMS, claim("c", "gone"))
-        faults = [conflict(), away()]
-        api.fault = lambda verb, resource, name: faults.pop() if faults else None
-        await World(api).until(lambda: allocation_of(the(api, RESOURCECLAIMS, "c")) is None)
-
-    story(run)
+    api = MemoryApi()
+    api.put(RESOURCECLAIMS, claim("c", "gone"))
+    faults = [conflict(), away()]
+    api.fault = lambda verb, resource, name: faults.pop() if faults else None
+    await World(api).until(lambda: allocation_of(the(api, RESOURCECLAIMS, "c")) is None)

@@ -13,7 +13,7 @@ from actors.scheduler.model.views import NodeLoad, node_view, pod_view
 from actors.scheduler.nodes.node_cache import reasons
 from protocols.bus import FailedPrecondition
 from tests.support.podworker_fakes import FakeNode, container, pod
-from tests.support.podworker_scene import Scene, at_work, play
+from tests.support.podworker_scene import Scene, at_work
 
 STATIC = {"annotations": {SOURCE: "file"}}
 TAINT = {"key": "down", "value": "x", "effect": "NoExecute"}
@@ -154,45 +154,36 @@ def test_node_admits_what_the_scheduler_places(pods):
             load.count(pod_view(raw))
 
 
-def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_device_manager(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, asking(cpu="900"))
-        async with at_work(scene):
-            await scene.until(lambda: scene.status.get("phase") == "Failed")
-            text = "Node didn't have enough resource: cpu, requested: 900000, used: 0, capacity: 8000"
-            assert (scene.status["reason"], scene.status["message"]) == ("OutOfcpu", f"Pod was rejected: {text}")
-            assert scene.fake.recorder.events == [("Warning", "OutOfcpu", text)]
-            assert not scene.fake.devices.admitted
-            assert not scene.fake.runtime.calls
-
-    play(story())
+async def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_device_manager(tmp_path):
+    scene = Scene(tmp_path, asking(cpu="900"))
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        text = "Node didn't have enough resource: cpu, requested: 900000, used: 0, capacity: 8000"
+        assert (scene.status["reason"], scene.status["message"]) == ("OutOfcpu", f"Pod was rejected: {text}")
+        assert scene.fake.recorder.events == [("Warning", "OutOfcpu", text)]
+        assert not scene.fake.devices.admitted
+        assert not scene.fake.runtime.calls
 
 
-def test_worker_reads_the_node_again_before_it_rejects(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, asking(spec={"nodeSelector": {"zone": "a"}}))
-        scene.fake.local_node.read = node(labels={"zone": "a"})
-        async with at_work(scene):
-            await scene.running()
-
-    play(story())
+async def test_worker_reads_the_node_again_before_it_rejects(tmp_path):
+    scene = Scene(tmp_path, asking(spec={"nodeSelector": {"zone": "a"}}))
+    scene.fake.local_node.read = node(labels={"zone": "a"})
+    async with at_work(scene):
+        await scene.running()
 
 
-def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, asking(cpu="8"))
-        other = asking("other", cpu="8")
-        async with at_work(scene):
-            await scene.running()
-            assert judged(other, room=scene.room)[0] == "OutOfcpu"
-            scene.delete()
-            await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
-            assert judged(other, room=scene.room).admitted
-        scene.room.discount("other")
-        scene = Scene(tmp_path, asking(cpu="8"), room=scene.room)
-        scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "UnexpectedAdmissionError"})]
-        async with at_work(scene):
-            await scene.until(lambda: scene.status.get("phase") == "Failed")
-            assert judged(other, room=scene.room).admitted
-
-    play(story())
+async def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_path):
+    scene = Scene(tmp_path, asking(cpu="8"))
+    other = asking("other", cpu="8")
+    async with at_work(scene):
+        await scene.running()
+        assert judged(other, room=scene.room)[0] == "OutOfcpu"
+        scene.delete()
+        await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
+        assert judged(other, room=scene.room).admitted
+    scene.room.discount("other")
+    scene = Scene(tmp_path, asking(cpu="8"), room=scene.room)
+    scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "UnexpectedAdmissionError"})]
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert judged(other, room=scene.room).admitted

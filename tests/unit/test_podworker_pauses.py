@@ -8,7 +8,7 @@ from actors.podworker.model.types import SECOND, PodActions, Start
 from actors.podworker.pods.restarts.backoff import RETRY_S, SANDBOX, Pauses
 from protocols.bus import Unavailable, error_for
 from tests.support.podworker_fakes import container, pod
-from tests.support.podworker_scene import Scene, at_work, play
+from tests.support.podworker_scene import Scene, at_work
 
 A = Start("a", 0)
 NOW = 1_000 * SECOND
@@ -100,61 +100,52 @@ class Frozen(Scene):
     ("call", "shows"),
     [("create_container", "CreateContainerError"), ("run_sandbox", "ContainerCreating"), ("secret", "Config")],
 )
-def test_a_start_that_fails_is_tried_each_10_to_15_seconds_whatever_wakes_the_pod(tmp_path, call, shows):
+async def test_a_start_that_fails_is_tried_each_10_to_15_seconds_whatever_wakes_the_pod(tmp_path, call, shows):
     def tries(fake):
         failed = [e for e in fake.recorder.events if e[1] in ("Failed", "FailedCreatePodSandBox")]
         return fake.runtime.count(call) or len(failed)
 
-    async def story():
-        wants = [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}] if call == "secret" else []
-        scene = Frozen(tmp_path, pod(container("a", env=wants)))
-        scene.fake.runtime.fail[call] = list(SLOW)
-        async with at_work(scene):
-            await scene.until(lambda: shows in scene.shown("a").get("state", {}).get("waiting", {}).get("reason", ""))
-            await scene.settle()
-            for count in range(1, 6):
-                assert tries(scene.fake) == count
-                for _ in range(9):
-                    await scene.passes(1)
-                assert tries(scene.fake) == count
-                await scene.passes(6)
-            scene.worker.update({**scene.raw, "metadata": {**scene.raw["metadata"], "resourceVersion": "2"}})
-            await scene.until(lambda: tries(scene.fake) == 7)
-
-    play(story())
+    wants = [{"name": "S", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}] if call == "secret" else []
+    scene = Frozen(tmp_path, pod(container("a", env=wants)))
+    scene.fake.runtime.fail[call] = list(SLOW)
+    async with at_work(scene):
+        await scene.until(lambda: shows in scene.shown("a").get("state", {}).get("waiting", {}).get("reason", ""))
+        await scene.settle()
+        for count in range(1, 6):
+            assert tries(scene.fake) == count
+            for _ in range(9):
+                await scene.passes(1)
+            assert tries(scene.fake) == count
+            await scene.passes(6)
+        scene.worker.update({**scene.raw, "metadata": {**scene.raw["metadata"], "resourceVersion": "2"}})
+        await scene.until(lambda: tries(scene.fake) == 7)
 
 
-def test_others_of_the_pod_do_not_wait_for_it(tmp_path):
-    async def story():
-        scene = Frozen(tmp_path, pod(container("a"), container("b")))
-        scene.fake.runtime.fail["create_container"] = list(SLOW[:1])
-        async with at_work(scene):
-            await scene.running("b")
-            scene.fake.runtime.end(scene.fake.runtime.running("b")[0].id, 1)
-            await scene.until(lambda: scene.shown("b").get("restartCount") == 1)
-            assert scene.shown("a")["state"]["waiting"]["reason"] == "CreateContainerError"
-            await scene.passes(15)
-            await scene.running("a")
-
-    play(story())
+async def test_others_of_the_pod_do_not_wait_for_it(tmp_path):
+    scene = Frozen(tmp_path, pod(container("a"), container("b")))
+    scene.fake.runtime.fail["create_container"] = list(SLOW[:1])
+    async with at_work(scene):
+        await scene.running("b")
+        scene.fake.runtime.end(scene.fake.runtime.running("b")[0].id, 1)
+        await scene.until(lambda: scene.shown("b").get("restartCount") == 1)
+        assert scene.shown("a")["state"]["waiting"]["reason"] == "CreateContainerError"
+        await scene.passes(15)
+        await scene.running("a")
 
 
-def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_path):
-    async def story():
-        scene = Frozen(tmp_path)
-        scene.fake.runtime.fail["create_container"] = [random.choice(SLOW), Unavailable("away")]
-        async with at_work(scene):
-            await scene.until(lambda: scene.shown("a").get("state", {}).get("waiting", {}).get("message") == "refused")
-            scene.worker.retry()
-            await scene.until(lambda: scene.fake.runtime.count("create_container") == 2)
-            await scene.until(lambda: scene.worker._failures)
-            scene.worker.retry()
-            await scene.running()
-
-    play(story())
+async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_path):
+    scene = Frozen(tmp_path)
+    scene.fake.runtime.fail["create_container"] = [random.choice(SLOW), Unavailable("away")]
+    async with at_work(scene):
+        await scene.until(lambda: scene.shown("a").get("state", {}).get("waiting", {}).get("message") == "refused")
+        scene.worker.retry()
+        await scene.until(lambda: scene.fake.runtime.count("create_container") == 2)
+        await scene.until(lambda: scene.worker._failures)
+        scene.worker.retry()
+        await scene.running()
 
 
-def test_a_pod_waits_for_the_runtimes_network_and_one_on_the_hosts_does_not(tmp_path):
+async def test_a_pod_waits_for_the_runtimes_network_and_one_on_the_hosts_does_not(tmp_path):
     fault = ["container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no cni"]
 
     async def story(**spec):
@@ -176,8 +167,8 @@ def test_a_pod_waits_for_the_runtimes_network_and_one_on_the_hosts_does_not(tmp_
             await scene.running()
             assert "NetworkNotReady" not in scene.fake.recorder.reasons()
 
-    play(story())
-    play(on_the_host())
+    await story()
+    await on_the_host()
 
 
 def test_pause_that_passed_tells_since_when_and_why() -> None:

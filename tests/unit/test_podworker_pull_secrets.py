@@ -12,7 +12,7 @@ from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.images import Images, credentials
 from protocols.bus import NotFound, error_for
 from tests.support.podworker_fakes import FakeDependencies, container, pod
-from tests.support.podworker_scene import Scene, at_work, play
+from tests.support.podworker_scene import Scene, at_work
 
 
 def secret(**auths):
@@ -102,27 +102,21 @@ def test_all_refused_is_a_pull_that_failed(tmp_path):
         pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
 
 
-def test_a_pod_runs_by_the_handler_of_its_class(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, pod(runtimeClassName="small"))
-        scene.fake.objects.items[("RuntimeClass", "small")] = {"metadata": {"name": "small"}, "handler": "vm"}
-        async with at_work(scene):
-            await scene.running()
-            assert scene.fake.runtime.handler == "vm"
-
-    play(story())
+async def test_a_pod_runs_by_the_handler_of_its_class(tmp_path):
+    scene = Scene(tmp_path, pod(runtimeClassName="small"))
+    scene.fake.objects.items[("RuntimeClass", "small")] = {"metadata": {"name": "small"}, "handler": "vm"}
+    async with at_work(scene):
+        await scene.running()
+        assert scene.fake.runtime.handler == "vm"
 
 
-def test_a_class_that_is_not_there_is_said_and_waited_for(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, pod(runtimeClassName="gone"))
-        async with at_work(scene):
-            text = 'Failed to create pod sandbox: RuntimeClass "gone" not found'
-            event = ("Warning", "FailedCreatePodSandBox", text)
-            await scene.until(lambda: event in scene.fake.recorder.events)
-            assert not scene.fake.runtime.count("run_sandbox")
-            scene.fake.objects.items[("RuntimeClass", "gone")] = {"metadata": {"name": "gone"}, "handler": ""}
-            scene.worker.retry()
-            await scene.running()
-
-    play(story())
+async def test_a_class_that_is_not_there_is_said_and_waited_for(tmp_path):
+    scene = Scene(tmp_path, pod(runtimeClassName="gone"))
+    async with at_work(scene):
+        text = 'Failed to create pod sandbox: RuntimeClass "gone" not found'
+        event = ("Warning", "FailedCreatePodSandBox", text)
+        await scene.until(lambda: event in scene.fake.recorder.events)
+        assert not scene.fake.runtime.count("run_sandbox")
+        scene.fake.objects.items[("RuntimeClass", "gone")] = {"metadata": {"name": "gone"}, "handler": ""}
+        scene.worker.retry()
+        await scene.running()

@@ -9,7 +9,7 @@ from protocols.bus import error_for
 from protocols.messages.devices import ContainerGrant
 from protocols.scheduling.requests import amounts as quantities
 from tests.support.podworker_fakes import container, pod, sidecar
-from tests.support.podworker_scene import Scene, at_work, play
+from tests.support.podworker_scene import Scene, at_work
 
 
 def burst(cpu="100m", memory="64Mi", **more):
@@ -39,111 +39,96 @@ def cpu_of(scene, field="resources"):
     return (found.get("requests", {}) if field == "resources" else found).get("cpu")
 
 
-def test_a_container_is_resized_while_it_runs(tmp_path):
-    async def story():
-        async with at_work(Scene(tmp_path, pod(burst()))) as scene:
-            await scene.running()
-            await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "100m")
-            resized(scene, burst("500m"))
-            await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "500m")
-            runtime = scene.fake.runtime
-            calls = [what for name, what in runtime.calls if name == "resize"]
-            assert [(id, r.cpu_shares) for id, r in calls] == [(runtime.running("a")[0].id, 512)]
-            assert scene.shown("a")["restartCount"] == 0
-            assert condition(scene, "PodResizePending") is condition(scene, "PodResizeInProgress") is None
-            assert {"ResizeStarted", "ResizeCompleted"} <= set(scene.fake.recorder.reasons())
-
-    play(story())
+async def test_a_container_is_resized_while_it_runs(tmp_path):
+    async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+        await scene.running()
+        await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "100m")
+        resized(scene, burst("500m"))
+        await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "500m")
+        runtime = scene.fake.runtime
+        calls = [what for name, what in runtime.calls if name == "resize"]
+        assert [(id, r.cpu_shares) for id, r in calls] == [(runtime.running("a")[0].id, 512)]
+        assert scene.shown("a")["restartCount"] == 0
+        assert condition(scene, "PodResizePending") is condition(scene, "PodResizeInProgress") is None
+        assert {"ResizeStarted", "ResizeCompleted"} <= set(scene.fake.recorder.reasons())
 
 
-def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new_size(tmp_path):
+async def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new_size(tmp_path):
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
 
-    async def story():
-        async with at_work(Scene(tmp_path, pod(burst(resizePolicy=policy)))) as scene:
-            await scene.running()
-            resized(scene, burst("500m", resizePolicy=policy))
-            await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
-            await scene.running()
-            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
-            runtime = scene.fake.runtime
-            assert runtime.count("resize") == 0
-            assert runtime.running("a")[0].config.linux.resources.cpu_shares == 512
-
-    play(story())
+    async with at_work(Scene(tmp_path, pod(burst(resizePolicy=policy)))) as scene:
+        await scene.running()
+        resized(scene, burst("500m", resizePolicy=policy))
+        await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
+        await scene.running()
+        await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
+        runtime = scene.fake.runtime
+        assert runtime.count("resize") == 0
+        assert runtime.running("a")[0].config.linux.resources.cpu_shares == 512
 
 
-def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
-    async def story():
-        async with at_work(Scene(tmp_path, pod(burst()))) as scene:
-            await scene.running()
-            scene.fake.runtime.fail["resize"] = [error_for("UNKNOWN", "busy")]
-            resized(scene, burst("500m"))
-            await scene.until(lambda: condition(scene, "PodResizeInProgress"))
-            shown = condition(scene, "PodResizeInProgress")
-            assert (shown["status"], shown["reason"], shown["message"]) == ("True", "Error", "container a: busy")
-            assert (cpu_of(scene, "allocatedResources"), cpu_of(scene)) == ("500m", "100m")
-            scene.skew_ns += 11 * 10**9
-            scene.worker.wake()
-            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
-            assert "ResizeError" in scene.fake.recorder.reasons()
-
-    play(story())
+async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
+    async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+        await scene.running()
+        scene.fake.runtime.fail["resize"] = [error_for("UNKNOWN", "busy")]
+        resized(scene, burst("500m"))
+        await scene.until(lambda: condition(scene, "PodResizeInProgress"))
+        shown = condition(scene, "PodResizeInProgress")
+        assert (shown["status"], shown["reason"], shown["message"]) == ("True", "Error", "container a: busy")
+        assert (cpu_of(scene, "allocatedResources"), cpu_of(scene)) == ("500m", "100m")
+        scene.skew_ns += 11 * 10**9
+        scene.worker.wake()
+        await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
+        assert "ResizeError" in scene.fake.recorder.reasons()
 
 
-def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
-    async def story():
-        scene = Scene(tmp_path, pod(burst()))
-        scene.fake.local_node.seen["status"]["allocatable"]["cpu"] = "2"
-        scene.room.count(read_pod(pod(burst("1800m"), uid="other")))
-        async with at_work(scene):
-            await scene.running()
-            resized(scene, burst("500m"))
-            await scene.until(lambda: condition(scene, "PodResizePending"))
-            shown = condition(scene, "PodResizePending")
-            assert (shown["reason"], shown["message"]) == (
-                "Deferred",
-                "Node didn't have enough resource: cpu, requested: 500, used: 1800, capacity: 2000",
-            )
-            runtime = scene.fake.runtime
-            runtime.end(runtime.running("a")[0].id, 1)
-            await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
-            await scene.running()
-            assert runtime.running("a")[0].config.linux.resources.cpu_shares == 102
-            scene.room.discount("other")
-            scene.skew_ns += 11 * 10**9
-            scene.worker.wake()
-            await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))
-
-    play(story())
+async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
+    scene = Scene(tmp_path, pod(burst()))
+    scene.fake.local_node.seen["status"]["allocatable"]["cpu"] = "2"
+    scene.room.count(read_pod(pod(burst("1800m"), uid="other")))
+    async with at_work(scene):
+        await scene.running()
+        resized(scene, burst("500m"))
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+        shown = condition(scene, "PodResizePending")
+        assert (shown["reason"], shown["message"]) == (
+            "Deferred",
+            "Node didn't have enough resource: cpu, requested: 500, used: 1800, capacity: 2000",
+        )
+        runtime = scene.fake.runtime
+        runtime.end(runtime.running("a")[0].id, 1)
+        await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
+        await scene.running()
+        assert runtime.running("a")[0].config.linux.resources.cpu_shares == 102
+        scene.room.discount("other")
+        scene.skew_ns += 11 * 10**9
+        scene.worker.wake()
+        await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))
 
 
 @pytest.mark.parametrize("given", ["pool", "mems"])
-def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
-    async def story():
-        scene = Scene(tmp_path, pod(fixed()))
-        if given == "pool":
-            scene.fake.devices.pool = "0-3"
-        else:
-            scene.fake.devices.grants = {"a": ContainerGrant({}, mems="0")}
-        async with at_work(scene):
-            await scene.running()
-            resized(scene, fixed("2"))
-            await scene.until(lambda: condition(scene, "PodResizePending"))
-            shown = condition(scene, "PodResizePending")
-            manager = "CPU" if given == "pool" else "Memory"
-            assert (shown["reason"], shown["message"]) == (
-                "Infeasible",
-                f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy",
-            )
-            assert scene.fake.runtime.count("resize") == 0
-            resized(scene, fixed("1"))
-            await scene.until(lambda: not condition(scene, "PodResizePending"))
-
-    play(story())
+async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
+    scene = Scene(tmp_path, pod(fixed()))
+    if given == "pool":
+        scene.fake.devices.pool = "0-3"
+    else:
+        scene.fake.devices.grants = {"a": ContainerGrant({}, mems="0")}
+    async with at_work(scene):
+        await scene.running()
+        resized(scene, fixed("2"))
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+        shown = condition(scene, "PodResizePending")
+        manager = "CPU" if given == "pool" else "Memory"
+        assert (shown["reason"], shown["message"]) == (
+            "Infeasible",
+            f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy",
+        )
+        assert scene.fake.runtime.count("resize") == 0
+        resized(scene, fixed("1"))
+        await scene.until(lambda: not condition(scene, "PodResizePending"))
 
 
-def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
+async def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
     """The API's status tells what a container has: a resize that was cut off is done now, one that was not is not."""
 
     async def story(shown, expected):
@@ -162,8 +147,8 @@ def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
             await again.until(lambda: again.worker.state.grants is not None)
             assert again.fake.runtime.count("resize") == expected
 
-    play(story("100m", 1))
-    play(story("500m", 0))
+    await story("100m", 1)
+    await story("500m", 0)
 
 
 def test_the_node_has_room_or_not():
