@@ -6,7 +6,6 @@ docs/reference/conformance-specs.md names the specs.
 import copy
 import json
 import subprocess
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from tests.support.api_operations import (
     until,
     watching,
 )
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 MERGE = {"Content-Type": "application/merge-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
@@ -35,13 +34,6 @@ TABLE = {**JSON, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 SEEN = {"labels": {"seen": "yes"}}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -3,7 +3,6 @@ requests that do not. Seeded; NODEPLANE_FUZZ=200 sends so many to each operation
 
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from tests.support.api_judge import Client, fault
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 pytestmark = pytest.mark.heavy
 
@@ -22,13 +21,6 @@ EXAMPLES = int(os.environ.get("NODEPLANE_FUZZ", "0"))
 FEW = 2
 EACH = {GenerationMode.POSITIVE: 11, GenerationMode.NEGATIVE: 37}
 """Every so manieth operation: requests that break a large schema take a tenth of a second of thought each."""
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 @pytest.mark.timeout(0 if EXAMPLES else 240)

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.support.api_judge import Answer, Client
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.store_lab import until
 
 Object = dict[str, Any]
@@ -23,13 +23,6 @@ TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c"
 SETS = f"{APPS}/replicasets"
 MEDIA = {"PUT": "application/json", "POST": "application/json", "PATCH": "application/merge-patch+json"}
 APPLY = "application/apply-patch+yaml"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 @pytest.fixture

@@ -1,19 +1,11 @@
 """The resources that are stored for those who read them: kubectl's columns, defaults, and what is refused."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
+from tests.support.apiserver_plane import Plane
 
 
 def made(kind: str, version: str, **parts: Any) -> str:

@@ -1,13 +1,12 @@
 """resource.k8s.io with an unmodified kubectl: one set of objects in every version, patches and rules."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from supervisor.cli.main import main
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.dra_objects import device, patch_object, slice_object
 from tests.support.waiting import until
 
@@ -48,13 +47,6 @@ spec:
   deviceSelector: {driver: d.example.com}
   taint: {key: k, effect: NoExecute}
 """
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 def bare(obj: dict[str, Any]) -> dict[str, Any]:

@@ -3,26 +3,18 @@
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from protocols.kube.meta import Object
 from protocols.kube.protobuf import MAGIC, MEDIA_TYPE, decode_object, encode_object
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
 SENT = {"Content-Type": MEDIA_TYPE}
 PREFERRED = {**SENT, "Accept": f"{MEDIA_TYPE},application/json"}
 ONLY = {**SENT, "Accept": MEDIA_TYPE}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as running:
-        yield running
 
 
 def ask(plane: Plane, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:

@@ -1,17 +1,8 @@
 """kubectl explains what is served, from our OpenAPI documents."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
+from tests.support.apiserver_plane import Plane
 
 
 def test_explain_shows_types_and_what_they_mean(plane: Plane) -> None:

@@ -4,14 +4,13 @@ import shutil
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from actors.apiserver.http.authentication.signing import encode_token, load_keys
 from actors.apiserver.http.authentication.token_claims import Grant, make_claims
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.authority import Authority
 from tests.support.tls_words import CONFIGMAPS
 
@@ -20,13 +19,6 @@ SHORT_S = 6.0
 """Lifetime of the credentials here."""
 PATIENCE_S = 60.0
 LAST_CHUNK = b"0\r\n\r\n"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 class Client:

@@ -11,19 +11,12 @@ import pytest
 
 from protocols.serving.connection import HEAD_BYTES
 from protocols.serving.unauthenticated import Limits
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.tls_words import CONFIGMAPS, request, said
 from tests.support.waiting import until
 
 PER_ADDRESS = Limits().per_address
 PATIENCE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 def raw(plane: Plane) -> socket.socket:

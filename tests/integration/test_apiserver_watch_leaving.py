@@ -2,11 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 
-import pytest
-
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 PATH = "/api/v1/namespaces/default/configmaps"
 OPEN = 'apiserver_longrunning_requests{component="apiserver",group="",resource="configmaps"'
@@ -22,13 +19,6 @@ async def until_open(plane: Plane, count: int) -> None:
     while (found := await open_watches(plane)) != count:
         assert time.monotonic() < deadline, f"there are still {found} watches, not {count}"
         await asyncio.sleep(0.05)
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 async def answer_of(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

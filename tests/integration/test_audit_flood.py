@@ -3,27 +3,17 @@
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from actors.apiserver.http.telemetry.audit import ANONYMOUS_BURST, NAME_LIMIT, URI_LIMIT
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.store_lab import until
 
 FLOOD = 300
 PATH = "/" + "x" * 50_000
 """As many of these as FLOOD put aside a file of 4 MiB thrice."""
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

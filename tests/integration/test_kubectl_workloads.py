@@ -1,22 +1,12 @@
 """kubectl's verbs for workloads, with the test in the place of their controllers."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 Object = dict[str, Any]
 REVISION = "deployment.kubernetes.io/revision"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 def get(plane: Plane, kind: str, name: str) -> Object:

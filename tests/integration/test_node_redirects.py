@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.waiting import until_async
 
 NODE = "localhost"
@@ -63,13 +63,6 @@ def serving(server: Recorder) -> Iterator[Recorder]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 @pytest.fixture(params=[301, 302, 307, 308])

@@ -2,24 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 from tests.support.partial_api import PartialApi
 
 OURS = ("resourceslicepatches", "devicetaintrules")
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 @asynccontextmanager

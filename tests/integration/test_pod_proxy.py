@@ -2,25 +2,18 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.apiserver_plane import Plane
 
 NS = "/api/v1/namespaces/default"
 PATCH = {"Content-Type": "application/merge-patch+json"}
 FORWARDED = ("X-Kept", "Authorization", "Cookie", "X-Remote-User")
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """An API server with its store."""
-    with running_plane() as started:
-        yield started
 
 
 async def _echo(request: web.Request) -> web.StreamResponse:
