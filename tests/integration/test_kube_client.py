@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from supervisor.pki.certificates import begin, wanted
 from tests.support.kube_server import KubeServer, failure
-from tests.support.waiting import until_async
+from tests.support.waiting import until_true
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ class World:
         informer = Informer(self.client, PODS, InformerOptions(**options), self.seen)
         self.spawn(informer.run())
         await informer.wait_synced(60)
-        await until(lambda: self.server.watches > 0)
+        await until_true(lambda: self.server.watches > 0)
         return informer
 
 
@@ -88,10 +88,6 @@ async def world(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World
         await asyncio.sleep(0.05)  # TLS transports close a turn later
 
 
-async def until(true: Callable[[], object], timeout: float = 60.0) -> None:
-    await until_async("what the test expects", true, timeout, 0.01)
-
-
 @asynccontextmanager
 async def serving(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World]:
     async with world(certificates, timeout) as here:
@@ -108,7 +104,7 @@ async def test_list_then_watch(certificates: Path, streams: bool) -> None:
         await here.server.put("b")
         await here.server.put("a", spec={"x": 1})
         await here.server.remove("b")
-        await until(lambda: here.seen.told == ["+a", "+b", "~a", "-b"])
+        await until_true(lambda: here.seen.told == ["+a", "+b", "~a", "-b"])
         assert informer.items.keys() == {"ns/a"}
         assert informer.items["ns/a"]["kind"] == "Pod"
 
@@ -118,7 +114,7 @@ async def test_refused_initial_events_are_asked_for_once_per_client(certificates
         here.server.streams = False
         for _ in range(3):
             await here.follow()
-        await until(lambda: here.server.watches == 3)
+        await until_true(lambda: here.server.watches == 3)
         assert (here.server.lists, len(here.server.requests)) == (3, 1 + 3 + 3)
 
 
@@ -128,7 +124,7 @@ async def test_only_the_first_list_may_be_from_the_cache(certificates: Path, str
         here.server.streams = streams
         await here.follow(cached=True)
         await here.server.raw(b"garbage")
-        await until(lambda: here.server.lists == 2)
+        await until_true(lambda: here.server.lists == 2)
         assert here.server.versions == ["0", ""]
 
 
@@ -148,7 +144,7 @@ async def test_initial_events_without_end_are_listed(certificates: Path, monkeyp
         await here.server.put("a")
         here.server.ends = False
         informer = await here.follow()
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert (here.server.lists, informer.reflector.lists) == (2, 1)
 
 
@@ -160,7 +156,7 @@ async def test_watches_leave_the_connections_of_requests_to_others(
         for _ in range(3):
             await here.follow()
         assert (await here.client.list(PODS, timeout=2))["items"] == []
-        await until(lambda: here.server.watches == 3)
+        await until_true(lambda: here.server.watches == 3)
 
 
 async def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> None:
@@ -171,7 +167,7 @@ async def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> N
             await here.server.stop()
             await here.server.put(f"while-{number}")
             await here.server.start()
-            await until(lambda number=number: f"ns/while-{number}" in informer.items)
+            await until_true(lambda number=number: f"ns/while-{number}" in informer.items)
         assert here.server.lists == 1
         assert sorted(here.seen.told) == sorted(f"+{name}-{n}" for name in ("before", "while") for n in range(5))
 
@@ -181,20 +177,20 @@ async def test_dropped_connection_resumes_where_a_bookmark_was(certificates: Pat
         informer = await here.follow()
         here.server.revision = 500
         await here.server.bookmark()
-        await until(lambda: informer.reflector.position == "500")
+        await until_true(lambda: informer.reflector.position == "500")
         here.server.compacted = 500
         here.server.drop_connections()
         await here.server.put("a")
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert here.server.lists == 1
 
 
 async def test_clean_ends_are_no_failures(certificates: Path) -> None:
     async with serving(certificates) as here:
         informer = await here.follow(timeout_s=(1, 1))
-        await until(lambda: here.server.watches >= 3)
+        await until_true(lambda: here.server.watches >= 3)
         await here.server.put("a")
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert (here.server.lists, informer.failure) == (1, "")
 
 
@@ -211,7 +207,7 @@ async def test_expired_position_lists_again_and_emits_the_difference(certificate
         here.server.mute = False
         here.seen.told.clear()
         here.server.drop_connections()
-        await until(lambda: here.seen.told == ["doubt", "-gone", "~changed", "+new"])
+        await until_true(lambda: here.seen.told == ["doubt", "-gone", "~changed", "+new"])
         assert here.server.lists == 2
 
 
@@ -222,9 +218,9 @@ async def test_nonsense_on_a_watch_leads_to_a_new_list(certificates: Path, line:
     async with serving(certificates) as here:
         informer = await here.follow()
         await here.server.raw(line)
-        await until(lambda: here.server.lists == 2)
+        await until_true(lambda: here.server.lists == 2)
         await here.server.put("a")
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert informer.failure == ""
 
 
@@ -241,9 +237,9 @@ async def test_a_half_open_connection_is_noticed_by_its_silence(certificates: Pa
         await here.follow(silence_s=0.5)
         here.server.mute = True
         await here.server.put("a")
-        await until(lambda: here.server.watches >= 2)
+        await until_true(lambda: here.server.watches >= 2)
         here.server.mute = False
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert here.server.lists == 1
 
 
@@ -251,7 +247,7 @@ async def test_a_long_event_arrives_whole(certificates: Path) -> None:
     async with serving(certificates) as here:
         informer = await here.follow()
         await here.server.put("a", spec={"text": "x" * 3_000_000})
-        await until(lambda: here.seen.told == ["+a"])
+        await until_true(lambda: here.seen.told == ["+a"])
         assert len(informer.items["ns/a"]["spec"]["text"]) == 3_000_000
 
 
@@ -375,9 +371,9 @@ async def test_equal_events_are_counted_in_one(certificates: Path) -> None:
         recorder.event(pod("a"), "Normal", "Started", "it runs")
         recorder.event(pod("a"), "Normal", "Started", "it runs")
         recorder.event(pod("b"), "Normal", "Started", "it runs")
-        await until(lambda: len(here.server.requests) == 2)
+        await until_true(lambda: len(here.server.requests) == 2)
         recorder.event(pod("a"), "Normal", "Started", "it runs")
-        await until(lambda: len(here.server.requests) == 3)
+        await until_true(lambda: len(here.server.requests) == 3)
         (_, _, first), (_, _, other), (method, path, patch) = here.server.requests
         assert (first["count"], other["count"], patch["count"]) == (2, 1, 3)
         assert (method, path.rpartition("/")[2]) == ("PATCH", first["metadata"]["name"])
@@ -395,7 +391,7 @@ async def test_events_wait_while_the_server_is_away_and_stay_bounded(certificate
         assert recorder.dropped == 50
         await asyncio.sleep(0.1)
         await here.server.start()
-        await until(lambda: len(here.server.requests) >= WAITING - 1)
+        await until_true(lambda: len(here.server.requests) >= WAITING - 1)
 
 
 async def test_an_event_whose_answer_is_lost_is_written_once(
@@ -417,7 +413,7 @@ async def test_an_event_whose_answer_is_lost_is_written_once(
         recorder = EventRecorder(here.client, RecorderOptions(component="me"))
         here.spawn(recorder.run())
         recorder.event(pod("a"), "Normal", "Started", "it runs")
-        await until(lambda: len(names) == 2)
+        await until_true(lambda: len(names) == 2)
         assert names[0] == names[1]
         assert recorder.dropped == 0
 
@@ -453,14 +449,14 @@ async def test_informer_of_an_optional_resource_refused_goes_on_and_follows_late
         here.spawn(informer.run())
         async with asyncio.timeout(60):
             await informer.wait_known()
-        await until(lambda: len(lists) > 3)
+        await until_true(lambda: len(lists) > 3)
         told = [record.getMessage() for record in caplog.records if "not served" in record.getMessage()]
         assert not informer.synced
         assert told == [f"resource is not served, going on without it resource=pods error={reason}"]
         here.server.answer = lambda _request, _body: None
         await here.server.put("late")
         await informer.wait_synced(60)
-        await until(lambda: here.seen.told == ["+late"])
+        await until_true(lambda: here.seen.told == ["+late"])
 
 
 async def test_informer_forbidden_without_an_option_waits(certificates: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -468,7 +464,7 @@ async def test_informer_forbidden_without_an_option_waits(certificates: Path, ca
         here.server.answer = lambda _request, _body: failure(403, "Forbidden")
         informer = Informer(here.client, PODS, InformerOptions(), here.seen)
         here.spawn(informer.run())
-        await until(lambda: any("list forbidden" in record.getMessage() for record in caplog.records))
+        await until_true(lambda: any("list forbidden" in record.getMessage() for record in caplog.records))
         assert not informer.unserved.is_set()
         here.server.answer = lambda _request, _body: None
         await informer.wait_synced(60)

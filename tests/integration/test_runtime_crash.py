@@ -18,7 +18,8 @@ from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_COD
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
 from protocols.wire import cri_pb2 as pb
-from tests.support.runtime import RuntimeProcess, alive, until
+from tests.support.runtime import RuntimeProcess, alive
+from tests.support.waiting import until_true
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,11 +52,11 @@ async def test_containers_live_on_and_are_taken_over() -> None:
         pid = runtime.started(id)["pid"]
         launcher = launcher_of(runtime)
         await runtime.kill()
-        await until(lambda: not alive(launcher))
+        await until_true(lambda: not alive(launcher))
         assert alive(pid)
         log = runtime.logs / "p" / "a" / "0.log"
         size = log.stat().st_size
-        await until(lambda: log.stat().st_size > size)
+        await until_true(lambda: log.stat().st_size > size)
         await runtime.start()
         status = await runtime.status(id)
         assert (status.state, status.started_at) == (pb.CONTAINER_RUNNING, runtime.started(id)["started_at"])
@@ -83,7 +84,7 @@ async def test_an_exit_while_the_runtime_is_down_is_reported_with_code_and_time(
         await runtime.kill()
         before = time.time_ns()
         gate.touch()
-        await until(lambda: not alive(pid) and not alive(shim))
+        await until_true(lambda: not alive(pid) and not alive(shim))
         after = time.time_ns()
         await asyncio.sleep(0.1)
         for _ in range(2):  # and it stays so
@@ -103,7 +104,7 @@ async def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
         stream = await runtime.events()
         id = await runtime.run(await runtime.sandbox(), "sh", "-c", "sleep 500 & sleep 500 & wait")
         pid, shim = runtime.started(id)["pid"], await runtime.shim(id)
-        await until(lambda: len(children_of(pid)) == 2)
+        await until_true(lambda: len(children_of(pid)) == 2)
         pids = [pid, *children_of(pid)]
         if down:
             await runtime.kill()
@@ -112,11 +113,11 @@ async def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
             await runtime.start()
         status = await runtime.ended(id)
         assert (status.exit_code, status.reason) == (137, "ContainerStatusUnknown")
-        await until(lambda: not any(map(alive, pids)))
+        await until_true(lambda: not any(map(alive, pids)))
         if not down:
             kinds = [(await asyncio.wait_for(stream.read(), 60)).container_event_type for _ in range(5)]
             assert kinds[-1] == pb.CONTAINER_STOPPED_EVENT
-        await until(lambda: b'"exit_code":137' in state_of(runtime, id))
+        await until_true(lambda: b'"exit_code":137' in state_of(runtime, id))
         await runtime.kill()
         await runtime.start()
         assert (await runtime.status(id)).finished_at == status.finished_at
@@ -142,7 +143,7 @@ async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_co
         script = 'mktemp "$0/$1.XXXXXX" >/dev/null; exec sleep 500'
         ids = [await runtime.create(sandbox, "sh", "-c", script, str(mark), str(n), name=f"c{n}") for n in range(12)]
         starts = [asyncio.create_task(runtime.call("StartContainer", container_id=id)) for id in ids]
-        await until(lambda: len(list(mark.iterdir())) >= 3)
+        await until_true(lambda: len(list(mark.iterdir())) >= 3)
         await runtime.kill()
         await asyncio.gather(*starts, return_exceptions=True)
         await runtime.start()
@@ -151,7 +152,7 @@ async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_co
                 await runtime.call("StartContainer", container_id=id)
         states = [(await runtime.status(id)).state for id in ids]
         assert states == [pb.CONTAINER_RUNNING] * len(ids)
-        await until(lambda: len(list(mark.iterdir())) == len(ids))
+        await until_true(lambda: len(list(mark.iterdir())) == len(ids))
         assert len({entry.name.partition(".")[0] for entry in mark.iterdir()}) == len(ids)
 
 
@@ -186,7 +187,7 @@ async def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() ->
         await runtime.start()
         assert [item.id for item in (await runtime.call("ListPodSandbox")).items] == [sandbox]
         assert "state file skipped" in runtime.errors()
-        await until(lambda: not list((runtime.root / "runtime" / "shims").iterdir()))
+        await until_true(lambda: not list((runtime.root / "runtime" / "shims").iterdir()))
 
 
 async def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
@@ -250,7 +251,7 @@ async def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None
         polite = await runtime.run(sandbox, "sleep", "500", name="polite")
         script = f"trap '' TERM; touch {runtime.root}/armed; while :; do sleep 0.01; done"
         stubborn = await runtime.run(sandbox, "sh", "-c", script, name="stubborn")
-        await until((runtime.root / "armed").exists, what="its trap")
+        await until_true((runtime.root / "armed").exists, what="its trap")
         hollow = await runtime.run(sandbox, name="hollow", image="hollow/x")
         late = await runtime.create(sandbox, "true", name="late")
         bus = Bus(BusOptions(name="tester", run_dir=runtime.settings.layout.run))

@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from protocols.wire import cri_pb2 as pb
-from tests.support.runtime import RuntimeProcess, alive, until
+from tests.support.runtime import RuntimeProcess, alive
+from tests.support.waiting import until_true
 
 
 def fill_disk_of(pid: int, full: bool = True) -> None:
@@ -57,7 +58,7 @@ async def test_a_shim_on_a_full_disk_keeps_the_exit_code_until_it_is_written() -
         finished = (await runtime.ended(id)).finished_at
         assert alive(shim)
         fill_disk_of(shim, False)
-        await until(lambda: not alive(shim))
+        await until_true(lambda: not alive(shim))
         await runtime.kill()
         await runtime.start()
         status = await runtime.status(id)

@@ -20,7 +20,8 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import docker_archive
-from tests.support.runtime import RuntimeProcess, alive, running, until
+from tests.support.runtime import RuntimeProcess, alive, running
+from tests.support.waiting import until_true
 
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
 IMAGES = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
@@ -110,7 +111,7 @@ async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> 
         nap = f"601.{os.getpid()}"
         one = await runtime.run(sandbox, "sh", "-c", f"setsid sleep {nap} & sleep 600", name="one", linux=shared)
         two = await runtime.run(sandbox, "sleep", "700", name="two", linux=shared)
-        await until(lambda: running("sleep", nap))
+        await until_true(lambda: running("sleep", nap))
         assert await inside(runtime, two, "cat /proc/1/comm; cat /proc/[0-9]*/cmdline | tr '\\0' ' '") != ""
         assert (await inside(runtime, two, "cat /proc/1/comm")) == "pause\n"
         assert nap in await inside(runtime, two, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
@@ -123,7 +124,7 @@ async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> 
         assert (await runtime.status(two)).state == pb.CONTAINER_RUNNING
         pid = holder(runtime, sandbox)
         await runtime.call("StopPodSandbox", pod_sandbox_id=sandbox)
-        await until(lambda: not alive(pid))
+        await until_true(lambda: not alive(pid))
 
 
 async def test_sandbox_whose_namespaces_are_killed_is_not_ready() -> None:

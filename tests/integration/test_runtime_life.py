@@ -14,7 +14,8 @@ import grpc
 import pytest
 
 from protocols.wire import cri_pb2 as pb
-from tests.support.runtime import RuntimeProcess, running, until
+from tests.support.runtime import RuntimeProcess, running
+from tests.support.waiting import until_true
 
 
 @asynccontextmanager
@@ -97,7 +98,7 @@ async def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
         naps = [f"501.{os.getpid()}", f"502.{os.getpid()}"]
         script = f"trap '' TERM; setsid sh -c 'sleep {naps[0]} &'; sleep {naps[1]} & while :; do wait; done"
         id = await runtime.run(sandbox, "sh", "-c", script)
-        await until(lambda: all(running("sleep", nap) for nap in naps))
+        await until_true(lambda: all(running("sleep", nap) for nap in naps))
         began = time.monotonic()
         await runtime.call("StopContainer", container_id=id, timeout=1)
         assert 0.9 < time.monotonic() - began < 30
@@ -110,7 +111,7 @@ async def test_a_daemon_does_not_outlive_its_container() -> None:
         sandbox = await runtime.sandbox()
         nap = f"503.{os.getpid()}"
         id = await runtime.run(sandbox, "sh", "-c", f"setsid sleep {nap} & read x", stdin=True)
-        await until(lambda: running("sleep", nap))
+        await until_true(lambda: running("sleep", nap))
         await runtime.call("StopContainer", container_id=id, timeout=20)
         assert not running("sleep", nap)
 
@@ -230,12 +231,12 @@ async def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "while :; do echo tick; sleep 0.02; done")
         path = Path((await runtime.status(id)).log_path)
-        await until(lambda: path.stat().st_size > 0)
+        await until_true(lambda: path.stat().st_size > 0)
         old = path.with_suffix(".old")
         os.rename(path, old)
         await runtime.call("ReopenContainerLog", container_id=id)
         size = old.stat().st_size
-        await until(lambda: path.stat().st_size > 0)
+        await until_true(lambda: path.stat().st_size > 0)
         assert old.stat().st_size == size
 
 

@@ -18,7 +18,8 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import docker_archive
-from tests.support.runtime import RuntimeProcess, until
+from tests.support.runtime import RuntimeProcess
+from tests.support.waiting import until_true
 
 Scenario = Callable[[RuntimeProcess], Awaitable[None]]
 HOG = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
@@ -131,7 +132,7 @@ def test_process_numbers_and_host_name_of_its_own() -> None:
         seen = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "cat /proc/[0-9]*/comm"])
         ours = {"sh", "sleep", "cat", "ls", "wc", "hostname"}
         assert set(seen.stdout.decode().split()) <= ours, "trap 31: no process of the host's"
-        await until(lambda: (log := log_of(runtime, "own")).exists() and text_of(str(log)).count("\n") >= 2)
+        await until_true(lambda: (log := log_of(runtime, "own")).exists() and text_of(str(log)).count("\n") >= 2)
         number, name, first = done.stdout.decode().split()
         assert int(number) < 20
         assert name == "inner"
@@ -224,7 +225,7 @@ def test_an_image_with_its_files_command_environment_and_user() -> None:
         root = linux(run_as_user=pb.Int64Value(value=0))
         script = "touch /etc/new /deep/in/x; cat /deep/in/file; exec sleep 60"
         held = await runtime.run(sandbox, "sh", "-c", script, name="held", image="box:1", mounts=mounts, linux=root)
-        await until(lambda: (log := log_of(runtime, "held", "box-pod")).exists() and "mine" in text_of(str(log)))
+        await until_true(lambda: (log := log_of(runtime, "held", "box-pod")).exists() and "mine" in text_of(str(log)))
         await runtime.kill()
         await runtime.start()
         script = "ls /etc/new; id -u; test -e /usr/bin/python3 || echo alone; ls /proc/self/exe"

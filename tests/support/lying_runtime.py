@@ -32,8 +32,9 @@ from tests.support.lies import (
     LateOom,
     no_stamps,
 )
-from tests.support.runtime import RuntimeProcess, until
+from tests.support.runtime import RuntimeProcess
 from tests.support.store_lab import listened_at
+from tests.support.waiting import until_true
 
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
@@ -59,7 +60,7 @@ class LyingRuntime:
         self.socket.parent.mkdir(mode=0o700, exist_ok=True)
         self.lie("")
         self._process = self._spawn()
-        await until(lambda: listened_at(self.socket), what="the lying runtime's socket")
+        await until_true(lambda: listened_at(self.socket), what="the lying runtime's socket")
         return self
 
     async def __aexit__(self, kind: object, error: object, trace: object) -> None:

@@ -16,7 +16,7 @@ from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, save_settings
 from tests.support.actor_process import Process, start_actor
-from tests.support.waiting import until_async
+from tests.support.waiting import until_true
 
 
 class Heard:
@@ -159,13 +159,13 @@ class PlegNode:
 
     async def evented(self, timeout: float = 60.0) -> None:
         """Until pleg believes events' content, and this test has heard of it."""
-        await eventually(self._is_evented, timeout, "evented mode")
+        await until_true(self._is_evented, timeout, "evented mode")
 
     def _is_evented(self) -> bool:
         return self.state.mode == "evented" and self.state.healthy and self.runtime_state.streaming
 
     async def until(self, holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> None:
-        await eventually(holds, timeout, f"{what}; pleg {self.state}, runtime {self.runtime_state}")
+        await until_true(holds, timeout, f"{what}; pleg {self.state}, runtime {self.runtime_state}")
 
 
 async def truth(runtime: Any) -> dict[str, Any]:
@@ -189,7 +189,3 @@ async def agrees(node: PlegNode, runtime: Any, timeout: float = 60.0) -> None:
         assert time.monotonic() < deadline, f"pleg knows {node.view()}, the runtime holds {real}"
         await asyncio.sleep(0.05)
     assert not node.backwards, node.backwards
-
-
-async def eventually(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> None:
-    await until_async(what, holds, timeout, 0.005)

@@ -6,7 +6,6 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from protocols.process.settings import save_settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.actor_process import Process, start_actor
 from tests.support.settings import plane_settings
-from tests.support.waiting import until_async
+from tests.support.waiting import until_async, until_true
 
 OPTIONS = [
     ("grpc.default_authority", "localhost"),
@@ -24,10 +23,6 @@ OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 20),
     ("grpc.min_reconnect_backoff_ms", 20),
 ]
-
-
-async def until(holds: Callable[[], Any], timeout: float = 60.0, what: str = "") -> Any:
-    return await until_async(what or "what is waited for", holds, timeout, 0.005)
 
 
 def alive(pid: int) -> bool:
@@ -96,7 +91,7 @@ class RuntimeProcess:
             for item in (await self.call("ListPodSandbox")).items:
                 await self.call("RemovePodSandbox", pod_sandbox_id=item.id)
             await self.stop()
-            await until(lambda: not using(self.root), what=f"left over: {using(self.root)}")
+            await until_true(lambda: not using(self.root), what=f"left over: {using(self.root)}")
         finally:
             for pid in using(self.root):
                 os.kill(pid, signal.SIGKILL)

@@ -76,6 +76,11 @@ async def until_async(
     raise wait.late()
 
 
+async def until_true(holds: Callable[[], Any], timeout: float = 60.0, what: str = "what the test expects") -> Any:
+    """`until_async` for conditions that speak for themselves."""
+    return await until_async(what, holds, timeout, 0.005)
+
+
 class _Wait:
     """One wait, with the last answer."""
 

@@ -12,7 +12,7 @@ from actors.podworker.pods.workers.worker import PodWorker
 from protocols.process.tasks import FAILURES
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
-from tests.support.waiting import until_async
+from tests.support.waiting import until_true
 
 DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 
@@ -36,17 +36,13 @@ async def running_manager(tmp_path) -> AsyncIterator[Any]:
         manager.close()
 
 
-async def until(condition):
-    await until_async("the condition", condition, every=0.002)
-
-
 async def test_nothing_is_done_before_begin(tmp_path):
     async with running_manager(tmp_path) as (fake, manager):
         manager.on_add(pod())
         await asyncio.sleep(0.02)
         assert not fake.runtime.calls
         manager.begin([])
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         assert manager.active() == ("uid-1",)
 
 
@@ -54,11 +50,11 @@ async def test_a_name_taken_again_is_another_pod(tmp_path):
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(pod())
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         manager.on_delete(pod())
         manager.on_add(pod(uid="uid-2"))
-        await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["uid-2"])
-        await until(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
+        await until_true(lambda: [c.uid for c in fake.runtime.running("a")] == ["uid-2"])
+        await until_true(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
 
 
 async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_it_is_removed(tmp_path):
@@ -67,15 +63,15 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         manager.subscribe(finished.append)
         manager.begin([])
         manager.on_add(pod())
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         deleting = pod(metadata=DELETING)
         manager.on_update(pod(), deleting)
-        await until(lambda: finished == ["uid-1"])
+        await until_true(lambda: finished == ["uid-1"])
         await fake.runtime.run_sandbox(cri_pb2.PodSandboxConfig(metadata=cri_pb2.PodSandboxMetadata(uid="uid-1")), "")
-        await until(lambda: fake.pleg.known("uid-1") is not None)
+        await until_true(lambda: fake.pleg.known("uid-1") is not None)
         manager.on_delete(deleting)
-        await until(lambda: not fake.runtime.sandboxes)
-        await until(lambda: finished == ["uid-1", "uid-1"])
+        await until_true(lambda: not fake.runtime.sandboxes)
+        await until_true(lambda: finished == ["uid-1", "uid-1"])
 
 
 async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_deleted(tmp_path):
@@ -83,17 +79,17 @@ async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_dele
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(pod(container("a"), policy="Never"))
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         fake.runtime.end(fake.runtime.running("a")[0].id, 0)
-        await until(lambda: fake.devices.released == ["uid-1"] and fake.statuses.last["phase"] == "Succeeded")
+        await until_true(lambda: fake.devices.released == ["uid-1"] and fake.statuses.last["phase"] == "Succeeded")
         fake.statuses.away = True
         fake.statuses.history.clear()
         manager.on_update(pod(), pod(container("a"), policy="Never", metadata=DELETING))
-        await until(lambda: fake.statuses.history)
+        await until_true(lambda: fake.statuses.history)
         assert not fake.pods.deleted
         fake.statuses.away = False
         manager.on_settled("uid-1")
-        await until(lambda: fake.pods.deleted == ["uid-1"])
+        await until_true(lambda: fake.pods.deleted == ["uid-1"])
 
 
 async def test_ended_pods_hold_no_devices(tmp_path):
@@ -113,7 +109,7 @@ async def test_an_unreadable_pod_disturbs_no_other(tmp_path):
         manager.begin([])
         manager.on_add(bad)
         manager.on_add(pod())
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         manager.on_update(pod(), {**bad, "metadata": pod()["metadata"]})
         assert len(fake.runtime.running("a")) == 1
 
@@ -127,7 +123,7 @@ async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, mon
         manager.subscribe(finished.append)
         manager.begin([])
         manager.on_add(pod())
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         broken = True
 
         def breaks(worker):
@@ -136,7 +132,7 @@ async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, mon
 
         monkeypatch.setattr(PodWorker, "_set_timer", breaks)
         manager.wake_all()
-        await until(lambda: FAILURES["pod worker"] >= failures + 1)
+        await until_true(lambda: FAILURES["pod worker"] >= failures + 1)
         if deleted:
             manager.on_delete(pod())
         assert finished == []
@@ -146,7 +142,7 @@ async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, mon
         broken = False
         if not deleted:
             manager.on_delete(pod())
-        await until(lambda: finished == ["uid-1"])
+        await until_true(lambda: finished == ["uid-1"])
         assert not fake.runtime.running("a")
         assert fake.devices.released == ["uid-1"]
 
@@ -159,7 +155,7 @@ async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path):
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("old", "6"))
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         manager.close()
         again = PodManager(ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=1))
         fake.local_node.seen["status"]["allocatable"]["cpu"] = "7"
@@ -170,7 +166,7 @@ async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path):
             selector = {"nodeSelector": {"gone": "label"}} if uid == "old" else {}
             again.on_add(wanting(uid, "6" if uid == "old" else "1", metadata=newest, **selector))
         again.begin([])
-        await until(lambda: fake.statuses.reasons().get("newest"))
+        await until_true(lambda: fake.statuses.reasons().get("newest"))
         assert fake.statuses.reasons() == {"newest": "OutOfcpu"}, "a running pod keeps its room, whatever the node is"
         again.close()
 
@@ -179,9 +175,9 @@ async def test_critical_pod_ends_another_one_and_starts(tmp_path):
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("plain", "6"))
-        await until(lambda: fake.runtime.running("a"))
+        await until_true(lambda: fake.runtime.running("a"))
         manager.on_add(wanting("critical", "6", priority=2_000_000_000))
-        await until(lambda: [c.uid for c in fake.runtime.running("a")] == ["critical"])
+        await until_true(lambda: [c.uid for c in fake.runtime.running("a")] == ["critical"])
         assert fake.statuses.reasons() == {"plain": "Preempting"}
         (disrupted,) = [c for c in fake.statuses.by_uid["plain"]["conditions"] if c["type"] == "DisruptionTarget"]
         assert (disrupted["status"], disrupted["reason"]) == ("True", "TerminationByKubelet")

@@ -11,7 +11,7 @@ from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
 from protocols.process.inotify import CONTENTS, Changes
-from tests.support.waiting import until_async
+from tests.support.waiting import until_true
 
 
 def manifest(name="web", **spec):
@@ -64,10 +64,6 @@ class Mirrors:
             self.static.on_delete(gone)
 
 
-async def until(condition):
-    await until_async("the condition", condition, 20, 0.002)
-
-
 @contextlib.asynccontextmanager
 async def at_work(tmp_path):
     manager, api = SlowManager(), Mirrors()
@@ -86,12 +82,12 @@ async def test_static_pods_mirror_that_cannot_be_created_does_not_hold_up_others
         for name in ("aaa", "bbb", "ccc"):
             (tmp_path / name).write_bytes(manifest(name))
         await static.load()
-        await until(lambda: set(api.objects) == {"default/bbb-n1", "default/ccc-n1"})
+        await until_true(lambda: set(api.objects) == {"default/bbb-n1", "default/ccc-n1"})
         (tmp_path / "ddd").write_bytes(manifest("ddd"))
         await static.load()
-        await until(lambda: "default/ddd-n1" in api.objects)
+        await until_true(lambda: "default/ddd-n1" in api.objects)
         api.rejected = set()
-        await until(lambda: len(api.objects) == 4)
+        await until_true(lambda: len(api.objects) == 4)
 
 
 async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
@@ -99,7 +95,7 @@ async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
         file = tmp_path / "web"
         file.write_bytes(manifest())
         await static.load()
-        await until(lambda: api.objects)
+        await until_true(lambda: api.objects)
         (uid,) = manager.workers
         await static.load(removed={"web", "other"})
         assert manager.log == [("add", uid, "Pending"), ("delete", uid)]
@@ -107,7 +103,7 @@ async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
         manager.workers.discard(uid)
         static.on_finished(uid)
         assert manager.log[2:] == [("add", uid, "Pending")]
-        await until(lambda: api.deleted == ["api-0"] and api.objects)
+        await until_true(lambda: api.deleted == ["api-0"] and api.objects)
         assert mirrored(api.objects["default/web-n1"]) == uid
 
 
