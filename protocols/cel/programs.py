@@ -20,11 +20,10 @@ from protocols.dra.types import Device
 class Program:
     """A compiled selector: immutable and safe to share; it retains nothing of devices."""
 
-    __slots__ = ("_expression", "cost", "is_simple", "serialized", "source")
+    __slots__ = ("_expression", "cost", "is_simple", "serialized")
 
-    def __init__(self, source: str, cost: int, serialized: bytes) -> None:
+    def __init__(self, cost: int, serialized: bytes) -> None:
         """Make a program of a checked tree, without the native library. Raises CompileError."""
-        self.source = source
         self.cost = cost
         """Worst case, in upstream's units."""
         self.serialized = serialized
@@ -58,7 +57,7 @@ def compile_program(source: str) -> Program:
     if cost > LIMIT:
         raise TooComplex(TOO_COMPLEX)
     check_literals(serialized, text)
-    return Program(source, cost, serialized)
+    return Program(cost, serialized)
 
 
 SIZE = 1024

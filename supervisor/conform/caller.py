@@ -158,12 +158,6 @@ class Stream(Generic[Reply]):
         """Wait until it holds; return False if it does not in time."""
         return await self._changes.until(lambda: holds(self), seconds)
 
-    async def further(self, seconds: float) -> bool:
-        """Wait for one more message; return False if none comes in time."""
-        count = self.count
-        await self.until(lambda stream: bool(stream.count > count or stream.ended), seconds)
-        return self.count > count
-
     async def close(self) -> None:
         self._call.cancel()
         await self._tasks.close()

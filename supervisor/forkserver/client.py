@@ -76,9 +76,6 @@ class ForkClient:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
     def close(self) -> None:
         """Kill the forkserver, and by the parent-death signal its children."""
         self._socket.close()

@@ -72,7 +72,7 @@ class Accepted(NamedTuple):
 
 def _selector(text: str) -> Accepted:
     program = programs.compile_program(text)
-    again = programs.Program(text, program.cost, program.serialized)
+    again = programs.Program(program.cost, program.serialized)
     return Accepted(program.serialized, [*(lambda each=each: again.matches(DRIVER, each) for each in DEVICES)])
 
 

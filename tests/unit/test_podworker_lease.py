@@ -14,7 +14,7 @@ from protocols.kube.meta import condition
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 
-MACHINE = MachineInfo("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+MACHINE = MachineInfo("10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 async def ready(api: MemoryApi, wanted: str) -> None:

@@ -16,7 +16,7 @@ from protocols.messages.devices import Device, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE
 from protocols.process.layout import layout
 
-MACHINE = MachineInfo("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+MACHINE = MachineInfo("10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
 

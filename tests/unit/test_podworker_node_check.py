@@ -15,7 +15,7 @@ from protocols.messages.devices import Placement, ResourceInventory
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 
-MACHINE = MachineInfo("h", "10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
+MACHINE = MachineInfo("10.0.0.5", 4, 1024, 2048, "amd64", "6.1", "Debian", "mid", "bid")
 
 
 @asynccontextmanager

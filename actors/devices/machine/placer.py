@@ -179,11 +179,6 @@ class Placer:
         memory = self.memory.held.get(uid, {}).get(container, ()) if self.memory is not None else ()
         return Placed(cpus, memory)
 
-    def holds(self, uid: str) -> bool:
-        """Return True if the pod has an allocation or a reservation."""
-        pools = (self.cpus, self.memory)
-        return any(uid in pool.held for pool in pools if pool is not None)
-
     def release(self, uid: str) -> None:
         for pool in (self.cpus, self.memory):
             if pool is not None:

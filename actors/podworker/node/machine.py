@@ -17,7 +17,6 @@ NOWHERE = ("192.0.2.1", 9)
 
 
 class MachineInfo(msgspec.Struct, frozen=True):
-    hostname: str
     address: str
     cpus: int
     memory_kib: int
@@ -37,7 +36,6 @@ def read_machine(layout: Layout, node_ip: str) -> MachineInfo:
     """Read the facts about this machine. `node_ip`: address of the node endpoint, if not loopback."""
     storage = os.statvfs(layout.root)
     return MachineInfo(
-        hostname=socket.gethostname(),
         address=node_ip or own_address(),
         local=not node_ip,
         instance=instance_of(layout.node_id),

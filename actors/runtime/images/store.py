@@ -191,7 +191,7 @@ class ImageStore:
         real = os.path.realpath(path)
         id = _PREFIX + hashlib.sha256(os.fsencode(real)).hexdigest()
         names = tuple(sorted({*names, *(there.names if (there := self._images.get(id)) else ())}))
-        return Image(id, names, real, _size(real), ImageConfig(), borrowed=True)
+        return Image(id, names, real, _size(real), ImageConfig())
 
     def _save_with_names(self, image: Image) -> None:
         """Save the image and take its names from other images."""

@@ -59,8 +59,6 @@ class Image(msgspec.Struct, frozen=True):
     size: int
     """Bytes of the files."""
     config: ImageConfig
-    borrowed: bool = False
-    """`root` is a user's directory that is used in place, and not removed with the image."""
 
 
 class Holder(msgspec.Struct, frozen=True):

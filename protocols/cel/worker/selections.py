@@ -104,7 +104,7 @@ class Selections:
         for expression, answer in zip(expressions, found, strict=True):
             if isinstance(answer, Checked):
                 with suppress(CompileError):
-                    self._programs[expression] = Program(expression, answer.cost, answer.serialized)
+                    self._programs[expression] = Program(answer.cost, answer.serialized)
         while len(self._programs) > PROGRAMS:
             self._programs.popitem(last=False)
 

@@ -70,11 +70,6 @@ class SliceTracker:
     def classes(self) -> Mapping[str, DeviceClass]:
         return self.tracker.inputs.classes
 
-    @property
-    def rules(self) -> Mapping[str, Object]:
-        """As the API has them."""
-        return self._rules.items
-
     async def wait_synced(self, timeout: float) -> None:
         """Wait until everything is listed and all slices are rebuilt. Raises TimeoutError.
 

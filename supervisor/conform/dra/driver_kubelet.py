@@ -56,7 +56,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
     ) -> None:
         """`here` returns where a path that a driver names is on this machine."""
         super().__init__(recorder, timeout)
-        self.directory, self.objects, self.cdi = directory, objects, cdi
+        self.objects, self.cdi = objects, cdi
         self._here = here
         self.registry = directory / "plugins_registry"
         self._folders = (self.registry, directory / "plugins")

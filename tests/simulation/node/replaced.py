@@ -43,7 +43,6 @@ def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | 
 
 def _machine(layout: Layout, node_ip: str) -> MachineInfo:
     return MachineInfo(
-        hostname="n1",
         address=node_ip or "192.0.2.10",
         cpus=8,
         memory_kib=16 << 20,

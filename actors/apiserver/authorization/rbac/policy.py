@@ -122,10 +122,6 @@ class Policy:
             self._aggregated[name] = tuple(dict.fromkeys(self._gather(name, {name})))
         return self._aggregated[name]
 
-    def aggregated(self) -> dict[str, tuple[PolicyRule, ...]]:
-        """Yield aggregated cluster roles and their rules."""
-        return {name: self.cluster_rules(name) for name, role in self._cluster_roles.items() if role.selectors}
-
     def _gather(self, name: str, seen: set[str]) -> Iterator[PolicyRule]:
         """Yield the rules of all roles that `name` selects, also through other aggregated roles. `seen` ends cycles."""
         role = self._cluster_roles[name]

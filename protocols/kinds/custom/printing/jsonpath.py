@@ -81,10 +81,6 @@ class JsonPath:
         self.text = text
         self._steps = list(_steps(text))
 
-    def first(self, obj: Any) -> Any:
-        """Return the first match, or None."""
-        return next(iter(self.values(obj)), None)
-
     def values(self, obj: Any) -> list[Any]:
         """Return all matches; none if the path does not fit the object."""
         try:
