@@ -17,7 +17,7 @@ from actors.cel.quarantine import Quarantine
 from actors.cel.turns import Turns
 from protocols.bus import ResourceExhausted
 from protocols.cel.worker.evaluator import ANSWER, HEAD, OUT_OF_MEMORY, Evaluator, key_of
-from protocols.cel.worker.messages import Answers, Batch, Fault, Work, encode
+from protocols.cel.worker.messages import Answers, Batch, Work, WorkerFault, encode
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
 
@@ -218,7 +218,7 @@ class Evaluators:
                 self._forget(running)
                 raise
         text = "the expression was not evaluated: its evaluation was ended again and again"
-        rest = [encode(Fault("ended", text, 1.0))] * (len(work.questions) - len(answers))
+        rest = [encode(WorkerFault("ended", text, 1.0))] * (len(work.questions) - len(answers))
         return answers + rest, running
 
     def _buried(self, running: Running, owner: str) -> bool:

@@ -54,7 +54,7 @@ from protocols.kinds.table import (
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
-from protocols.kubeclient.informer import Handler, Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.kubeclient.part import acting_as
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
@@ -88,7 +88,9 @@ class DeviceControllers:
         self.evictor.use_patches(self._feed.tracker.inputs.patches)
         self._evicts = gates.taints
 
-    def follow(self, resource: Resource, collector: Handler, *others: Handler) -> Informer | None:
+    def follow(
+        self, resource: Resource, collector: ResourceEventHandler, *others: ResourceEventHandler
+    ) -> Informer | None:
         """Return an informer whose events reach these controllers and `collector`; None for other resources."""
         if resource is PODS:
             pods = self._informer(resource, InformerOptions(keep=trim_pod), collector, *others, *self._pods())
@@ -118,14 +120,14 @@ class DeviceControllers:
         await self._feed.wait_synced(timeout)
         spawn(acting_as("device-taint-eviction-controller", self.evictor.run), "evictions")
 
-    def _informer(self, resource: Resource, options: InformerOptions, *handlers: Handler) -> Informer:
+    def _informer(self, resource: Resource, options: InformerOptions, *handlers: ResourceEventHandler) -> Informer:
         return Informer(self._client, resource, options, FanOut(*handlers))
 
-    def _pods(self) -> tuple[Handler, ...]:
+    def _pods(self) -> tuple[ResourceEventHandler, ...]:
         claims = ChangeHandler(self.claims.pod_changed, self.claims.pod_gone)
         return (claims, ChangeHandler(self.evictor.pod_changed, self.evictor.pod_gone)) if self._evicts else (claims,)
 
-    def _claims(self) -> tuple[Handler, ...]:
+    def _claims(self) -> tuple[ResourceEventHandler, ...]:
         claims = ChangeHandler(self.claims.claim_changed, self.claims.claim_gone)
         return (
             (claims, ChangeHandler(self.evictor.claim_changed, self.evictor.claim_gone)) if self._evicts else (claims,)
@@ -189,14 +191,18 @@ class Controllers:
         self._pod_gc.known = nodes.nodes
         self._leader = leader_elector(context, self._client, LEASE)
 
-    def _inform(self, resource: Resource, handler: Handler, namespace: str = "", field: str = "") -> Informer:
+    def _inform(
+        self, resource: Resource, handler: ResourceEventHandler, namespace: str = "", field: str = ""
+    ) -> Informer:
         options = InformerOptions(namespace=namespace, field_selector=field)
         self._informers.append(Informer(self._client, resource, options, handler))
         return self._informers[-1]
 
     def _follow(self, resource: Resource) -> Informer:
         """Return the informer for garbage collection; it fetches metadata only, unless other controllers need more."""
-        handler: Handler = FanOut(CollectorHandler(self._collector, resource), *self._policies.handlers(resource))
+        handler: ResourceEventHandler = FanOut(
+            CollectorHandler(self._collector, resource), *self._policies.handlers(resource)
+        )
         for first in (self._workloads.first_object(resource), self._services.first_object(resource)):
             handler = handler if first is None else FanOut(handler, first)
         others = (self._pod_gc, self._node_controllers.pods) if resource is PODS else ()

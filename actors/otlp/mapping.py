@@ -12,7 +12,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from protocols.messages.trace import Span
-from protocols.trace import Node, forest, trace_id
+from protocols.trace import SpanNode, forest, trace_id
 from protocols.trace.waterfall import kind_of
 
 SCOPE = InstrumentationScope("nodeplane")
@@ -53,7 +53,7 @@ class Mapper:
             stack += node.children
             yield self._span(node, wall_offset_ns)
 
-    def _span(self, node: Node, offset: int) -> ReadableSpan:
+    def _span(self, node: SpanNode, offset: int) -> ReadableSpan:
         it, trace = node.span, trace_id(node.span.pod)
         parent = node.parent.span.id if node.parent else it.parent
         service = _service(it)

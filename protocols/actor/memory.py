@@ -26,7 +26,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Usage(msgspec.Struct, frozen=True):
+class MemoryUsage(msgspec.Struct, frozen=True):
     """Bytes."""
 
     resident: int
@@ -37,19 +37,19 @@ class Usage(msgspec.Struct, frozen=True):
 class TrimPolicy:
     """Decides when to trim. Pure."""
 
-    def __init__(self, start: Usage) -> None:
+    def __init__(self, start: MemoryUsage) -> None:
         self._trimmed = start
         """As it was after the last trim: growth since then that is not allocated is reclaimable."""
         self._last = start
 
-    def due(self, now: Usage) -> bool:
+    def due(self, now: MemoryUsage) -> bool:
         """Return True when a trim is worth while; call `trimmed` afterwards."""
         grown, self._last = now.resident - self._last.resident, now
         kept = now.resident - self._trimmed.resident
         used = now.allocated - self._trimmed.allocated
         return grown < STEADY_BYTES and kept - used >= RECLAIMABLE_BYTES
 
-    def trimmed(self, now: Usage) -> None:
+    def trimmed(self, now: MemoryUsage) -> None:
         self._trimmed = self._last = now
 
 
@@ -77,11 +77,11 @@ class Heap:
             library.mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
             library.mallopt(M_TRIM_THRESHOLD, TOP_BYTES)
 
-    def usage(self) -> Usage:
+    def usage(self) -> MemoryUsage:
         with open("/proc/self/statm", "rb") as file:
             resident = int(file.read().split()[1]) * PAGE
         info = self._info()
-        return Usage(resident, info.uordblks + info.hblkhd)
+        return MemoryUsage(resident, info.uordblks + info.hblkhd)
 
     def trim(self) -> None:
         self._trim(0)

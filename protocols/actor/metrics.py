@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from protocols.bus import Bus
 from protocols.process.families import TASK_FAILURES, CounterFamily, GaugeFamily
 from protocols.process.tasks import FAILURES
-from protocols.trace import Recorder
+from protocols.trace import SpanRecorder
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped; those series are none of upstream's
 
@@ -162,7 +162,7 @@ class BusCollector(Collector):
 class SpanCollector(Collector):
     """Number of spans that this process recorded, and of those it no longer retains."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: SpanRecorder) -> None:
         self._recorder = recorder
 
     def collect(self) -> Iterable[Metric]:

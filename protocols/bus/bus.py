@@ -22,7 +22,7 @@ from protocols.bus.follower import FollowerOptions
 from protocols.bus.following import Following, FollowingOptions
 from protocols.bus.frames import body_of, value_of
 from protocols.bus.host import Host
-from protocols.bus.peer import Peer
+from protocols.bus.peer import BusPeer
 from protocols.bus.stream import Stream
 from protocols.bus.types import BusOptions, Handler, StreamSink, StreamSource, Value
 
@@ -128,7 +128,7 @@ class Bus:
         self._client = uuid.uuid4().hex
         self._sockets: Sockets | None = None
         self._host: Host | None = None
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, BusPeer] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._on_synced: Callable[[], None] = _nobody
         self._after_tick: Callable[[], None] = _nobody
@@ -281,12 +281,12 @@ class Bus:
             raise BusNotStarted("this bus owns and serves nothing: it has no name, or it is not started")
         return self._host
 
-    def _peer(self, name: str) -> Peer:
+    def _peer(self, name: str) -> BusPeer:
         peer = self._peers.get(name)
         if peer is None:
             if self._sockets is None:
                 raise BusNotStarted("the bus is not started, or it is closed")
-            peer = Peer(name, self._client, self._sockets, self.counters, self._garbage, self.options.stale_after)
+            peer = BusPeer(name, self._client, self._sockets, self.counters, self._garbage, self.options.stale_after)
             self._peers[name] = peer
         return peer
 

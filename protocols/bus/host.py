@@ -19,7 +19,7 @@ from protocols.bus.frames import (
     decode_asked,
     encode,
 )
-from protocols.bus.service import Service
+from protocols.bus.service import BusService
 from protocols.bus.stream import Stream, SyncDesk
 from protocols.bus.types import BusOptions, StreamSource
 
@@ -47,7 +47,7 @@ class Host:
         self._proofs: set[Stream] = set()
         self._publisher: Publisher = sockets.publisher(options.name)
         self._router: Channel[Routed] = sockets.router(options.name, self._on_batch)
-        self.service = Service(options.handlers, self._router.send_to, counters, garbage)
+        self.service = BusService(options.handlers, self._router.send_to, counters, garbage)
         self.service.epoch = epoch
 
     def own(self, name: str, source: StreamSource, ring: int, mark: int) -> Stream:

@@ -33,7 +33,7 @@ COPY_BELOW = 8192
 """Bytes below which a copy costs less than a view."""
 
 
-class Peer:
+class BusPeer:
     def __init__(
         self, name: str, client: str, sockets: Sockets, counters: Counters, garbage: Garbage, stale_after: float
     ) -> None:

@@ -25,7 +25,7 @@ from protocols.bus.types import Call, Handler
 from protocols.process.tasks import Tasks
 
 
-class Verdict(Enum):
+class RequestVerdict(Enum):
     RUN = 1
     WAIT = 2
     """It runs: its reply goes to the latest caller."""
@@ -40,7 +40,7 @@ class ServedLimits(msgspec.Struct, frozen=True):
     reply_bytes: int = 8 << 20
 
 
-class Served:
+class ServedRequests:
     def __init__(self, limits: ServedLimits | None = None) -> None:
         self._limits = limits or ServedLimits()
         self._running: dict[str, bytes] = {}
@@ -51,17 +51,17 @@ class Served:
     def running(self) -> int:
         return len(self._running)
 
-    def judge(self, id: str, peer: bytes) -> Verdict:
+    def judge(self, id: str, peer: bytes) -> RequestVerdict:
         """Return how to handle a request; RUN also records it as running."""
         if id in self._running:
             self._running[id] = peer
-            return Verdict.WAIT
+            return RequestVerdict.WAIT
         if id in self._replies:
-            return Verdict.REPLAY
+            return RequestVerdict.REPLAY
         if len(self._running) >= self._limits.running:
-            return Verdict.FULL
+            return RequestVerdict.FULL
         self._running[id] = peer
-        return Verdict.RUN
+        return RequestVerdict.RUN
 
     def reply(self, id: str) -> bytes:
         return self._replies[id]
@@ -93,7 +93,7 @@ class _Method(msgspec.Struct, frozen=True):
     handler: Handler[Any]
 
 
-class Service:
+class BusService:
     """`send(peer, data)` answers; peer b"" means nobody waits (a cast)."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Service:
     ) -> None:
         self.epoch = 0
         self._methods: dict[str, _Method] = {}
-        self._served = Served(ServedLimits(running=handlers))
+        self._served = ServedRequests(ServedLimits(running=handlers))
         self._casts = 0
         self._send = send
         self._counters = counters
@@ -118,12 +118,12 @@ class Service:
             self._counters.late += 1
             return
         verdict = self._served.judge(frame.id, peer)
-        if verdict is Verdict.REPLAY:
+        if verdict is RequestVerdict.REPLAY:
             self._answer(peer, self._served.reply(frame.id))
-        elif verdict is Verdict.FULL:
+        elif verdict is RequestVerdict.FULL:
             self._counters.refused += 1
             self._answer(peer, self._failure(frame.id, ResourceExhausted("too many calls are running here; try later")))
-        elif verdict is Verdict.RUN:
+        elif verdict is RequestVerdict.RUN:
             deadline = self._loop.time() + frame.ttl_ms / 1000
             self._spawn(self._run(frame, deadline), deadline)
 

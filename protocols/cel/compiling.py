@@ -50,18 +50,18 @@ PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
 KNOWN = ("any", "any", "timestamp", "duration")
 
 
-class Fault(NamedTuple):
+class LiteralFault(NamedTuple):
     """`at`: which character of the expression."""
 
     at: int
     message: str
 
 
-def literal_faults(serialized: bytes) -> list[Fault]:
+def literal_faults(serialized: bytes) -> list[LiteralFault]:
     """Return the faulty literals of a checked expression, in their order."""
     found = list(_walk(tree_of(serialized), types_of(serialized), False))
     places = places_of(serialized) if found else {}
-    return sorted({Fault(places.get(id_, 0), message) for id_, message in found})
+    return sorted({LiteralFault(places.get(id_, 0), message) for id_, message in found})
 
 
 def _walk(node: Node, types: Types, formats: bool) -> Iterator[tuple[int, str]]:

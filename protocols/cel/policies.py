@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from protocols.cel import environment
 from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import cost_of
-from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.evaluation.tree import tree_of
 from protocols.cel.libraries import authorizing
 from protocols.cel.libraries.named import EngineText
@@ -41,7 +41,7 @@ _BOUND = "variables_"
 RESULTS = {"BOOL": "bool", "STRING": "string", "NULL": "null_type", "MAP": "map", "LIST": "list"}
 
 
-class Scope(NamedTuple):
+class PolicyScope(NamedTuple):
     """Names that an expression may use besides the object and the request."""
 
     params: bool = False
@@ -67,7 +67,7 @@ def _environment() -> "cel.Env":
 VARIABLES = (*DYNAMIC, authorizing.AUTHORIZER, authorizing.REQUEST_RESOURCE)
 
 
-class Program:
+class PolicyProgram:
     """A compiled expression: immutable and safe to share; it retains nothing of requests."""
 
     __slots__ = ("_expression", "serialized")
@@ -77,12 +77,12 @@ class Program:
         self.serialized = serialized
         self._expression = Expression(tree_of(serialized), VARIABLES)
 
-    def value(self, data: Mapping[str, Any], budget: Budget | None = None) -> Any:
+    def value(self, data: Mapping[str, Any], budget: CostBudget | None = None) -> Any:
         """Return the result as plain Python values. Raises EvaluationError."""
         return self._expression.plain([data.get(name) for name in VARIABLES], budget)
 
 
-def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
+def check(source: str, scope: PolicyScope, results: tuple[str, ...] = ()) -> None:
     """Check an expression whose result has one of the types `results`; any type if empty. Raises CompileError."""
     text = _composed(source, scope)
     expression = _compile(text)
@@ -100,9 +100,9 @@ def check(source: str, scope: Scope, results: tuple[str, ...] = ()) -> None:
 
 
 @functools.lru_cache(maxsize=2048)
-def program(source: str, scope: Scope) -> Program:
+def program(source: str, scope: PolicyScope) -> PolicyProgram:
     """Return the program of an expression. Raises CompileError."""
-    return Program(_compile(_composed(source, scope)).serialize())
+    return PolicyProgram(_compile(_composed(source, scope)).serialize())
 
 
 def _compile(text: EngineText) -> "cel.Expression":
@@ -112,7 +112,7 @@ def _compile(text: EngineText) -> "cel.Expression":
         raise CompileError(str(error).replace(_BOUND, "variables.")) from None
 
 
-def _composed(source: str, scope: Scope) -> EngineText:
+def _composed(source: str, scope: PolicyScope) -> EngineText:
     """Return the engine's text: the expression within the variables that it uses. Raises CompileError."""
     texts = dict(scope.variables)
     body, used = _prepared(source, scope, list(texts))
@@ -134,7 +134,7 @@ def _composed(source: str, scope: Scope) -> EngineText:
     return EngineText(body.written, ((0, prefix), *body.puts, suffix))
 
 
-def _prepared(source: str, scope: Scope, declared: list[str]) -> tuple[EngineText, set[str]]:
+def _prepared(source: str, scope: PolicyScope, declared: list[str]) -> tuple[EngineText, set[str]]:
     """Return the engine's text of one expression, and the variables it uses. Raises CompileError."""
     check_length(source)
     found = tokens(source)
@@ -153,7 +153,7 @@ def _prepared(source: str, scope: Scope, declared: list[str]) -> tuple[EngineTex
     return prepared("".join(characters)), used
 
 
-def _hidden(scope: Scope) -> Iterable[str]:
+def _hidden(scope: PolicyScope) -> Iterable[str]:
     if not scope.params:
         yield "params"
     if not scope.authorizer:

@@ -17,7 +17,7 @@ from protocols.cel.text.source import TOO_COMPLEX, CompileError, EvaluationError
 from protocols.dra.types import Device
 
 
-class Program:
+class SelectorProgram:
     """A compiled selector: immutable and safe to share; it retains nothing of devices."""
 
     __slots__ = ("_expression", "cost", "is_simple", "serialized")
@@ -40,7 +40,7 @@ class Program:
         raise EvaluationError(f"CEL result of type {type_name(value)} could not be converted to bool")
 
 
-def compile_program(source: str) -> Program:
+def compile_program(source: str) -> SelectorProgram:
     """Compile a selector; raises CompileError, or its kinds TooLong and TooComplex.
 
     Texts that could harm the checker do not reach it.
@@ -57,7 +57,7 @@ def compile_program(source: str) -> Program:
     if cost > LIMIT:
         raise TooComplex(TOO_COMPLEX)
     check_literals(serialized, text)
-    return Program(cost, serialized)
+    return SelectorProgram(cost, serialized)
 
 
 SIZE = 1024
@@ -69,9 +69,9 @@ class Programs:
     def __init__(self, size: int = SIZE) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Program | CompileError] = OrderedDict()
+        self._known: OrderedDict[str, SelectorProgram | CompileError] = OrderedDict()
 
-    def compiled(self, source: str) -> Program:
+    def compiled(self, source: str) -> SelectorProgram:
         """Raises CompileError."""
         check_length(source)
         with self._lock:
@@ -87,7 +87,7 @@ class Programs:
         return found
 
 
-def _outcome(source: str) -> Program | CompileError:
+def _outcome(source: str) -> SelectorProgram | CompileError:
     try:
         return compile_program(source)
     except CompileError as error:

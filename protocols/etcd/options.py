@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.process.layout import Layout
-from protocols.process.settings import EtcdFiles, Settings, Store
+from protocols.process.settings import EtcdFiles, Settings, StoreSettings
 
 SOCKET, PRIVATE = "unix:", "door:"
 
@@ -37,7 +37,7 @@ def etcd_options(settings: Settings, layout: Layout) -> EtcdOptions:
     return store_options(settings, layout)[0]
 
 
-def _of(store: Store, files: EtcdFiles, layout: Layout) -> EtcdOptions:
+def _of(store: StoreSettings, files: EtcdFiles, layout: Layout) -> EtcdOptions:
     if not store.embedded:
         ca, cert, key = (Path(path) if path else None for path in (files.ca, files.cert, files.key))
         return EtcdOptions(endpoints=store.endpoints, ca=ca, cert=cert, key=key)

@@ -31,7 +31,7 @@ class Pager:
         return better
 
 
-class Listing:
+class PagedListing:
     """All keys below a prefix at one revision, page by page; a page that failed is asked for again."""
 
     def __init__(self, prefix: bytes) -> None:

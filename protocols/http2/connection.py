@@ -11,7 +11,7 @@ import msgspec
 
 from protocols.http2.frames import BadHttp2
 from protocols.http2.hpack import Header
-from protocols.http2.session import Session
+from protocols.http2.session import Http2Session
 
 QUIET_S = 6.0
 """Silence, with calls under way, after which the server is pinged. etcd ends connections that ping more often than each
@@ -63,7 +63,7 @@ class Address(msgspec.Struct, frozen=True):
 class Http2Connection(asyncio.Protocol):
     def __init__(self, address: Address, listener: CallListener) -> None:
         self._address, self._listener = address, listener
-        self._session = Session(listener.on_message, self._ended, address.largest)
+        self._session = Http2Session(listener.on_message, self._ended, address.largest)
         self._headers: dict[str, tuple[Header, ...]] = {}
         self._begun: set[int] = set()
         self._transport: asyncio.Transport | None = None

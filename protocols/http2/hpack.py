@@ -34,7 +34,7 @@ STATIC: tuple[Header, ...] = (
 _STATIC_AT = {header: place for place, header in enumerate(STATIC, 1)}
 
 
-class Table:
+class DynamicTable:
     """Headers remembered, the newest first. Invariant: their size is at most `limit`."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Table:
 
 class Decoder:
     def __init__(self) -> None:
-        self._table = Table()
+        self._table = DynamicTable()
         self._known: dict[bytes, list[Header]] = {}
 
     def decode(self, block: bytes) -> list[Header]:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from protocols.http2 import frames as h2
 from protocols.http2.frames import BadHttp2, Splitter, number_of, pack, pack_settings, read_settings, unpadded
 from protocols.http2.hpack import TABLE_SIZE, Decoder, Encoder, Header
-from protocols.http2.stream import End, Stream, reset
+from protocols.http2.stream import End, Http2Stream, reset
 
 WINDOW = 1 << 30
 FIRST_WINDOW = 65_535
@@ -22,7 +22,7 @@ OnMessage = Callable[[int, bytes], None]
 OnEnd = Callable[[int, str, str], None]
 
 
-class Session:
+class Http2Session:
     """Calls of one connection, each with a number chosen by its caller."""
 
     def __init__(self, on_message: OnMessage, on_end: OnEnd, largest: int) -> None:
@@ -33,13 +33,13 @@ class Session:
             pack_settings({h2.ENABLE_PUSH: 0, h2.INITIAL_WINDOW_SIZE: WINDOW}),
             pack(h2.WINDOW_UPDATE, 0, 0, (WINDOW - FIRST_WINDOW).to_bytes(4)),
         ]
-        self._streams: dict[int, Stream] = {}
-        self._numbers: dict[int, Stream] = {}
-        self._unopened: deque[Stream] = deque()
+        self._streams: dict[int, Http2Stream] = {}
+        self._numbers: dict[int, Http2Stream] = {}
+        self._unopened: deque[Http2Stream] = deque()
         self._next = 1
         self._most = LAST_STREAM
         self._window, self._first_window, self._frame = FIRST_WINDOW, FIRST_WINDOW, h2.LARGEST_FRAME
-        self._blocked: deque[Stream] = deque()
+        self._blocked: deque[Http2Stream] = deque()
         """Streams that wait for a window."""
         self._taken = 0
         self._block: tuple[int, int, bytes] | None = None
@@ -73,7 +73,7 @@ class Session:
         return out
 
     def call(self, number: int, headers: tuple[Header, ...]) -> None:
-        stream = self._numbers[number] = Stream(number, headers, self._largest)
+        stream = self._numbers[number] = Http2Stream(number, headers, self._largest)
         self._unopened.append(stream)
 
     def send(self, number: int, message: bytes, last: bool) -> None:
@@ -126,7 +126,7 @@ class Session:
             self._out.append(pack(h2.HEADERS, h2.END_HEADERS, stream.id, self._encoder.encode(stream.headers)))
             self._pump(stream)
 
-    def _pump(self, stream: Stream) -> None:
+    def _pump(self, stream: Http2Stream) -> None:
         """Send what the windows take; the rest waits for them."""
         pending, at = stream.pending, 0
         while at < len(pending):
@@ -152,7 +152,7 @@ class Session:
     def _reset(self, stream: int, code: int) -> None:
         self._out.append(pack(h2.RST_STREAM, 0, stream, code.to_bytes(4)))
 
-    def _finish(self, stream: Stream, end: End) -> None:
+    def _finish(self, stream: Http2Stream, end: End) -> None:
         self._streams.pop(stream.id, None)
         self._numbers.pop(stream.number, None)
         if not stream.id and stream in self._unopened:
@@ -177,7 +177,7 @@ class Session:
         if flags & h2.END_STREAM and id in self._streams:
             self._finish(stream, stream.end())
 
-    def _deliver(self, stream: Stream, data: bytes) -> None:
+    def _deliver(self, stream: Http2Stream, data: bytes) -> None:
         try:
             for message in stream.take(data):
                 self._on_message(stream.number, message)

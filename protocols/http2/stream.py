@@ -27,7 +27,7 @@ End = tuple[str, str]
 FINE: End = ("OK", "")
 
 
-class Stream:
+class Http2Stream:
     __slots__ = ("_buffer", "_largest", "_trailers", "headers", "id", "last", "number", "pending", "taken", "window")
 
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:

@@ -97,7 +97,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds a request may take, its repetitions included."""
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """The server, and what authenticates a request to it."""
 
     server: str
@@ -294,9 +294,9 @@ class ApiClient:
             except msgspec.DecodeError as error:
                 raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
 
-    def access(self) -> Access:
+    def access(self) -> ServerAccess:
         """Return what a connection to the server needs that is not made here, such as that of an exec."""
-        return Access(self._options.server, self._now(), self._bearer())
+        return ServerAccess(self._options.server, self._now(), self._bearer())
 
     def _now(self) -> ssl.SSLContext:
         """Return the current TLS context; connections of an older one are not reused."""

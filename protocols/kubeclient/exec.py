@@ -9,7 +9,7 @@ from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway
 from protocols.kubeclient.client import ApiClient, error_of
 from protocols.streams.channels import ERROR, STDERR, STDOUT
-from protocols.streams.spdy_channels import OFFERED, Command
+from protocols.streams.spdy_channels import OFFERED, SpdyCommand
 from protocols.streams.spdy_dial import DialedWire, NotUpgraded, Upgrade, dial
 from protocols.streams.websocket_channels import failure_text
 
@@ -31,7 +31,7 @@ async def exec_output(client: ApiClient, where: ContainerName, command: Sequence
     """
     wire = await _dialed(client, where, command)
     try:
-        channels = Command(wire)
+        channels = SpdyCommand(wire)
         await channels.open({ERROR, STDOUT, STDERR})
         async for message in channels:
             channel, content = message.data[0], message.data[1:]

@@ -28,7 +28,7 @@ FORBIDDING = (401, 403, 404, 429)
 """Codes of an answer that a list would get as well."""
 
 
-class Handler(Protocol):
+class ResourceEventHandler(Protocol):
     """Callbacks in order, in the event loop; objects are read-only. Each has the view of the informer's resource."""
 
     def on_add(self, obj: Any) -> None: ...
@@ -59,7 +59,9 @@ class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Informer:
     """`items` by `namespace/name` (or `name`). run() never returns; spawn it, cancel it to end."""
 
-    def __init__(self, client: ApiClient, resource: Resource, options: InformerOptions, handler: Handler) -> None:
+    def __init__(
+        self, client: ApiClient, resource: Resource, options: InformerOptions, handler: ResourceEventHandler
+    ) -> None:
         self._client = client
         self._resource = resource
         self._options = options

@@ -9,7 +9,7 @@ import grpc
 
 from protocols.messages.devices import PodAllocation
 from protocols.podresources.convert import allocatable, machine, pod
-from protocols.podresources.session import Session
+from protocols.podresources.session import PodWatchSession
 from protocols.podresources.types import Allocatable, AllocatableEvent, PodEvent, WatchOptions
 from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire.methods import CLIENT_OPTIONS, Method
@@ -52,14 +52,14 @@ class BlockingPodResources:
 
     def watch(self, options: WatchOptions = DEFAULTS) -> Iterator[PodEvent]:
         """Until `close`. Raises WatchUnsupported or WatchRefused."""
-        return self._watch(Session[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
+        return self._watch(PodWatchSession[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> Iterator[AllocatableEvent]:
         """Until `close`. Raises WatchUnsupported or WatchRefused."""
-        session = Session[AllocatableEvent](AllocatableState(), options)
+        session = PodWatchSession[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 
-    def _watch(self, session: Session[E], watching: Method[Any, Any], listing: Method[Any, Any]) -> Iterator[E]:
+    def _watch(self, session: PodWatchSession[E], watching: Method[Any, Any], listing: Method[Any, Any]) -> Iterator[E]:
         stream = self._channel.unary_stream(
             watching.path,
             request_serializer=watching.request.SerializeToString,

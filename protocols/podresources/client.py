@@ -9,7 +9,7 @@ import grpc.aio
 
 from protocols.messages.devices import PodAllocation
 from protocols.podresources.convert import allocatable, machine, pod
-from protocols.podresources.session import Session
+from protocols.podresources.session import PodWatchSession
 from protocols.podresources.types import Allocatable, AllocatableEvent, NotAnswering, PodEvent, WatchOptions
 from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire.methods import Method, unix_channel
@@ -66,15 +66,15 @@ class PodResources:
 
     def watch(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[PodEvent]:
         """For ever. Raises WatchUnsupported or WatchRefused."""
-        return self._watch(Session[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
+        return self._watch(PodWatchSession[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[AllocatableEvent]:
         """For ever. Raises WatchUnsupported or WatchRefused."""
-        session = Session[AllocatableEvent](AllocatableState(), options)
+        session = PodWatchSession[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 
     async def _watch(
-        self, session: Session[E], watching: Method[Any, Any], listing: Method[Any, Any]
+        self, session: PodWatchSession[E], watching: Method[Any, Any], listing: Method[Any, Any]
     ) -> AsyncIterator[E]:
         while True:
             call = watching.stream(self._channel)(watching.request(), metadata=session.metadata())

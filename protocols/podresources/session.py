@@ -20,7 +20,7 @@ PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OUT_OF_RANGE, grpc.Statu
 E = TypeVar("E")
 
 
-class Session(Generic[E]):
+class PodWatchSession(Generic[E]):
     def __init__(self, state: WatchState[E], options: WatchOptions) -> None:
         self._state = state
         self._options = options

@@ -18,7 +18,7 @@ BLIND_S = 1.0
 """Polling interval where the kernel gives no notifications."""
 
 
-class Changes:
+class DirectoryChanges:
     """Waits for changes of names in watched directories, or, with CONTENTS, of their files."""
 
     def __init__(self, kinds: int = NAMES, blind_s: float = BLIND_S) -> None:

@@ -26,7 +26,7 @@ GATES = (
 )
 
 
-class Store(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One store of API objects, and the resources it holds."""
 
     endpoints: tuple[str, ...]
@@ -44,7 +44,7 @@ class EtcdFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     key: str = ""
 
 
-class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodResourcesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The front door: what clients of pod resources may do."""
 
     qps: int = 100
@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store_endpoints: tuple[str, ...]
     """gRPC targets of the main store's etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool
-    store_splits: tuple[Store, ...]
+    store_splits: tuple[StoreSettings, ...]
     """Stores beside the main one, each with the resources it holds."""
     etcd_files: EtcdFiles
     etcd_compaction_s: int
@@ -134,7 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Files a container run's log may have, the one that is written included."""
     allowed_unsafe_sysctls: tuple[str, ...]
     """Names, and prefixes that end with `*`, that pods may set beside the safe ones."""
-    pod_resources: PodResources
+    pod_resources: PodResourcesSettings
     claim_health_names: str
     """Names of claims' devices in allocatedResourcesStatus: `request` or `reference`."""
     init_container_devices: str
@@ -174,9 +174,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return layout(self.root, self.kubelet_dir)
 
     @property
-    def stores(self) -> tuple[Store, ...]:
+    def stores(self) -> tuple[StoreSettings, ...]:
         """All stores of API objects; the first one holds all resources that no other names."""
-        return (Store(endpoints=self.store_endpoints, embedded=self.store_embedded), *self.store_splits)
+        return (StoreSettings(endpoints=self.store_endpoints, embedded=self.store_embedded), *self.store_splits)
 
     @property
     def runs_store(self) -> bool:

@@ -41,7 +41,7 @@ class Header(msgspec.Struct, frozen=True):
     feature_gates: dict[str, bool]
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class RecordedChange(msgspec.Struct, frozen=True, array_like=True):
     """One change of the state: `source` names a map of values, `key` one of them."""
 
     at_ms: int
@@ -50,7 +50,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     delta: list[Any]
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class RecordedEntry(msgspec.Struct, frozen=True, array_like=True):
     """Something that happened: an event, a span, a call, a line of a log."""
 
     at_ms: int
@@ -59,13 +59,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     value: Any
 
 
-class Changes(msgspec.Struct, frozen=True, array_like=True):
+class RecordedChanges(msgspec.Struct, frozen=True, array_like=True):
     """The body of KEY and CHANGES."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RecordedChange, ...]
 
 
-class Frame(msgspec.Struct, frozen=True):
+class RecordedFrame(msgspec.Struct, frozen=True):
     kind: int
     at_ms: int
     begin: int
@@ -101,7 +101,7 @@ def check_start(data: bytes | memoryview) -> None:
         )
 
 
-def frames(data: memoryview) -> Iterator[Frame]:
+def frames(data: memoryview) -> Iterator[RecordedFrame]:
     """Yield the whole frames; a last one that is cut is left out. Raises RecordingInvalid."""
     check_start(data)
     position, raw_sum = START_BYTES, 0
@@ -109,7 +109,7 @@ def frames(data: memoryview) -> Iterator[Frame]:
         kind, size, raw, crc, at_ms = _FRAME.unpack(data[position : position + FRAME_BYTES])
         if kind > ENTRIES or size > MOST_FRAME or raw > MOST_FRAME:
             raise RecordingInvalid(f"the recording is damaged at byte {position}; copy it again from where it was made")
-        frame = Frame(kind, at_ms, position + FRAME_BYTES, size, raw)
+        frame = RecordedFrame(kind, at_ms, position + FRAME_BYTES, size, raw)
         if frame.end > len(data):
             return
         if zlib.crc32(data[frame.begin : frame.end]) != crc:
@@ -121,7 +121,7 @@ def frames(data: memoryview) -> Iterator[Frame]:
         position = frame.end
 
 
-def body(data: memoryview, frame: Frame) -> bytes:
+def body(data: memoryview, frame: RecordedFrame) -> bytes:
     """Return the body of a frame, of exactly the length that it states. Raises RecordingInvalid."""
     unpack = zlib.decompressobj()
     try:

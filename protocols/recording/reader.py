@@ -14,13 +14,23 @@ import msgspec
 from protocols.recording import frames
 from protocols.recording.delta import apply
 from protocols.recording.errors import RecordingInvalid
-from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Change, Changes, Entry, Frame, Header
+from protocols.recording.frames import (
+    CHANGES,
+    ENTRIES,
+    HEADER,
+    KEY,
+    Header,
+    RecordedChange,
+    RecordedChanges,
+    RecordedEntry,
+    RecordedFrame,
+)
 
 T = TypeVar("T")
 State = dict[str, dict[str, Any]]
 """Values by source and key."""
 _HEADER = msgspec.msgpack.Decoder(Header).decode
-_CHANGES = msgspec.msgpack.Decoder(Changes).decode
+_CHANGES = msgspec.msgpack.Decoder(RecordedChanges).decode
 
 
 class _RawEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -67,11 +77,11 @@ class Recording:
             apply_change(state, change)
         return state
 
-    def changes(self, since_ms: int, until_ms: int) -> Iterator[Change | None]:
+    def changes(self, since_ms: int, until_ms: int) -> Iterator[RecordedChange | None]:
         """Yield the changes after `since_ms`, until `until_ms`; None where a key frame begins the state anew."""
         return self._changes([frame for frame in self._states if frame.at_ms > since_ms], since_ms, until_ms)
 
-    def _changes(self, states: list[Frame], since_ms: int, until_ms: int) -> Iterator[Change | None]:
+    def _changes(self, states: list[RecordedFrame], since_ms: int, until_ms: int) -> Iterator[RecordedChange | None]:
         for frame in states:
             if frame.kind == KEY and frame.at_ms > until_ms:
                 return
@@ -85,7 +95,7 @@ class Recording:
 
     def entries(
         self, sources: Collection[str], until_ms: int, since_ms: int = 0, holds: bytes = b""
-    ) -> Iterator[tuple[Entry, int]]:
+    ) -> Iterator[tuple[RecordedEntry, int]]:
         """Yield entries of these sources, each with the offset of spans' clock. Raises RecordingInvalid.
 
         Args:
@@ -104,21 +114,21 @@ class Recording:
             for entry in found.entries:
                 if entry.source in sources and since_ms <= entry.at_ms <= until_ms and holds in bytes(entry.value):
                     value = _decode(bytes(entry.value), frame, _VALUE)
-                    yield Entry(entry.at_ms, entry.source, entry.key, value), found.wall_offset_ns
+                    yield RecordedEntry(entry.at_ms, entry.source, entry.key, value), found.wall_offset_ns
 
     def times(self) -> list[int]:
         """Return the moments at which something changed, in ms: the steps of a replay."""
         return sorted({frame.at_ms for frame in (*self._states, *self._entries)})
 
-    def _decoded(self, frame: Frame, decode: Callable[[bytes], T]) -> T:
+    def _decoded(self, frame: RecordedFrame, decode: Callable[[bytes], T]) -> T:
         return _decode(frames.body(self._data, frame), frame, decode)
 
 
-def _begins(frame: Frame, at_ms: int) -> bool:
+def _begins(frame: RecordedFrame, at_ms: int) -> bool:
     return frame.kind == KEY and frame.at_ms <= at_ms
 
 
-def apply_change(state: State, change: Change | None) -> None:
+def apply_change(state: State, change: RecordedChange | None) -> None:
     """Change a state; None begins it anew. Raises RecordingInvalid."""
     if change is None:
         state.clear()
@@ -132,7 +142,7 @@ def step(times: list[int], at_ms: int, count: int) -> int:
     return times[min(max(here + count, 0), len(times) - 1)] if times else at_ms
 
 
-def _decode(data: bytes, frame: Frame, decode: Callable[[bytes], T]) -> T:
+def _decode(data: bytes, frame: RecordedFrame, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -15,7 +15,7 @@ import msgspec
 from protocols.recording import frames
 from protocols.recording.delta import REMOVED, SET, delta_of
 from protocols.recording.errors import RecordingInvalid
-from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Change, Entry, Header
+from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Header, RecordedChange, RecordedEntry
 
 KEY_S = 60.0
 """Seconds between two key frames of a plane that changes."""
@@ -58,14 +58,14 @@ class RecordingWriter:
         if value != old:
             delta = [SET, value] if old is None else delta_of(old, value)
             items[key] = value
-            self._add(self._changes, Change(at_ms, source, key, delta))
+            self._add(self._changes, RecordedChange(at_ms, source, key, delta))
 
     def remove(self, source: str, key: str, at_ms: int) -> None:
         if self.state.get(source, {}).pop(key, None) is not None:
-            self._add(self._changes, Change(at_ms, source, key, [REMOVED]))
+            self._add(self._changes, RecordedChange(at_ms, source, key, [REMOVED]))
 
     def happened(self, source: str, key: str, value: Any, at_ms: int) -> None:
-        self._add(self._entries, Entry(at_ms, source, key, value))
+        self._add(self._entries, RecordedEntry(at_ms, source, key, value))
 
     def flush(self, now_ms: int, wall_offset_ns: int) -> None:
         """Write what waits. Raises OSError; what waited is lost then."""
@@ -104,7 +104,7 @@ class RecordingWriter:
         self._file.truncate(found[-1].end)
         return found[-1].end
 
-    def _add(self, waiting: list[bytes], value: Change | Entry) -> None:
+    def _add(self, waiting: list[bytes], value: RecordedChange | RecordedEntry) -> None:
         data = _encode(value)
         if len(data) > LARGEST or self._pending + len(data) > PENDING:
             self.left_out += 1
@@ -120,7 +120,7 @@ class RecordingWriter:
     def _write_key(self, now_ms: int) -> None:
         at = self.size
         every = (
-            _encode(Change(now_ms, source, key, [SET, value]))
+            _encode(RecordedChange(now_ms, source, key, [SET, value]))
             for source, items in self.state.items()
             for key, value in items.items()
         )

@@ -2,15 +2,15 @@
 
 from protocols.serving.connection import BoundedConnection, BoundedServer, Detached, mark_authenticated
 from protocols.serving.listener import Listener, ListenerOptions
-from protocols.serving.unauthenticated import Limits, UnauthenticatedConnections
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 __all__ = [
     "BoundedConnection",
     "BoundedServer",
     "Detached",
-    "Limits",
     "Listener",
     "ListenerOptions",
     "UnauthenticatedConnections",
+    "UnauthenticatedLimits",
     "mark_authenticated",
 ]

@@ -11,14 +11,14 @@ import msgspec
 Slot = TypeVar("Slot")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class UnauthenticatedLimits(msgspec.Struct, frozen=True):
     in_all: int = 2048
     per_address: int = 512
     """Clients on this machine share one address, so it is no smaller."""
 
 
 class UnauthenticatedConnections(Generic[Slot]):
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: UnauthenticatedLimits) -> None:
         self._limits = limits
         self._slots: dict[Slot, str] = {}
         """Oldest first, with their addresses."""

@@ -18,7 +18,7 @@ from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import MESSAGES, Received
 from protocols.streams.spdy_channels import in_pieces
 from protocols.streams.spdy_frames import SpdyBroken
-from protocols.streams.spdy_peers import Answer, Client, Data, Ended, Reset
+from protocols.streams.spdy_peers import BytesToSend, Client, Data, Reset, StreamEnded
 from protocols.streams.websocket_channels import CODECS, received, sent
 
 MOST_PORTS = 32
@@ -118,11 +118,11 @@ class PortChannels(Received):
         try:
             for event in self._spdy.feed(data):
                 match event:
-                    case Answer(answer):
+                    case BytesToSend(answer):
                         self._outgoing += answer
                     case Data(stream, content) if content:
                         await self._send(self._channels[stream].channel, content)
-                    case Ended(stream) | Reset(stream):
+                    case StreamEnded(stream) | Reset(stream):
                         self._ended(stream)
         except SpdyBroken as error:
             raise ConnectionResetError(str(error)) from None

@@ -1,8 +1,8 @@
 """Exec and attach over SPDY, with a stream for each channel, used like a websocket of the channel protocol.
 
 `SpdyChannels` is the accepting end: the client opens its streams (header `streamtype`) and waits, so there is no output
-for a stream that is not open yet. `Command` is the opening end, for runtimes that speak SPDY: their websockets have no
-message that ends an input (protocol v4), but a stream of SPDY can be ended.
+for a stream that is not open yet. `SpdyCommand` is the opening end, for runtimes that speak SPDY: their websockets have
+no message that ends an input (protocol v4), but a stream of SPDY can be ended.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from protocols.streams import spdy_frames as frames
 from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5
 from protocols.streams.connections import ByteWire, Spdy
 from protocols.streams.spdy_frames import SpdyBroken
-from protocols.streams.spdy_peers import Answer, Client, Data, Ended, Event, Opened, Reset, Server
+from protocols.streams.spdy_peers import BytesToSend, Client, Data, Event, Opened, Reset, SpdyServer, StreamEnded
 
 _PIECE = 32 * 1024
 
 
-class Session(Protocol):
+class StreamingSession(Protocol):
     """Either end of a connection, without its wire."""
 
     def feed(self, data: bytes) -> Iterator[Event]:
@@ -37,7 +37,7 @@ class Messages(Spdy):
     over: ClassVar[aiohttp.WSCloseCode]
     """Close code for the end of the connection."""
 
-    def __init__(self, wire: ByteWire, session: Session) -> None:
+    def __init__(self, wire: ByteWire, session: StreamingSession) -> None:
         super().__init__(wire)
         self._session = session
         self._streams: dict[int, int] = {}
@@ -60,7 +60,7 @@ class Messages(Spdy):
         answers = []
         try:
             for event in self._session.feed(data):
-                if isinstance(event, Answer):
+                if isinstance(event, BytesToSend):
                     answers.append(event.data)
                 else:
                     self._messages.extend(self._messages_of(event))
@@ -113,7 +113,7 @@ class SpdyChannels(Messages):
     over = aiohttp.WSCloseCode.GOING_AWAY
 
     def __init__(self, wire: ByteWire) -> None:
-        super().__init__(wire, Server())
+        super().__init__(wire, SpdyServer())
         self._sizes = b""
 
     async def open(self, channels: set[int]) -> bool:
@@ -148,7 +148,7 @@ class SpdyChannels(Messages):
                 yield from self._resized(data)
             case Data(stream, data) if self._channels.get(stream) == STDIN:
                 yield bytes([STDIN]) + data
-            case Ended(stream) | Reset(stream) if self._channels.get(stream) == STDIN:
+            case StreamEnded(stream) | Reset(stream) if self._channels.get(stream) == STDIN:
                 yield bytes([CLOSE, STDIN])
 
     def _resized(self, data: bytes) -> Iterator[bytes]:
@@ -162,7 +162,7 @@ _LONGEST_STATUS = 64 * 1024
 _OUTPUTS = (STDOUT, STDERR)
 
 
-class Command(Messages):
+class SpdyCommand(Messages):
     """Use `open` first."""
 
     over = aiohttp.WSCloseCode.OK
@@ -207,7 +207,7 @@ class Command(Messages):
                 yield bytes([channel]) + data
             case Data(stream, data) if self._channels.get(stream) == ERROR:
                 self._status = (self._status + data)[:_LONGEST_STATUS]
-            case Ended(stream) | Reset(stream) if self._channels.get(stream) == ERROR:
+            case StreamEnded(stream) | Reset(stream) if self._channels.get(stream) == ERROR:
                 yield from self._last()
 
     def _last(self) -> Iterator[bytes]:

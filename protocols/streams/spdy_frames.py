@@ -21,7 +21,7 @@ _CONTROL = 0x8000_0000
 _ID = 0x7FFF_FFFF
 
 
-class Frame(NamedTuple):
+class SpdyFrame(NamedTuple):
     kind: int
     """0: data."""
     flags: int
@@ -34,21 +34,21 @@ class Frame(NamedTuple):
         return bool(self.flags & FIN)
 
 
-def pack(frame: Frame) -> bytes:
+def pack(frame: SpdyFrame) -> bytes:
     first = _CONTROL | VERSION << 16 | frame.kind if frame.kind else frame.stream & _ID
     return first.to_bytes(4, "big") + (frame.flags << 24 | len(frame.payload)).to_bytes(4, "big") + frame.payload
 
 
 def pack_control(kind: int, *numbers: int, flags: int = 0, rest: bytes = b"") -> bytes:
     """A control frame whose payload begins with 32-bit numbers."""
-    return pack(Frame(kind, flags, 0, b"".join(number.to_bytes(4, "big") for number in numbers) + rest))
+    return pack(SpdyFrame(kind, flags, 0, b"".join(number.to_bytes(4, "big") for number in numbers) + rest))
 
 
 def pack_data(stream: int, data: bytes, fin: bool = False) -> bytes:
-    return pack(Frame(0, FIN if fin else 0, stream, data))
+    return pack(SpdyFrame(0, FIN if fin else 0, stream, data))
 
 
-def number(frame: Frame, index: int = 0) -> int:
+def number(frame: SpdyFrame, index: int = 0) -> int:
     """One of the 32-bit numbers at the front of a control frame. Raises SpdyBroken."""
     data = frame.payload[4 * index : 4 * index + 4]
     if len(data) < 4:
@@ -62,7 +62,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[SpdyFrame]:
         """Raises SpdyBroken, after the good frames before."""
         self._held += data
         while len(self._held) >= 8:
@@ -76,7 +76,11 @@ class FrameReader:
                 return
             payload = bytes(self._held[8 : 8 + size])
             del self._held[: 8 + size]
-            yield Frame(first & 0xFFFF, flags, 0, payload) if first & _CONTROL else Frame(0, flags, first, payload)
+            yield (
+                SpdyFrame(first & 0xFFFF, flags, 0, payload)
+                if first & _CONTROL
+                else SpdyFrame(0, flags, first, payload)
+            )
 
 
 _WORDS = """

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from protocols.streams import spdy_frames as frames
-from protocols.streams.spdy_frames import Frame, FrameReader, HeaderReader, HeaderWriter, SpdyBroken
+from protocols.streams.spdy_frames import FrameReader, HeaderReader, HeaderWriter, SpdyBroken, SpdyFrame
 
 MOST_STREAMS = 512
 PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
@@ -21,7 +21,7 @@ class Data(NamedTuple):
     data: bytes
 
 
-class Ended(NamedTuple):
+class StreamEnded(NamedTuple):
     """The peer will send no more on this stream."""
 
     stream: int
@@ -31,7 +31,7 @@ class Reset(NamedTuple):
     stream: int
 
 
-class Answer(NamedTuple):
+class BytesToSend(NamedTuple):
     """Bytes to send now."""
 
     data: bytes
@@ -41,10 +41,10 @@ class Left(NamedTuple):
     """The peer opens no more streams."""
 
 
-Event = Opened | Data | Ended | Reset | Answer | Left
+Event = Opened | Data | StreamEnded | Reset | BytesToSend | Left
 
 
-class Server:
+class SpdyServer:
     """Streams are the peer's (odd numbers, growing). Call `forget` when nothing more is to be said on one."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Server:
         self.forget(stream)
         return frames.pack_control(frames.RST_STREAM, stream, reason)
 
-    def _on_frame(self, frame: Frame) -> Iterator[Event]:
+    def _on_frame(self, frame: SpdyFrame) -> Iterator[Event]:
         match frame.kind:
             case 0:
                 yield from self._on_data(frame)
@@ -78,13 +78,13 @@ class Server:
                     self.forget(stream)
                     yield Reset(stream)
             case frames.PING:
-                yield Answer(frames.pack(frame))
+                yield BytesToSend(frames.pack(frame))
             case frames.HEADERS | frames.SYN_REPLY:
                 self._unpack.unpack(frame.payload[4:])  # not needed, but the blocks depend on each other
             case frames.GOAWAY:
                 yield Left()
 
-    def _on_open(self, frame: Frame) -> Iterator[Event]:
+    def _on_open(self, frame: SpdyFrame) -> Iterator[Event]:
         stream = frames.number(frame)
         if len(frame.payload) < 10:
             raise SpdyBroken("a stream is opened without headers")
@@ -93,24 +93,24 @@ class Server:
             raise SpdyBroken(f"stream {stream} after {self._last}")
         self._last = stream
         if len(self._open) >= MOST_STREAMS:
-            yield Answer(frames.pack_control(frames.RST_STREAM, stream, REFUSED_STREAM))
+            yield BytesToSend(frames.pack_control(frames.RST_STREAM, stream, REFUSED_STREAM))
             return
         self._open.add(stream)
-        yield Answer(frames.pack_control(frames.SYN_REPLY, stream, rest=self._pack.pack({})))
+        yield BytesToSend(frames.pack_control(frames.SYN_REPLY, stream, rest=self._pack.pack({})))
         yield Opened(stream, headers)
         if frame.fin:
-            yield Ended(stream)
+            yield StreamEnded(stream)
 
-    def _on_data(self, frame: Frame) -> Iterator[Event]:
+    def _on_data(self, frame: SpdyFrame) -> Iterator[Event]:
         if frame.stream not in self._open:
             return  # it was reset or forgotten while this was under way
         if frame.payload:
             yield Data(frame.stream, frame.payload)
         if frame.fin:
-            yield Ended(frame.stream)
+            yield StreamEnded(frame.stream)
 
 
-ClientEvent = Data | Ended | Reset | Answer | Left
+ClientEvent = Data | StreamEnded | Reset | BytesToSend | Left
 _UNASSOCIATED = b"\0\0\0\0"
 _NO_PRIORITY = b"\0\0"
 
@@ -137,7 +137,7 @@ class Client:
         for frame in self._reader.feed(data):
             yield from self._on_frame(frame)
 
-    def _on_frame(self, frame: Frame) -> Iterator[ClientEvent]:
+    def _on_frame(self, frame: SpdyFrame) -> Iterator[ClientEvent]:
         match frame.kind:
             case 0:
                 yield from self._on_data(frame)
@@ -151,11 +151,11 @@ class Client:
                     self._open.discard(stream)
                     yield Reset(stream)
             case frames.PING:
-                yield Answer(frames.pack(frame))
+                yield BytesToSend(frames.pack(frame))
             case frames.GOAWAY:
                 yield Left()
 
-    def _on_data(self, frame: Frame) -> Iterator[ClientEvent]:
+    def _on_data(self, frame: SpdyFrame) -> Iterator[ClientEvent]:
         if frame.stream not in self._open:
             return
         if frame.payload:
@@ -165,4 +165,4 @@ class Client:
     def _ended(self, stream: int, fin: bool) -> Iterator[ClientEvent]:
         if fin and stream in self._open:
             self._open.discard(stream)
-            yield Ended(stream)
+            yield StreamEnded(stream)

@@ -3,7 +3,7 @@
 from protocols.trace.collector import Collected, Collector, instances, run_dirs
 from protocols.trace.recorder import (
     RECORDER,
-    Recorder,
+    SpanRecorder,
     call_begins,
     clock,
     from_wall,
@@ -12,15 +12,15 @@ from protocols.trace.recorder import (
     span,
     wall_offset,
 )
-from protocols.trace.waterfall import Node, Row, forest, trace_id, waterfall
+from protocols.trace.waterfall import Row, SpanNode, forest, trace_id, waterfall
 
 __all__ = [
     "RECORDER",
     "Collected",
     "Collector",
-    "Node",
-    "Recorder",
     "Row",
+    "SpanNode",
+    "SpanRecorder",
     "call_begins",
     "clock",
     "forest",

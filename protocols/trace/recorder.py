@@ -68,7 +68,7 @@ class RawBatch(msgspec.Struct, frozen=True):
     spans: tuple[msgspec.Raw, ...]
 
 
-class Recorder:
+class SpanRecorder:
     """The newest spans of one process, encoded: a span costs one object of some 150 bytes."""
 
     def __init__(self, retained: int = RETAINED, batch: int = BATCH, size: int = RETAINED_BYTES) -> None:
@@ -112,7 +112,7 @@ class Recorder:
         return RawBatch(epoch, end, first - after, end < self.recorded, tuple(map(msgspec.Raw, spans)))
 
 
-RECORDER = Recorder()
+RECORDER = SpanRecorder()
 """The process's own; a forked actor begins with an empty one."""
 
 
@@ -193,7 +193,7 @@ def _next_id() -> int:
     return next(_ids)
 
 
-def serve_spans(bus: Bus, recorder: Recorder = RECORDER) -> None:
+def serve_spans(bus: Bus, recorder: SpanRecorder = RECORDER) -> None:
     """Answer queries for spans on a bus, and orders of tests to count steps."""
 
     async def spans(query: SpanQuery, call: Call) -> RawBatch:

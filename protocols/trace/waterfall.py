@@ -51,12 +51,12 @@ class Row(msgspec.Struct, frozen=True):
     """Wall-clock time of the start, in ns since the epoch."""
 
 
-class Node(msgspec.Struct, eq=False):
+class SpanNode(msgspec.Struct, eq=False):
     """A span, its parent and its children in order."""
 
     span: Span
-    parent: "Node | None"
-    children: "list[Node]"
+    parent: "SpanNode | None"
+    children: "list[SpanNode]"
 
     @property
     def end_ns(self) -> int:
@@ -83,14 +83,14 @@ def waterfall(spans: Iterable[Span], wall_offset_ns: int = 0) -> list[Row]:
     return rows
 
 
-def forest(spans: Iterable[Span]) -> list[Node]:
+def forest(spans: Iterable[Span]) -> list[SpanNode]:
     """Return the spans that have no parent, by start, each with its children."""
-    roots: list[Node] = []
-    known: dict[tuple[str, int], Node] = {}
-    calls: list[Node] = []
+    roots: list[SpanNode] = []
+    known: dict[tuple[str, int], SpanNode] = {}
+    calls: list[SpanNode] = []
     for each in sorted(spans, key=lambda span: (span.start_ns, -span.duration_ns, span.id)):
         calls = [call for call in calls if call.end_ns >= each.start_ns]
-        node = Node(each, _around(each, known) or _caller(each, calls), [])
+        node = SpanNode(each, _around(each, known) or _caller(each, calls), [])
         (node.parent.children if node.parent else roots).append(node)
         known[each.actor, each.id] = node
         if _causes(each):
@@ -98,13 +98,13 @@ def forest(spans: Iterable[Span]) -> list[Node]:
     return roots
 
 
-def _around(span: Span, known: dict[tuple[str, int], Node]) -> Node | None:
+def _around(span: Span, known: dict[tuple[str, int], SpanNode]) -> SpanNode | None:
     """Return the span of the same process that this one was recorded in, unless it ended before."""
     found = known.get((span.actor, span.parent)) if span.parent else None
     return found if found is not None and found.end_ns >= span.start_ns + span.duration_ns else None
 
 
-def _caller(span: Span, calls: list[Node]) -> Node | None:
+def _caller(span: Span, calls: list[SpanNode]) -> SpanNode | None:
     """Return the shortest open call that encloses this span and causes spans of its name."""
     end_ns = span.start_ns + span.duration_ns
     causes: Collection[tuple[str, str]] = CALLERS.get((kind_of(span.actor), span.name), ())

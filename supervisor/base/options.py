@@ -12,11 +12,11 @@ import msgspec
 
 from protocols.node.alignment import Alignment
 from protocols.process.layout import Layout, layout
-from protocols.process.settings import Adopt, PodResources
+from protocols.process.settings import Adopt, PodResourcesSettings
 
 LOOPBACK = "127.0.0.1"
 BOOLEANS = ("true", "false")
-_ALIGNMENT, _POD_RESOURCES = Alignment(), PodResources()
+_ALIGNMENT, _POD_RESOURCES = Alignment(), PodResourcesSettings()
 
 
 def flag(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from protocols.kinds.table import ALL
 from protocols.node.alignment import Alignment, check_alignment
-from protocols.process.settings import EtcdFiles, PodResources, Settings, Store
+from protocols.process.settings import EtcdFiles, PodResourcesSettings, Settings, StoreSettings
 from supervisor.base import values
 from supervisor.base.errors import Usage
 from supervisor.base.groups import CONTROL, NODE, PlaneShape
@@ -99,12 +99,12 @@ def gates_of(options: PlaneOptions) -> dict[str, bool]:
     return values.feature_gates(options.feature_gates)
 
 
-def pod_resources(options: PlaneOptions) -> PodResources:
+def pod_resources(options: PlaneOptions) -> PodResourcesSettings:
     """Return the limits and permissions of the pod resources sockets. Raises Usage."""
     mode = options.pod_resources_socket_mode
     if not re.fullmatch(r"0?[0-7]{3}", mode):
         raise Usage(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
-    return PodResources(
+    return PodResourcesSettings(
         qps=values.at_least(0, options.pod_resources_qps, "--pod-resources-qps"),
         watchers=values.at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
         health_address=values.health_address(options.pod_resources_health_address),
@@ -167,10 +167,10 @@ NAMES = {f"{row.group}/{row.plural}" if row.group else row.plural: row.full_name
 """Resources as users name them here and in kube-apiserver's `--etcd-servers-overrides`: `events`, `group/resource`."""
 
 
-def stores(values: Iterable[str], socket: str) -> tuple[Store, ...]:
+def stores(values: Iterable[str], socket: str) -> tuple[StoreSettings, ...]:
     """Parse --store: the main store, then those of single resources. `socket` is that of the embedded store."""
-    main: list[Store] = []
-    others: dict[Store, list[str]] = {}
+    main: list[StoreSettings] = []
+    others: dict[StoreSettings, list[str]] = {}
     for value in values:
         names, sign, where = value.rpartition("=")
         store = _store(where, value, socket)
@@ -184,7 +184,7 @@ def stores(values: Iterable[str], socket: str) -> tuple[Store, ...]:
     twice = next((name for name in named if named.count(name) > 1), "")
     if twice:
         raise Usage(f"--store names {twice} more than once")
-    splits = (Store(endpoints=s.endpoints, embedded=s.embedded, resources=tuple(n)) for s, n in others.items())
+    splits = (StoreSettings(endpoints=s.endpoints, embedded=s.embedded, resources=tuple(n)) for s, n in others.items())
     return (*(main or [_store(EMBEDDED, EMBEDDED, socket)]), *splits)
 
 
@@ -218,16 +218,16 @@ def _readable(flag: str, path: str) -> str:
     return absolute
 
 
-def _store(where: str, whole: str, socket: str) -> Store:
+def _store(where: str, whole: str, socket: str) -> StoreSettings:
     if where == EMBEDDED:
-        return Store(endpoints=(f"unix:{socket}",), embedded=True)
+        return StoreSettings(endpoints=(f"unix:{socket}",), embedded=True)
     if not where.startswith(SCHEME):
         raise Usage(f"--store {whole!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
     targets = tuple(where.removeprefix(SCHEME).rstrip("/").split(","))
     for target in targets:
         if not ENDPOINT.fullmatch(target) or int(target.rpartition(":")[2]) > 65535:
             raise Usage(f"--store: {target!r} is no HOST:PORT")
-    return Store(endpoints=targets)
+    return StoreSettings(endpoints=targets)
 
 
 def _resource(name: str) -> str:

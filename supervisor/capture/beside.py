@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from protocols.process.inotify import Changes
+from protocols.process.inotify import DirectoryChanges
 from protocols.process.sockets import answers, is_socket, prepare_directory, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service, unix_channel
@@ -48,13 +48,13 @@ class Beside:
         """The kubelet.sock for which ours was bound."""
         self._plugins: list[Proxy] = []
         self._drivers: dict[Path, tuple[Identity, Proxy]] = {}
-        self._changes: Changes | None = None
+        self._changes: DirectoryChanges | None = None
 
     async def serve(self, over: Callable[[], bool]) -> None:
         """Serve until `over`, which is asked each second and after `wake`. Raises SocketInUse, SettingsInvalid."""
         prepare_socket(self._served / PLUGINS / KUBELET)
         prepare_directory(self._served / REGISTRY)
-        changes = self._changes = Changes()
+        changes = self._changes = DirectoryChanges()
         try:
             changes.watch([self._kubelet / PLUGINS, self._served / REGISTRY])
             while not over():

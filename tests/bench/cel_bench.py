@@ -23,7 +23,7 @@ import uvloop
 from actors.cel.evaluators import Evaluators
 from protocols.cel.worker.loading import load
 from protocols.cel.worker.local import wire_of
-from protocols.cel.worker.messages import Devices, Select, Selected, Work, decode_answer, encode
+from protocols.cel.worker.messages import DriverDevices, Select, Selected, Work, decode_answer, encode
 from tests.bench.row import Row, at_most
 from tests.support.apiserver_plane import Plane
 
@@ -90,7 +90,7 @@ class _Batches:
     async def cpu(self, new: Callable[[], dict[int, Any]]) -> float:
         """Microseconds."""
         before = self._spent()
-        question = Select(SELECTOR, Devices(DRIVER, tuple(range(self._batch)), new()))
+        question = Select(SELECTOR, DriverDevices(DRIVER, tuple(range(self._batch)), new()))
         found = decode_answer((await self._evaluators.run(Work((encode(question),)))).answers[0])
         assert isinstance(found, Selected)
         return (self._spent() - before) / len(found.outcomes) * 1e6
@@ -118,7 +118,7 @@ def _alone(devices: list[Any], rounds: int) -> list[float]:
 
 async def _ends(evaluators: Evaluators, deaths: list[float], count: int) -> list[float]:
     """Milliseconds of a question whose evaluator is killed before it, from the death on."""
-    found, question = [], encode(Select(SELECTOR, Devices(DRIVER, ())))
+    found, question = [], encode(Select(SELECTOR, DriverDevices(DRIVER, ())))
     for _ in range(count):
         os.kill(evaluators.next_pid, signal.SIGKILL)
         await evaluators.run(Work((question,)))

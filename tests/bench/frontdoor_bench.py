@@ -11,7 +11,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from protocols.messages.devices import AdmitPod, ContainerRequest
-from protocols.process.settings import PodResources
+from protocols.process.settings import PodResourcesSettings
 from tests.bench.row import Row, at_least, at_most
 from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.pod_resources_client import Agent
@@ -22,7 +22,7 @@ PAUSE_S = 0.01
 CROWD, CROWD_TURNS = 1000, 9
 PODS, CONTAINERS = 110, 500
 LISTS, RATE_S = 500, 3.0
-FREE = PodResources(qps=0, watchers_per_client=4096)
+FREE = PodResourcesSettings(qps=0, watchers_per_client=4096)
 
 
 def run() -> list[Row]:

@@ -13,7 +13,7 @@ import pytest
 
 from protocols.serving.connection import LINGER_S, UNAUTHENTICATED_S
 from protocols.serving.listener import YOUNG_S
-from protocols.serving.unauthenticated import Limits
+from protocols.serving.unauthenticated import UnauthenticatedLimits
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
@@ -53,7 +53,7 @@ def test_storm_of_connections_delays_nobody_and_leaves_nothing(plane: Plane) -> 
             assert plane.kubectl("get", "namespaces", "-o", "name")
             most = max(most, descriptors(pid))
         # A connection is evicted once it is YOUNG_S old, and has LINGER_S to read why.
-        bound = Limits().per_address * (1 + LINGER_S / YOUNG_S) + WITNESSES_OPEN
+        bound = UnauthenticatedLimits().per_address * (1 + LINGER_S / YOUNG_S) + WITNESSES_OPEN
         assert most < files + bound, "connections that prove nothing are bounded"
     assert lives(plane) == before
     until("descriptors come back", lambda: descriptors(pid) <= files + 10, 30)
@@ -82,7 +82,7 @@ def descriptors(pid: int) -> int:
 
 def too_many(attackers: "list[Attacker]") -> bool:
     """Ask for half as many again as are kept: some must have been evicted."""
-    return sum(each.opened for each in attackers) > 1.5 * Limits().per_address
+    return sum(each.opened for each in attackers) > 1.5 * UnauthenticatedLimits().per_address
 
 
 def half_hello(plane: Plane) -> socket.socket:

@@ -57,7 +57,7 @@ def expressions(seed: int, count: int) -> Iterator[str]:
         if any(each in text for each in OURS):
             continue
         try:
-            policies.check(text, policies.Scope())
+            policies.check(text, policies.PolicyScope())
         except CelError:
             continue
         count -= 1
@@ -66,7 +66,7 @@ def expressions(seed: int, count: int) -> Iterator[str]:
 
 def ours(text: str) -> str:
     try:
-        value = policies.program(text, policies.Scope()).value(DATA)
+        value = policies.program(text, policies.PolicyScope()).value(DATA)
     except EvaluationError as error:
         return f"error: {error}"
     return str(value).lower()

@@ -11,9 +11,9 @@ from protocols.cel.costs import estimate
 from protocols.cel.costs.sizes import Size
 from protocols.cel.evaluation import devices
 from protocols.cel.evaluation.closures import Special
-from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.libraries import authorizing
-from protocols.cel.policies import Scope
+from protocols.cel.policies import PolicyScope
 from protocols.cel.rules import evaluate
 from protocols.cel.rules.cel_type import size_of
 from protocols.cel.rules.check import Checker
@@ -60,7 +60,7 @@ VALUES: tuple[dict[str, Any], ...] = (
 NODE = Node(SCHEMA)
 TYPE = cel_type_of(NODE, False)
 assert TYPE is not None
-SCOPE = Scope(params=True)
+SCOPE = PolicyScope(params=True)
 
 
 class Accepted(NamedTuple):
@@ -72,7 +72,7 @@ class Accepted(NamedTuple):
 
 def _selector(text: str) -> Accepted:
     program = programs.compile_program(text)
-    again = programs.Program(program.cost, program.serialized)
+    again = programs.SelectorProgram(program.cost, program.serialized)
     return Accepted(program.serialized, [*(lambda each=each: again.matches(DRIVER, each) for each in DEVICES)])
 
 
@@ -246,7 +246,7 @@ def tried_variant(kind: str, variants: Variants, number: int) -> Tried:
     run = expression.evaluate if kind in ("selector", "rule") else expression.plain
     began = time.process_time()
     with authorizing.deciding(_decide):
-        fault = _fault(lambda: run(values, Budget(units, units)))
+        fault = _fault(lambda: run(values, CostBudget(units, units)))
     spent = time.process_time() - began
     if spent > SECONDS + 1.5 * units / ALL:
         fault = fault or f"takes {spent:.2f} s with {units} units"

@@ -11,9 +11,9 @@ from typing import Any
 from protocols.cel.evaluation.tree import (
     Call,
     Const,
-    Entry,
     ListLiteral,
     Loop,
+    MapEntry,
     MapLiteral,
     Message,
     Names,
@@ -136,7 +136,7 @@ def _with_parts(node: Node, parts: tuple[Node, ...]) -> Node:
             return Select(node.id, parts[0], node.field, node.test)
         case MapLiteral():
             pairs = zip(parts[::2], parts[1::2], node.entries, strict=True)
-            return MapLiteral(node.id, tuple(Entry(key, value, each.optional) for key, value, each in pairs))
+            return MapLiteral(node.id, tuple(MapEntry(key, value, each.optional) for key, value, each in pairs))
         case Message():
             return Message(
                 node.id, node.name, tuple((name, each) for (name, _), each in zip(node.fields, parts, strict=True))

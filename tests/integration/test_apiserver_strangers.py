@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 from protocols.serving.connection import HEAD_BYTES
-from protocols.serving.unauthenticated import Limits
+from protocols.serving.unauthenticated import UnauthenticatedLimits
 from tests.support.apiserver_plane import Plane
 from tests.support.tls_words import CONFIGMAPS, request, said
 from tests.support.waiting import until
 
-PER_ADDRESS = Limits().per_address
+PER_ADDRESS = UnauthenticatedLimits().per_address
 PATIENCE_S = 60.0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocols.etcd import EtcdClient, EtcdOptions
-from protocols.process.settings import Store
+from protocols.process.settings import StoreSettings
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane
 from tests.support.etcd_cluster import Cluster, cluster
@@ -40,8 +40,8 @@ def other() -> Iterator[Cluster]:
 def server(etcd: Cluster, other: Cluster) -> Iterator[Server]:
     """An API server whose resources are divided among three stores."""
     plane = Plane(store_endpoints=etcd.endpoints, store_embedded=False, store_sync="normal")
-    events = Store(endpoints=(f"unix:{plane.root}/run/store.sock",), embedded=True, resources=("events",))
-    leases = Store(endpoints=other.endpoints, resources=("leases.coordination.k8s.io",))
+    events = StoreSettings(endpoints=(f"unix:{plane.root}/run/store.sock",), embedded=True, resources=("events",))
+    leases = StoreSettings(endpoints=other.endpoints, resources=("leases.coordination.k8s.io",))
     plane.change(store_splits=(events, leases))
     try:
         plane.start()

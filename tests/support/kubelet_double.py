@@ -24,7 +24,7 @@ from protocols.streams.channels import CLOSE, ERROR, STDIN, STDOUT, exit_status
 from protocols.streams.connections import Socket, wants_spdy
 from protocols.streams.spdy_channels import wanted
 from protocols.streams.spdy_frames import pack_data
-from protocols.streams.spdy_peers import Answer, Data, Ended, Opened, Server
+from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer, StreamEnded
 
 LOG = "one\ntwo\n"
 
@@ -100,15 +100,15 @@ async def _command(socket: Socket, request: web.BaseRequest) -> None:
 
 
 async def _forward(socket: Socket) -> None:
-    spdy, data = Server(), dict[int, str]()
+    spdy, data = SpdyServer(), dict[int, str]()
     async for message in socket:
         for event in spdy.feed(message.data):
             match event:
-                case Answer(answer):
+                case BytesToSend(answer):
                     await socket.send_bytes(answer)
                 case Opened(stream, headers) if headers["streamtype"] == "data":
                     data[stream] = headers["port"]
                 case Data(stream, content) if stream in data:
                     await socket.send_bytes(pack_data(stream, data[stream].encode() + b":" + content))
-                case Ended(stream) if stream in data:
+                case StreamEnded(stream) if stream in data:
                     await socket.send_bytes(pack_data(stream, b"", fin=True))

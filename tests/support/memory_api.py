@@ -17,7 +17,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of
 from protocols.kube.times import now
 from protocols.kubeclient.events import EventRecorder
-from protocols.kubeclient.informer import Handler
+from protocols.kubeclient.informer import ResourceEventHandler
 
 
 def _shape(resource: Resource) -> Shape | None:
@@ -233,7 +233,7 @@ class MemoryApi:
 class Follower:
     """An informer that reads the log when it is told to."""
 
-    def __init__(self, api: MemoryApi, resource: Resource, handler: Handler) -> None:
+    def __init__(self, api: MemoryApi, resource: Resource, handler: ResourceEventHandler) -> None:
         self._api, self._resource, self._handler = api, resource, handler
         self._at = len(api.log[resource.plural])
         self.items: dict[str, Any] = {}

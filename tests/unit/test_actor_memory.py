@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from protocols.actor.memory import RECLAIMABLE_BYTES, STEADY_BYTES, Heap, TrimPolicy, Usage
+from protocols.actor.memory import RECLAIMABLE_BYTES, STEADY_BYTES, Heap, MemoryUsage, TrimPolicy
 
 MIB = 1024 * 1024
-START = Usage(100 * MIB, 40 * MIB)
+START = MemoryUsage(100 * MIB, 40 * MIB)
 
 
 def test_policy_growth_in_use_is_no_reason_to_trim() -> None:
     policy = TrimPolicy(START)
-    assert not policy.due(Usage(300 * MIB, 240 * MIB))
-    assert not policy.due(Usage(300 * MIB, 240 * MIB))
+    assert not policy.due(MemoryUsage(300 * MIB, 240 * MIB))
+    assert not policy.due(MemoryUsage(300 * MIB, 240 * MIB))
 
 
 def test_policy_growth_that_was_freed_is_trimmed_once_the_process_is_steady() -> None:
     policy = TrimPolicy(START)
-    assert not policy.due(Usage(300 * MIB, 50 * MIB)), "it still grows"
-    assert policy.due(Usage(300 * MIB + STEADY_BYTES - 1, 50 * MIB))
-    policy.trimmed(Usage(110 * MIB, 50 * MIB))
-    assert not policy.due(Usage(110 * MIB, 50 * MIB))
+    assert not policy.due(MemoryUsage(300 * MIB, 50 * MIB)), "it still grows"
+    assert policy.due(MemoryUsage(300 * MIB + STEADY_BYTES - 1, 50 * MIB))
+    policy.trimmed(MemoryUsage(110 * MIB, 50 * MIB))
+    assert not policy.due(MemoryUsage(110 * MIB, 50 * MIB))
 
 
 def test_policy_memory_freed_after_a_trim_that_found_it_in_use_is_trimmed() -> None:
     policy = TrimPolicy(START)
-    policy.trimmed(Usage(300 * MIB, 240 * MIB))
-    assert policy.due(Usage(300 * MIB, 60 * MIB))
+    policy.trimmed(MemoryUsage(300 * MIB, 240 * MIB))
+    assert policy.due(MemoryUsage(300 * MIB, 60 * MIB))
 
 
 def test_policy_trim_that_gains_nothing_is_not_repeated() -> None:
     policy = TrimPolicy(START)
-    grown = Usage(START.resident + 3 * RECLAIMABLE_BYTES, START.allocated)
+    grown = MemoryUsage(START.resident + 3 * RECLAIMABLE_BYTES, START.allocated)
     policy.due(grown)
     assert policy.due(grown)
     policy.trimmed(grown)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocols.bus.calls import OPEN_LIMIT, CallTable
 from protocols.bus.errors import DeadlineExceeded, ResourceExhausted, Unavailable
-from protocols.bus.service import Served, ServedLimits, Verdict
+from protocols.bus.service import RequestVerdict, ServedLimits, ServedRequests
 
 
 def table() -> CallTable:
@@ -74,7 +74,7 @@ def test_calls_open_are_bounded() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.booleans()), max_size=40))
 def test_replies_remembered_id_never_runs_again(steps: list[tuple[str, bool, bool]]) -> None:
-    served = Served(ServedLimits(running=3, replies=2, reply_bytes=100))
+    served = ServedRequests(ServedLimits(running=3, replies=2, reply_bytes=100))
     running: set[str] = set()
     kept: list[str] = []
     for id, finish, keep in steps:
@@ -83,26 +83,26 @@ def test_replies_remembered_id_never_runs_again(steps: list[tuple[str, bool, boo
             assert served.done(id, id.encode(), keep) == b"peer"
             kept = [*kept, id][-2:] if keep else kept
         elif not finish:
-            expected = Verdict.WAIT if id in running else Verdict.REPLAY if id in kept else None
+            expected = RequestVerdict.WAIT if id in running else RequestVerdict.REPLAY if id in kept else None
             verdict = served.judge(id, b"peer")
-            assert verdict is (expected or (Verdict.FULL if len(running) == 3 else Verdict.RUN))
-            running |= {id} if verdict is Verdict.RUN else set()
+            assert verdict is (expected or (RequestVerdict.FULL if len(running) == 3 else RequestVerdict.RUN))
+            running |= {id} if verdict is RequestVerdict.RUN else set()
     assert served.running == len(running)
 
 
 def test_replies_retry_on_new_connection_is_answered_there() -> None:
-    served = Served()
-    assert served.judge("a", b"old") is Verdict.RUN
-    assert served.judge("a", b"new") is Verdict.WAIT
+    served = ServedRequests()
+    assert served.judge("a", b"old") is RequestVerdict.RUN
+    assert served.judge("a", b"new") is RequestVerdict.WAIT
     assert served.done("a", b"reply", keep=True) == b"new"
-    assert served.judge("a", b"newer") is Verdict.REPLAY
+    assert served.judge("a", b"newer") is RequestVerdict.REPLAY
     assert served.reply("a") == b"reply"
 
 
 def test_replies_remembered_are_bounded_in_bytes() -> None:
-    served = Served(ServedLimits(replies=100, reply_bytes=10))
+    served = ServedRequests(ServedLimits(replies=100, reply_bytes=10))
     for id in ("a", "b"):
         served.judge(id, b"")
         served.done(id, b"12345678", keep=True)
-    assert served.judge("a", b"") is Verdict.RUN
-    assert served.judge("b", b"") is Verdict.REPLAY
+    assert served.judge("a", b"") is RequestVerdict.RUN
+    assert served.judge("b", b"") is RequestVerdict.REPLAY

@@ -243,8 +243,8 @@ OPTIONALS = [
 
 @pytest.mark.parametrize(("expression", "result"), OPTIONALS)
 def test_an_optional_may_be_anywhere(expression: str, result: object) -> None:
-    policies.check(expression, policies.Scope())
-    program = policies.program(expression, policies.Scope())
+    policies.check(expression, policies.PolicyScope())
+    program = policies.program(expression, policies.PolicyScope())
     data = {"object": {"x": {"a": 1, "b": [5]}}}
     if isinstance(result, str):
         with pytest.raises(EvaluationError, match=result):
@@ -268,15 +268,15 @@ def test_an_optional_may_be_anywhere(expression: str, result: object) -> None:
     ],
 )
 def test_an_optional_of_an_unknown_type_is_unwrapped(expression: str, result: object) -> None:
-    policies.check(expression, policies.Scope())
+    policies.check(expression, policies.PolicyScope())
     data = {"object": {"x": {"a": 1, "b": [5]}}}
-    assert policies.program(expression, policies.Scope()).value(data) == result
+    assert policies.program(expression, policies.PolicyScope()).value(data) == result
 
 
 @pytest.mark.parametrize("expression", ["{[1]: 1}", "[{{}: true}]"])
 def test_a_map_by_lists_or_maps_is_rejected(expression: str) -> None:
     with pytest.raises(CompileError, match="Unsupported map key type"):
-        policies.check(expression, policies.Scope())
+        policies.check(expression, policies.PolicyScope())
     assert outcome(expression).startswith(REFUSED)
 
 

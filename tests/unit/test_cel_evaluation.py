@@ -10,13 +10,13 @@ import pytest
 from protocols.cel import policies
 from protocols.cel.costs.estimate import LIMIT, cost_of
 from protocols.cel.evaluation import running
-from protocols.cel.evaluation.running import CALL_LIMIT, Budget
+from protocols.cel.evaluation.running import CALL_LIMIT, CostBudget
 from protocols.cel.evaluation.simple import is_short
 from protocols.cel.functions import registry
 from protocols.cel.functions.values import EXCEEDED
 from protocols.cel.libraries import authorizing
-from protocols.cel.policies import Scope
-from protocols.cel.programs import Program, compile_program
+from protocols.cel.policies import PolicyScope
+from protocols.cel.programs import SelectorProgram, compile_program
 from protocols.cel.rules import evaluate
 from protocols.cel.text.source import CompileError, EvaluationError
 from tests.unit.test_cel import MASKED, D, made, outcome
@@ -49,8 +49,8 @@ def test_an_attack_ends_at_once(expression: str, wanted: str) -> None:
 
 
 def policy(expression: str, value: Any = None, old: Any = None) -> Any:
-    policies.check(expression, Scope())
-    return policies.program(expression, Scope()).value({"object": value, "oldObject": old})
+    policies.check(expression, PolicyScope())
+    return policies.program(expression, PolicyScope()).value({"object": value, "oldObject": old})
 
 
 @pytest.mark.parametrize("expression", ['dyn({"a": object.?data[0]})', "object.?spec[0]", "[object.?data[0]]"])
@@ -127,7 +127,7 @@ object.numbers.map(a, authorizer.path("/a").check("get").allowed())
 
 @pytest.mark.parametrize("expression", GROWING.strip().splitlines())
 def test_work_that_grows_ends_at_the_budget(expression: str) -> None:
-    program = policies.program(expression, Scope())
+    program = policies.program(expression, PolicyScope())
     began = time.process_time()
     with pytest.raises(EvaluationError):
         program.value({"object": BIG, "authorizer": authorizing.START})
@@ -140,7 +140,7 @@ def test_equal_parts_of_parts_are_counted() -> None:
     for level in range(22, 0, -1):
         text = f"cel.bind(a{level}, [a{level - 1}, a{level - 1}], {text})"
     for use in (text, text.replace(", a22)", ", a22 == a22)"), text.replace(", a22)", ", '%s'.format([a22]))")):
-        program = policies.program(f"cel.bind(a0, [object], {use})", Scope())
+        program = policies.program(f"cel.bind(a0, [object], {use})", PolicyScope())
         began = time.process_time()
         with pytest.raises(EvaluationError, match=EXCEEDED):
             program.value({"object": 1})
@@ -161,8 +161,8 @@ def test_an_unknown_error_is_an_evaluation_error(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_budget_is_shared() -> None:
-    program = policies.program("object.all(x, x > 0)", Scope())
-    budget = Budget(1_000)
+    program = policies.program("object.all(x, x > 0)", PolicyScope())
+    budget = CostBudget(1_000)
     assert program.value({"object": [1] * 100}, budget) is True
     left = budget.left
     assert 0 < left < 900
@@ -177,9 +177,9 @@ def test_a_program_of_checked_bytes_needs_no_native_library() -> None:
     checked = compile_program(f'device.driver == "{D}" && {A}.n in [1, 2]')
     code = (
         "import sys\n"
-        "from protocols.cel.programs import Program\n"
+        "from protocols.cel.programs import SelectorProgram\n"
         "from tests.unit.test_cel import D, made\n"
-        f"program = Program({checked.source!r}, {checked.cost}, {checked.serialized!r})\n"
+        f"program = SelectorProgram({checked.source!r}, {checked.cost}, {checked.serialized!r})\n"
         "assert program.is_simple\n"
         "assert program.matches(D, made({'n': 2})) and not program.matches(D, made({'n': 3}))\n"
         "assert not any(name.startswith('cel_expr') for name in sys.modules), 'imported'\n"
@@ -231,7 +231,7 @@ def test_what_is_simple(expression: str, simple: bool) -> None:
     ],
 )
 def test_what_is_short(expression: str, short: bool) -> None:
-    serialized = policies.program(expression, policies.Scope(False, False, ())).serialized
+    serialized = policies.program(expression, policies.PolicyScope(False, False, ())).serialized
     assert is_short(serialized) is short
 
 
@@ -279,9 +279,9 @@ def test_every_declared_function_has_a_body() -> None:
     ],
 )
 def test_costs_while_running_are_upstreams(expression: str, value: Any, cost: int) -> None:
-    budget = Budget(CALL_LIMIT)
+    budget = CostBudget(CALL_LIMIT)
     values = [value if name == "object" else authorizing.START for name in policies.VARIABLES]
-    program = policies.program(expression, Scope())
+    program = policies.program(expression, PolicyScope())
     with authorizing.deciding(lambda asked: (True, "")):
         program._expression.evaluate(values, budget)
     assert CALL_LIMIT - budget.left == cost
@@ -343,7 +343,7 @@ def test_semantics_are_upstreams(expression: str) -> None:
     ],
 )
 def test_errors_are_upstreams(expression: str, fault: str) -> None:
-    program = policies.program(expression, Scope())
+    program = policies.program(expression, PolicyScope())
     with pytest.raises(EvaluationError, match=fault):
         program.value({"object": {"n": 1, "s": "text"}})
 
@@ -352,7 +352,7 @@ def test_limits_are_upstreams() -> None:
     assert (LIMIT, CALL_LIMIT, policies.COST) == (1_000_000, 1_000_000, 10_000_000)
     assert running.TABLES
     with pytest.raises(CompileError):
-        Program("", 0, b"")
+        SelectorProgram("", 0, b"")
 
 
 def test_the_cost_of_nested_loops_is_found_in_one_pass() -> None:
@@ -362,5 +362,5 @@ def test_the_cost_of_nested_loops_is_found_in_one_pass() -> None:
     chain = "[1]" + ".map(v, [v].map(w, w + v)[0])" * 12
     for each in (f"{text}.size() == 1", f"{chain} == [1]"):
         began = time.process_time()
-        assert 0 < cost_of(policies.program(each, Scope()).serialized) <= policies.COST
+        assert 0 < cost_of(policies.program(each, PolicyScope()).serialized) <= policies.COST
         assert time.process_time() - began < 2

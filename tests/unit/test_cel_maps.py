@@ -80,8 +80,8 @@ OBJECTS = st.dictionaries(st.text("abc", min_size=1, max_size=2), VALUES, max_si
 
 
 def policy(expression: str, value: Any) -> Any:
-    policies.check(expression, policies.Scope())
-    return policies.program(expression, policies.Scope()).value({"object": value})
+    policies.check(expression, policies.PolicyScope())
+    return policies.program(expression, policies.PolicyScope()).value({"object": value})
 
 
 @given(OBJECTS)
@@ -100,7 +100,7 @@ def test_maps_of_objects_are_what_python_makes_of_them(value: dict[str, Any]) ->
 
 def test_policy_without_a_literal_has_the_same_maps() -> None:
     variables = (("byName", "object.list.transformMapEntry(i, v, {v.name: v})"),)
-    scope = policies.Scope(variables=variables)
+    scope = policies.PolicyScope(variables=variables)
     policies.check("variables.byName.b.port == 2", scope)
     program = policies.program("variables.byName.b.port == 2", scope)
     listed = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
@@ -151,4 +151,4 @@ def test_nested_macros_past_the_parsers_depth_are_rejected_at_once() -> None:
     for _ in range(33):
         deep = f"[1].transformMap(i, v, {deep})"
     with pytest.raises(CompileError, match="too deeply nested"):
-        policies.check(f"size({deep}) == 1", policies.Scope())
+        policies.check(f"size({deep}) == 1", policies.PolicyScope())

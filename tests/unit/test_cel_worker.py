@@ -22,7 +22,7 @@ from actors.cel.turns import QUEUED_PER_OWNER, Turns
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView
-from protocols.cel.programs import Program, compiled
+from protocols.cel.programs import SelectorProgram, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker import asking, client, sandbox
 from protocols.cel.worker.asking import NotAnswered, Process, answer
@@ -33,12 +33,11 @@ from protocols.cel.worker.messages import (
     Answer,
     CheckPolicy,
     CheckSelector,
-    Devices,
-    Ended,
+    DriverDevices,
     Evaluated,
     EvaluatePolicy,
+    EvaluationEnded,
     Expression,
-    Fault,
     Forgotten,
     Question,
     Select,
@@ -46,6 +45,7 @@ from protocols.cel.worker.messages import (
     Undecided,
     Value,
     Work,
+    WorkerFault,
     decode_answer,
     encode,
 )
@@ -60,7 +60,7 @@ CRASH, ENDLESS, GROWS, SLOW = (f"device.driver == '{word}'" for word in ("crash"
 """Expressions of which the fixture `engine` makes what a fault of the engine would."""
 
 
-def misbehaving(source: str) -> Program:
+def misbehaving(source: str) -> SelectorProgram:
     if source == CRASH:
         ctypes.string_at(0)
     while source == ENDLESS:
@@ -79,7 +79,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def select(source: str) -> bytes:
-    return encode(Select(source, Devices("a.example.com", (1,), {1: wire_of(DEVICE)})))
+    return encode(Select(source, DriverDevices("a.example.com", (1,), {1: wire_of(DEVICE)})))
 
 
 # quarantine and turns
@@ -165,11 +165,11 @@ def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(engine: None
     async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
         before, ended, after = await answers(evaluators, select(TRUE), select(source), select(TRUE))
         assert (before, after) == (Selected((True,)), Selected((True,)))
-        assert isinstance(ended, Fault)
+        assert isinstance(ended, WorkerFault)
         assert ended.text.startswith(f"the expression was ended because it {deaths[0].reason}")
         assert [(death.kind, death.blamed) for death in deaths] == [(kind, source)]
         (again,) = await answers(evaluators, select(source))
-        assert isinstance(again, Fault)
+        assert isinstance(again, WorkerFault)
         assert again.kind == "ended"
         assert len(deaths) == 1, "in quarantine it is not evaluated"
 
@@ -209,9 +209,9 @@ def test_answer_without_end_is_an_error_of_its_work(monkeypatch: pytest.MonkeyPa
 
     async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
         wire = wire_of(DEVICE)
-        large = encode(Select(TRUE, Devices("a.example.com", tuple(range(200)), dict.fromkeys(range(200), wire))))
+        large = encode(Select(TRUE, DriverDevices("a.example.com", tuple(range(200)), dict.fromkeys(range(200), wire))))
         (found,) = await answers(evaluators, large)
-        assert isinstance(found, Fault)
+        assert isinstance(found, WorkerFault)
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
 
     run(test)
@@ -224,7 +224,7 @@ def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> N
         while not all(attack.done() for attack in attacks):
             served += await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
         ended = [(await attack)[0] for attack in attacks]
-        assert {each.kind for each in ended if isinstance(each, Fault)} == {"ended"}
+        assert {each.kind for each in ended if isinstance(each, WorkerFault)} == {"ended"}
         assert {(death.kind, death.blamed) for death in deaths} == {("crash", CRASH)}
         assert len(deaths) == len(ended) == 100
         assert served > 0
@@ -269,7 +269,7 @@ def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
         with monkeypatch.context() as patch:
             patch.setattr(os, "fork", refused)
             ended, after = await answers(evaluators, select(CRASH), select(TRUE))
-            assert (isinstance(ended, Fault), after) == (True, Selected((True,)))
+            assert (isinstance(ended, WorkerFault), after) == (True, Selected((True,)))
             await asyncio.sleep(0)
         assert "evaluator cannot be forked" in caplog.text
         evaluators.trim()
@@ -285,7 +285,7 @@ def test_others_are_answered_while_one_takes_long(engine: None) -> None:
         assert await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
         assert not long.done()
         (found,) = await long
-        assert isinstance(found, Fault)
+        assert isinstance(found, WorkerFault)
         assert found.kind == "ended"
         assert [death.blamed for death in deaths] == [ENDLESS]
 
@@ -355,12 +355,12 @@ def test_sandbox_bounds_memory() -> None:
 
 def test_engine_turns_whatever_is_raised_into_a_fault() -> None:
     found = Engine().answer(CheckSelector("[1].sortBy(v%1, 2) == []"))
-    assert isinstance(found, Fault)
+    assert isinstance(found, WorkerFault)
     assert found.kind in ("compile", "too complex")
 
 
 def test_engine_asks_for_devices_that_it_does_not_have() -> None:
-    assert Engine().answer(Select(TRUE, Devices("a.example.com", (7,)))) == Forgotten()
+    assert Engine().answer(Select(TRUE, DriverDevices("a.example.com", (7,)))) == Forgotten()
 
 
 def test_engine_skips_what_a_false_condition_guards() -> None:
@@ -449,7 +449,7 @@ def test_settled_drops_errors_of_a_pass_with_placeholders(worker: Worker) -> Non
             raise ValueError("made of a placeholder")
         return found
 
-    assert not isinstance(asyncio.run(client.settled(work)), Fault)
+    assert not isinstance(asyncio.run(client.settled(work)), WorkerFault)
 
 
 def evaluated(source: str, value: object = 1) -> Callable[[], Awaitable[Answer]]:
@@ -480,7 +480,7 @@ def test_policy_that_does_not_compile_is_a_fault_each_time(worker: Worker) -> No
     for _ in range(2):
         found = asyncio.run(client.settled(evaluated("object.n ==")))
         assert isinstance(found, Evaluated)
-        assert isinstance(found.outcomes[0], Fault)
+        assert isinstance(found.outcomes[0], WorkerFault)
 
 
 def test_question_outside_of_settled_never_reaches_the_engine(worker: Worker) -> None:
@@ -491,7 +491,7 @@ def test_question_outside_of_settled_never_reaches_the_engine(worker: Worker) ->
 def test_ended_check_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     Process.checks.clear()
     question = CheckSelector(TRUE)
-    asking.remember(encode(question), question, Fault("ended", "crashed", 1.0))
+    asking.remember(encode(question), question, WorkerFault("ended", "crashed", 1.0))
     assert not Process.checks
 
 
@@ -541,9 +541,9 @@ def test_simple_selector_is_evaluated_in_the_process(worker: Worker) -> None:
 
 def test_ended_selector_is_asked_again_after_its_pause(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
-    monkeypatch.setattr(worker.engine, "answer", lambda question: Fault("ended", "crashed", 1.0))
+    monkeypatch.setattr(worker.engine, "answer", lambda question: WorkerFault("ended", "crashed", 1.0))
     asyncio.run(selections.find([TRUE], {"a.example.com": [DEVICE]}))
-    with pytest.raises(Ended):
+    with pytest.raises(EvaluationEnded):
         selections.result(TRUE, "a.example.com", DEVICE)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 2)
@@ -555,7 +555,7 @@ def test_command_survives_a_selector(engine: None) -> None:
     forked = ForkedSelections()
     try:
         assert forked.result(TRUE, "a.example.com", DEVICE)
-        with pytest.raises(Ended, match="SIGPROF"):
+        with pytest.raises(EvaluationEnded, match="SIGPROF"):
             forked.result(ENDLESS, "a.example.com", DEVICE)
         assert forked.result(TRUE, "a.example.com", DEVICE)
     finally:

@@ -11,10 +11,10 @@ from actors.health.status_table import pod_status
 from protocols.errors import SettingsInvalid
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
 from protocols.messages.health import health_key, held_by
-from protocols.podresources.session import Session
+from protocols.podresources.session import PodWatchSession
 from protocols.podresources.types import WatchOptions
 from protocols.podresources.watch_state import PodState
-from protocols.process.inotify import Changes
+from protocols.process.inotify import DirectoryChanges
 from protocols.process.sockets import SocketInUse, prepare_socket
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.methods import CLIENT_OPTIONS
@@ -104,7 +104,7 @@ def test_a_queue_of_the_kernel_that_overflows_is_a_reason_to_look(tmp_path: Path
         pytest.skip(f"the queue of this machine holds {limit} events")
 
     async def story() -> None:
-        changes = Changes()
+        changes = DirectoryChanges()
         try:
             assert changes.watch([tmp_path])
             for _ in range(limit // 4 + 100):  # each of them is two events
@@ -126,7 +126,7 @@ def test_a_queue_of_the_kernel_that_overflows_is_a_reason_to_look(tmp_path: Path
 
 def test_actions_of_a_later_document_are_passed_over_and_zero_is_a_word() -> None:
     """Trap 30: ADDED is 0, which is no reason to think that nothing was said."""
-    session = Session(PodState(), WatchOptions(snapshot=False))
+    session = PodWatchSession(PodState(), WatchOptions(snapshot=False))
     pod = v1.PodResources(name="p", namespace="ns")
     later = v1.ListAndWatchPodResourcesResponse(uid="u", pod_resources=[pod])
     later.action = 77  # type: ignore[assignment]  # proto3 enums are open

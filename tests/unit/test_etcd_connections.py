@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd.transport.connection_channel import Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.connection_channel import CallConnection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import GREETING, OK, Splitter, pack
 from protocols.etcd.transport.private_connection import PrivateConnection
 from protocols.http2.connection import Address, Http2Connection
@@ -63,7 +63,7 @@ async def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -
     """The store was killed in between: its end came when the channel did not hold the connection yet."""
     dialled: list[PrivateConnection] = []
 
-    async def dial(heard: OnMessage, lost: Callable[[], None]) -> Connection:
+    async def dial(heard: OnMessage, lost: Callable[[], None]) -> CallConnection:
         line = PrivateConnection(heard, lost)
         dialled.append(line)
         line.connection_made(Answering(line))

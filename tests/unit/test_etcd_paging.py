@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.etcd import KeyValue, Ranged
-from protocols.etcd.paging import FIRST, MOST, PAGE_BYTES, Listing, Pager
+from protocols.etcd.paging import FIRST, MOST, PAGE_BYTES, PagedListing, Pager
 
 LARGEST = 3 * 512 * 1024
 
@@ -28,7 +28,7 @@ def test_pager_gets_smaller_until_a_single_key_is_left() -> None:
 
 
 def test_listing_keeps_its_revision_and_its_place() -> None:
-    listing = Listing(b"/a/")
+    listing = PagedListing(b"/a/")
     kv = KeyValue(b"/a/1", b"x" * LARGEST, 1, 1, 1)
     listing.took(Ranged([kv], True, 3, 7))
     assert (listing.start, listing.revision, listing.complete, listing.pager.limit) == (b"/a/1\0", 7, False, 2)

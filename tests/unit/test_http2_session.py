@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protocols.http2 import frames as h2
 from protocols.http2.frames import PREFACE, BadHttp2, Splitter, pack, pack_settings
 from protocols.http2.hpack import Encoder
-from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Session
+from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Http2Session
 
 PATH = ((b":path", b"/x"),)
 OK = ((b"grpc-status", b"0"), (b"grpc-message", b""))
@@ -21,7 +21,7 @@ class Pair:
     def __init__(self, **settings: int) -> None:
         self.heard: list[tuple[int, bytes]] = []
         self.ended: list[tuple[int, str, str]] = []
-        self.session = Session(
+        self.session = Http2Session(
             lambda number, body: self.heard.append((number, body)),
             lambda number, code, text: self.ended.append((number, code, text)),
             largest=1 << 22,
@@ -184,6 +184,6 @@ def test_any_bytes_are_understood_or_refused(told: bytes) -> None:
 
 
 def test_a_server_that_is_none_is_found_out() -> None:
-    session = Session(lambda number, body: None, lambda number, code, text: None, largest=1)
+    session = Http2Session(lambda number, body: None, lambda number, code, text: None, largest=1)
     with pytest.raises(BadHttp2):
         session.feed(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")

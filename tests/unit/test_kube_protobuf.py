@@ -10,7 +10,7 @@ from protocols.kinds.fields import DOMAINS, packages
 from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
 from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
 from protocols.kube.protobuf.table import kinds_of, message_of, messages
-from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Field, Leaf, Message
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Leaf, Message, WireField
 from protocols.kube.protobuf.values import UNIONS
 from protocols.kube.protobuf.values import VALUES as MESSAGES
 from protocols.wire.protobuf import delimited
@@ -152,7 +152,7 @@ def test_values_byte_for_byte(name: str, value: Any, wire: str) -> None:
 
 def alone(name: str) -> Message:
     """A message whose one field is such a value."""
-    return Message("alone", {1: Field(1, "of", ONE, MESSAGES[name], keep_zero=True)})
+    return Message("alone", {1: WireField(1, "of", ONE, MESSAGES[name], keep_zero=True)})
 
 
 def read_alone(name: str, raw: bytes) -> Any:

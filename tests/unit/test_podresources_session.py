@@ -15,7 +15,7 @@ from actors.frontdoor.serving.errors import PositionLost
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.podresources import Action, PodEvent, WatchOptions, WatchRefused, WatchUnsupported
-from protocols.podresources.session import RETRY_MOST, Session
+from protocols.podresources.session import RETRY_MOST, PodWatchSession
 from protocols.podresources.watch_state import AllocatableState, PodState
 from protocols.wire import podresources_v1_pb2 as v1
 from protocols.wire.pod_resources import FEATURES, REVISION
@@ -39,7 +39,7 @@ class Server:
         self.mark = BASE
         self._queue: list[EncodedEvent] = []
 
-    def open(self, session: Session[PodEvent]) -> None:
+    def open(self, session: PodWatchSession[PodEvent]) -> None:
         wishes = parse_watch_request(session.metadata())
         journal = self.feed.journal
         if wishes.resume is not None:
@@ -85,7 +85,7 @@ STEPS = st.lists(
 @given(STEPS, st.sampled_from([1, 3, 1000]))
 def test_events_add_up_to_the_state_after_any_failure(steps: list[Any], ring: int) -> None:
     server = Server(ring)
-    session = Session[PodEvent](PodState(), WatchOptions())
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
     view: dict[str, PodAllocation] = {}
     server.open(session)
 
@@ -162,7 +162,7 @@ def test_list_of_two_pods_of_one_name_keeps_the_uids_by_what_they_hold() -> None
 
 
 def test_a_server_of_the_plain_document_is_listed_first() -> None:
-    session = Session[PodEvent](PodState(), WatchOptions())
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
     assert session.joined({})
     listed = v1.ListPodResourcesResponse(pod_resources=[v1.PodResources(name="a", namespace="default")])
     assert [(event.action, event.pod.uid) for event in session.listed(listed)] == [(Action.ADDED, "")]
@@ -178,7 +178,7 @@ def test_a_server_of_the_plain_document_is_listed_first() -> None:
 
 
 def test_messages_of_a_later_document_are_passed_over() -> None:
-    session = Session[PodEvent](PodState(), WatchOptions())
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
     session.joined({})
     later = Message.FromString(b"\x08\x09")
     assert later.action == 9
@@ -187,7 +187,7 @@ def test_messages_of_a_later_document_are_passed_over() -> None:
 
 def test_ends_that_pass_and_ends_that_stay() -> None:
     said: list[str] = []
-    session = Session[PodEvent](PodState(), WatchOptions(on_break=said.append))
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions(on_break=said.append))
     pauses = [session.ended(UNAVAILABLE, "") for _ in range(8)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == RETRY_MOST

@@ -10,7 +10,7 @@ from actors.podworker.model.types import SOURCE, is_static
 from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
-from protocols.process.inotify import CONTENTS, Changes
+from protocols.process.inotify import CONTENTS, DirectoryChanges
 from tests.support.waiting import until_true
 
 
@@ -138,7 +138,7 @@ async def test_static_pods_file_removed_again_before_the_end_starts_nothing(tmp_
 
 
 async def test_changes_removed_file_that_is_back_is_named(tmp_path):
-    changes = Changes(CONTENTS)
+    changes = DirectoryChanges(CONTENTS)
     if changes.blind:
         pytest.skip("no inotify")
     try:

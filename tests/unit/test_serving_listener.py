@@ -9,10 +9,10 @@ from aiohttp import web
 
 from protocols.serving import (
     BoundedServer,
-    Limits,
     Listener,
     ListenerOptions,
     UnauthenticatedConnections,
+    UnauthenticatedLimits,
     connection,
     listener,
     mark_authenticated,
@@ -55,7 +55,7 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: Limits, handler: Handler = hello) -> AsyncIterator[Served]:
+async def served(limits: UnauthenticatedLimits, handler: Handler = hello) -> AsyncIterator[Served]:
     server = BoundedServer(handler, authenticated_timeout=75.0, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.1)
     await runner.setup()
@@ -82,7 +82,7 @@ async def asked(peer: Peer, headers: bytes = PROOF) -> bytes:
 
 
 async def test_listener_out_of_descriptors_says_so_and_serves_who_is_in() -> None:
-    async with served(Limits()) as made:
+    async with served(UnauthenticatedLimits()) as made:
         first = await made.connect()
         assert await asked(first) == OK
         made.listening._most = 0
@@ -95,7 +95,7 @@ async def test_listener_out_of_descriptors_says_so_and_serves_who_is_in() -> Non
 
 
 async def test_listener_out_of_its_reserve_drops_connections() -> None:
-    async with served(Limits()) as made:
+    async with served(UnauthenticatedLimits()) as made:
         made.listening._most = -listener.REFUSING
         reader, _ = await made.connect()
         with contextlib.suppress(ConnectionError):
@@ -103,7 +103,7 @@ async def test_listener_out_of_its_reserve_drops_connections() -> None:
 
 
 async def test_listener_out_of_descriptors_evicts_an_unauthenticated_connection_first() -> None:
-    async with served(Limits()) as made:
+    async with served(UnauthenticatedLimits()) as made:
         silent = await made.connect()
         await made.unauthenticated_count(1)
         made.listening._most = 0
@@ -113,7 +113,7 @@ async def test_listener_out_of_descriptors_evicts_an_unauthenticated_connection_
 
 
 async def test_listener_with_too_many_unauthenticated_evicts_old_ones_only() -> None:
-    async with served(Limits(per_address=2)) as made:
+    async with served(UnauthenticatedLimits(per_address=2)) as made:
         silent = [await made.connect() for _ in range(2)]
         await made.unauthenticated_count(2)
         late = await made.connect()
@@ -128,7 +128,7 @@ async def test_listener_with_too_many_unauthenticated_evicts_old_ones_only() -> 
 
 
 async def test_authenticated_connection_frees_its_slot() -> None:
-    async with served(Limits()) as made:
+    async with served(UnauthenticatedLimits()) as made:
         peer = await made.connect()
         assert await asked(peer, b"") == OK
         assert len(made.unauthenticated) == 1
@@ -151,7 +151,7 @@ async def test_request_with_too_large_headers_is_refused_and_not_handled(monkeyp
         return web.Response()
 
     monkeypatch.setattr(f"{__name__}.hello", handler)
-    async with served(Limits()) as place:
+    async with served(UnauthenticatedLimits()) as place:
         peer = await place.connect()
         wide = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 4096) for number in range(17))
         peer[1].write(GET % wide)
@@ -162,7 +162,7 @@ async def test_request_with_too_large_headers_is_refused_and_not_handled(monkeyp
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost", GET % b""], ids=["silent", "half", "after a request"])
 async def test_unauthenticated_connection_ends_after_its_time(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 1.5)
-    async with served(Limits()) as place:
+    async with served(UnauthenticatedLimits()) as place:
         peer, known = await place.connect(), await place.connect()
         assert (await asked(known)).startswith(OK)
         peer[1].write(sent)
@@ -177,7 +177,7 @@ async def test_unauthenticated_connection_may_wait_longer_for_its_answer(monkeyp
 
     monkeypatch.setattr(f"{__name__}.hello", handler)
     monkeypatch.setattr(connection, "UNAUTHENTICATED_S", 0.3)
-    async with served(Limits()) as place:
+    async with served(UnauthenticatedLimits()) as place:
         assert (await asked(await place.connect(), b"")).startswith(OK)
 
 
@@ -222,7 +222,7 @@ async def test_stream_of_a_client_that_reads_nothing_ends(stream: str, monkeypat
     monkeypatch.setattr(connection, "UNREAD_S", 1.0)
     monkeypatch.setattr(connection, "UNREAD_CHECK_S", 0.1)
     flood = Flood()
-    async with served(Limits(), flood.serve) as made:
+    async with served(UnauthenticatedLimits(), flood.serve) as made:
         (await made.connect())[1].write(GET % STREAMS[stream])
         await flood.ended.wait()
 
@@ -232,7 +232,7 @@ async def test_stream_of_a_client_that_reads_slowly_goes_on(monkeypatch: pytest.
     monkeypatch.setattr(connection, "UNREAD_S", 1.5)
     monkeypatch.setattr(connection, "UNREAD_CHECK_S", 0.05)
     flood = Flood()
-    async with served(Limits(), flood.serve) as made:
+    async with served(UnauthenticatedLimits(), flood.serve) as made:
         reader, writer = await made.connect()
         writer.write(GET % STREAMS["log"])
         for _ in range(40):

@@ -1,8 +1,8 @@
 """Who has to go before one more stranger may enter."""
 
-from protocols.serving import Limits, UnauthenticatedConnections
+from protocols.serving import UnauthenticatedConnections, UnauthenticatedLimits
 
-LIMITS = Limits(in_all=5, per_address=3)
+LIMITS = UnauthenticatedLimits(in_all=5, per_address=3)
 
 
 def filled(*addresses: str) -> UnauthenticatedConnections[int]:

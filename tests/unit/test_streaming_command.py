@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from protocols.streams import spdy_frames as frames
 from protocols.streams.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, exit_status
-from protocols.streams.spdy_channels import Command, SpdyChannels
-from protocols.streams.spdy_peers import Answer, Client, Data, Ended
+from protocols.streams.spdy_channels import SpdyChannels, SpdyCommand
+from protocols.streams.spdy_peers import BytesToSend, Client, Data, StreamEnded
 
 
 class Pipe:
@@ -46,7 +46,7 @@ def pipes(cut: int) -> tuple[Pipe, Pipe]:
     return one, other
 
 
-async def heard(end: Command | SpdyChannels, count: int) -> list[bytes]:
+async def heard(end: SpdyCommand | SpdyChannels, count: int) -> list[bytes]:
     return [(await end.receive()).data for _ in range(count)]
 
 
@@ -54,7 +54,7 @@ async def heard(end: Command | SpdyChannels, count: int) -> list[bytes]:
 @given(st.integers(1, 4000), st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(min_size=1)), max_size=6))
 async def test_a_command_is_the_same_at_both_ends(cut: int, said: list[tuple[int, bytes]]) -> None:
     ours, theirs = pipes(cut)
-    client, runtime = Command(ours), SpdyChannels(theirs)
+    client, runtime = SpdyCommand(ours), SpdyChannels(theirs)
     channels = {STDIN, STDOUT, STDERR, ERROR, RESIZE}
     await client.open(channels)
     assert await runtime.open(channels)
@@ -91,7 +91,7 @@ async def test_a_status_without_an_end_is_reported_when_the_connection_closes() 
     """So do runtimes that close at once."""
 
     ours, theirs = pipes(10)
-    client = Command(ours)
+    client = SpdyCommand(ours)
     await client.open({ERROR})
     await theirs.write(frames.pack_data(1, b'{"status":') + frames.pack_data(1, b'"Success"}'))
     theirs.end()
@@ -101,7 +101,7 @@ async def test_a_status_without_an_end_is_reported_when_the_connection_closes() 
 
 async def test_nonsense_from_the_runtime_ends_the_connection() -> None:
     ours, theirs = pipes(10)
-    client = Command(ours)
+    client = SpdyCommand(ours)
     await client.open({ERROR})
     await theirs.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     assert (await client.receive()).type is aiohttp.WSMsgType.CLOSED
@@ -112,4 +112,4 @@ def test_pings_are_answered_and_ended_streams_are_silent() -> None:
     stream, _ = client.open({"streamtype": "stdout"})
     ping = frames.pack_control(frames.PING, 2)
     sent = ping + frames.pack_data(stream, b"a", fin=True) + frames.pack_data(stream, b"late")
-    assert list(client.feed(sent)) == [Answer(ping), Data(stream, b"a"), Ended(stream)]
+    assert list(client.feed(sent)) == [BytesToSend(ping), Data(stream, b"a"), StreamEnded(stream)]

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.streams import spdy_frames as frames
-from protocols.streams.spdy_frames import DICTIONARY, Frame, FrameReader, HeaderReader, HeaderWriter, SpdyBroken
-from protocols.streams.spdy_peers import Answer, Data, Ended, Left, Opened, Reset, Server
+from protocols.streams.spdy_frames import DICTIONARY, FrameReader, HeaderReader, HeaderWriter, SpdyBroken, SpdyFrame
+from protocols.streams.spdy_peers import BytesToSend, Data, Left, Opened, Reset, SpdyServer, StreamEnded
 
 names = st.text("abcdefgh-", min_size=1, max_size=10)
 header_blocks = st.lists(st.dictionaries(names, st.text("xyz019 ", max_size=10), max_size=5), max_size=5)
 some_frames = st.lists(
     st.one_of(
-        st.builds(Frame, st.just(0), st.integers(0, 255), st.integers(0, 2**31 - 1), st.binary(max_size=50)),
-        st.builds(Frame, st.integers(1, 20), st.integers(0, 255), st.just(0), st.binary(max_size=50)),
+        st.builds(SpdyFrame, st.just(0), st.integers(0, 255), st.integers(0, 2**31 - 1), st.binary(max_size=50)),
+        st.builds(SpdyFrame, st.integers(1, 20), st.integers(0, 255), st.just(0), st.binary(max_size=50)),
     ),
     max_size=8,
 )
@@ -40,15 +40,15 @@ def test_headers_come_back(blocks: list[dict[str, str]]) -> None:
 
 
 @given(some_frames, st.lists(st.integers(0, 30), max_size=20))
-def test_frames_come_back_however_they_are_cut(sent: list[Frame], sizes: list[int]) -> None:
+def test_frames_come_back_however_they_are_cut(sent: list[SpdyFrame], sizes: list[int]) -> None:
     reader = FrameReader()
     data = b"".join(frames.pack(frame) for frame in sent)
     assert [frame for part in cut(data, sizes) for frame in reader.feed(part)] == sent
 
 
 @given(st.binary(max_size=200), some_frames)
-def test_garbage_is_refused_or_ignored(garbage: bytes, sent: list[Frame]) -> None:
-    server = Server()
+def test_garbage_is_refused_or_ignored(garbage: bytes, sent: list[SpdyFrame]) -> None:
+    server = SpdyServer()
     try:
         list(server.feed(b"".join(frames.pack(frame) for frame in sent) + garbage))
     except SpdyBroken:
@@ -67,16 +67,16 @@ class Client:
 
 
 def test_a_conversation() -> None:
-    client, server = Client(), Server()
+    client, server = Client(), SpdyServer()
     opened = list(server.feed(client.open(1, True, streamtype="error", port="80")))
-    assert opened[1:] == [Opened(1, {"streamtype": "error", "port": "80"}), Ended(1)]
-    assert isinstance(opened[0], Answer)
+    assert opened[1:] == [Opened(1, {"streamtype": "error", "port": "80"}), StreamEnded(1)]
+    assert isinstance(opened[0], BytesToSend)
     (reply,) = FrameReader().feed(opened[0].data)
     assert (reply.kind, frames.number(reply)) == (frames.SYN_REPLY, 1)
     list(server.feed(client.open(3, streamtype="data")))
-    assert list(server.feed(frames.pack_data(3, b"hi", fin=True))) == [Data(3, b"hi"), Ended(3)]
+    assert list(server.feed(frames.pack_data(3, b"hi", fin=True))) == [Data(3, b"hi"), StreamEnded(3)]
     ping = frames.pack_control(frames.PING, 7)
-    assert list(server.feed(ping)) == [Answer(ping)]
+    assert list(server.feed(ping)) == [BytesToSend(ping)]
     assert list(server.feed(frames.pack_control(frames.RST_STREAM, 3, 5))) == [Reset(3)]
     assert list(server.feed(frames.pack_data(3, b"late"))) == []
     assert list(server.feed(frames.pack_control(frames.WINDOW_UPDATE, 3, 100))) == []
@@ -84,7 +84,7 @@ def test_a_conversation() -> None:
 
 
 def test_limits() -> None:
-    client, server = Client(), Server()
+    client, server = Client(), SpdyServer()
     with pytest.raises(SpdyBroken, match="stream 3 after 5"):
         list(server.feed(client.open(5) + client.open(3)))
     with pytest.raises(SpdyBroken, match="bytes"):
@@ -94,7 +94,7 @@ def test_limits() -> None:
 
 
 def test_streams_past_the_limit_are_refused() -> None:
-    client, server = Client(), Server()
+    client, server = Client(), SpdyServer()
     events = [event for n in range(600) for event in server.feed(client.open(2 * n + 1))]
     assert sum(isinstance(event, Opened) for event in events) == 512
 

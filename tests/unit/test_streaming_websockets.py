@@ -24,7 +24,7 @@ from protocols.streams.accepting import (
 from protocols.streams.channels import CLOSE, ERROR, STDERR, STDIN, STDOUT, V4, V5, exit_status, failure_status
 from protocols.streams.port_channels import PortsInvalid, ports_of
 from protocols.streams.spdy_frames import pack_data
-from protocols.streams.spdy_peers import Answer, Data, Opened, Server
+from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer
 from protocols.streams.websocket_channels import BASE64_CHANNEL, BASE64_V4, CHANNEL, CODECS, UNNAMED, received, sent
 
 
@@ -99,13 +99,13 @@ def _application(handler: object) -> web.Application:
 
 
 async def far_end(accepted: Accepted) -> None:
-    socket, spdy = accepted.socket, Server()
+    socket, spdy = accepted.socket, SpdyServer()
     assert socket is not None
     data, errors = {}, {}
     async for message in socket:
         for event in spdy.feed(message.data):
             match event:
-                case Answer(answer):
+                case BytesToSend(answer):
                     await socket.send_bytes(answer)
                 case Opened(stream, headers):
                     (data if headers["streamtype"] == "data" else errors)[stream] = headers["requestid"]

@@ -6,7 +6,7 @@ import pytest
 
 from actors.apiserver.table import TABLE, served
 from protocols.errors import SettingsInvalid
-from protocols.process.settings import PodResources
+from protocols.process.settings import PodResourcesSettings
 from supervisor.base.errors import Usage
 from supervisor.base.options import FLAGS, PlaneOptions, layout_of
 from supervisor.base.settings import settings_of
@@ -87,7 +87,9 @@ def test_options_environment_fills_missing_flags() -> None:
 def test_settings_pod_resources_flags_are_kept() -> None:
     flags = ("--pod-resources-qps=0", "--pod-resources-socket-mode=660", "--pod-resources-socket-group=root")
     made = settings_of(parse("--root=/r", "--node-name=n", *flags, "--pod-resources-health-address=[::]:9"), 1)
-    assert made.pod_resources == PodResources(qps=0, socket_mode=0o660, socket_group="0", health_address="[::]:9")
+    assert made.pod_resources == PodResourcesSettings(
+        qps=0, socket_mode=0o660, socket_group="0", health_address="[::]:9"
+    )
 
 
 @pytest.mark.parametrize(

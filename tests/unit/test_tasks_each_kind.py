@@ -38,7 +38,7 @@ from actors.runtime.backends import process_backend
 from actors.runtime.rpc.dispatch import ServiceHandlers
 from actors.runtime.streaming.port_forward import Forwarding, _Pair
 from actors.simulator.driver.attachment import Attacher
-from protocols.bus.service import Service
+from protocols.bus.service import BusService
 from protocols.etcd.transport.connection_channel import ConnectionChannel
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
@@ -353,7 +353,7 @@ async def front_door_goes_on_without_a_health_status(patch: Patch) -> None:
 
 @kind("bus call")
 async def other_calls_of_the_bus_are_answered(patch: Patch) -> None:
-    service, breaks = Service(4, Mock(), Mock(), Mock()), Breaks(True)
+    service, breaks = BusService(4, Mock(), Mock(), Mock()), Breaks(True)
     for _ in range(2):
         service._spawn(breaks(), 1e9)
     await until_async("ended", lambda: not service._tasks)

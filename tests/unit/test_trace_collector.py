@@ -10,7 +10,7 @@ from protocols.bus import Bus, BusOptions
 from protocols.bus.bus import NameLock
 from protocols.messages.trace import Span
 from protocols.process.layout import layout
-from protocols.trace import Collector, Recorder, collector, instances, run_dirs, serve_spans
+from protocols.trace import Collector, SpanRecorder, collector, instances, run_dirs, serve_spans
 
 POD = "0b9d8e5e-3f6f-4c7e-9a66-9c7b4a1c2d3e"
 
@@ -22,7 +22,7 @@ class Machine:
         self.run = run
         self.buses: list[Bus] = []
 
-    async def process(self, name: str, recorder: Recorder | None = None) -> Bus:
+    async def process(self, name: str, recorder: SpanRecorder | None = None) -> Bus:
         bus = Bus(BusOptions(name=name, run_dir=self.run))
         await bus.start()
         self.buses.append(bus)
@@ -40,8 +40,8 @@ async def machine() -> AsyncIterator[Machine]:
             await bus.close()
 
 
-def recorder(*spans: Span, retained: int = 100, batch: int = 100) -> Recorder:
-    made = Recorder(retained, batch)
+def recorder(*spans: Span, retained: int = 100, batch: int = 100) -> SpanRecorder:
+    made = SpanRecorder(retained, batch)
     for span in spans:
         made.add(span)
     return made

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.messages.trace import Span, SpanBatch, SpanQuery
-from protocols.trace import RECORDER, Recorder, clock, from_wall, record, span, wall_offset
+from protocols.trace import RECORDER, SpanRecorder, clock, from_wall, record, span, wall_offset
 from protocols.trace.recorder import LONGEST
 
 POD, OTHER = "0b9d8e5e-3f6f-4c7e-9a66-9c7b4a1c2d3e", "6a0f0a52-8d9f-4d41-8a3c-2f1f5c7b9e10"
@@ -21,7 +21,7 @@ def made(pod: str, number: int) -> Span:
     return Span(pod, f"step {number}", number, 1)
 
 
-def decoded(recorder: Recorder, query: SpanQuery, epoch: int = 1) -> SpanBatch:
+def decoded(recorder: SpanRecorder, query: SpanQuery, epoch: int = 1) -> SpanBatch:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(recorder.answer(query, epoch)), type=SpanBatch)
 
 
@@ -31,7 +31,7 @@ def newest() -> Span:
 
 
 def test_recorder_full_drops_the_oldest_and_counts_it() -> None:
-    recorder = Recorder(retained=3)
+    recorder = SpanRecorder(retained=3)
     for number in range(5):
         recorder.add(made(POD, number))
     assert recorder.dropped == 2
@@ -40,7 +40,7 @@ def test_recorder_full_drops_the_oldest_and_counts_it() -> None:
 
 
 def test_recorder_is_bounded_by_bytes() -> None:
-    recorder = Recorder(size=1000)
+    recorder = SpanRecorder(size=1000)
     for number in range(100):
         recorder.add(Span(POD, "x" * 100, number, 0))
     kept = decoded(recorder, SpanQuery()).spans
@@ -49,7 +49,7 @@ def test_recorder_is_bounded_by_bytes() -> None:
 
 
 def test_answer_about_a_pod_leaves_out_others() -> None:
-    recorder = Recorder()
+    recorder = SpanRecorder()
     for number in range(6):
         recorder.add(made((POD, OTHER, POD[:-1])[number % 3], number))
     assert [each.start_ns for each in decoded(recorder, SpanQuery(pod=OTHER)).spans] == [1, 4]
@@ -57,7 +57,7 @@ def test_answer_about_a_pod_leaves_out_others() -> None:
 
 
 def test_answer_of_another_epoch_begins_anew() -> None:
-    recorder = Recorder()
+    recorder = SpanRecorder()
     recorder.add(made(POD, 0))
     assert len(decoded(recorder, SpanQuery(epoch=2, after=1), epoch=3).spans) == 1
     assert len(decoded(recorder, SpanQuery(epoch=3, after=1), epoch=3).spans) == 0
@@ -65,7 +65,7 @@ def test_answer_of_another_epoch_begins_anew() -> None:
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 8), st.integers(1, 5))
 def test_reader_by_position_gets_each_span_once_or_counts_it(bursts: list[int], retained: int, batch: int) -> None:
-    recorder, query = Recorder(retained, batch), SpanQuery()
+    recorder, query = SpanRecorder(retained, batch), SpanQuery()
     number, got, missed = 0, [], 0
     for burst in [*bursts, 0, 0, 0, 0, 0, 0, 0, 0]:
         for _ in range(burst):
@@ -172,7 +172,7 @@ def test_record_of_another_pod_has_no_parent() -> None:
 
 
 def test_answer_about_a_text_has_the_spans_that_contain_it() -> None:
-    recorder = Recorder()
+    recorder = SpanRecorder()
     for name in ("default/a", "default/b"):
         recorder.add(Span(POD, "seen", 1, 0, {"pod": name}))
     found = decoded(recorder, SpanQuery(text="default/b")).spans

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocols.kube.meta import Object, fields_of, meta
-from protocols.kubeclient.informer import Handler
+from protocols.kubeclient.informer import ResourceEventHandler
 
 
 class FanOut:
     """Pass the events of one informer to several handlers."""
 
-    def __init__(self, *handlers: Handler) -> None:
+    def __init__(self, *handlers: ResourceEventHandler) -> None:
         self._handlers = list(handlers)
 
     def on_add(self, obj: Object) -> None:
@@ -64,7 +64,7 @@ class FirstObject:
 class LateHandler(FanOut):
     """Pass events on to handlers, some of which are added while the informer runs."""
 
-    def add(self, handler: Handler, known: Iterable[Any]) -> None:
+    def add(self, handler: ResourceEventHandler, known: Iterable[Any]) -> None:
         """Add a handler, which learns of the `known` objects at once."""
         self._handlers.append(handler)
         for obj in known:

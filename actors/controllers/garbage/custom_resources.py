@@ -10,13 +10,13 @@ from actors.controllers.garbage.collector import Collector, CollectorHandler
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object, name_of
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Handler, Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 
 
 class Followers(Protocol):
-    def handlers(self, resource: Resource) -> tuple[Handler, ...]: ...
+    def handlers(self, resource: Resource) -> tuple[ResourceEventHandler, ...]: ...
     def follow(self, resource: Resource, informer: Informer) -> None: ...
 
 
@@ -32,7 +32,7 @@ class CustomResourceFollower:
         self._metadata = metadata
         self._collector = collector
         self._spawn = spawn
-        self._running: dict[str, tuple[Informer, Handler, asyncio.Task[None]]] = {}
+        self._running: dict[str, tuple[Informer, ResourceEventHandler, asyncio.Task[None]]] = {}
         self._begun = False
 
     async def begin(self, timeout: float) -> None:

@@ -1,14 +1,14 @@
 """Handler of a resource's metadata that passes events on once the quota controller runs."""
 
 from protocols.kube.meta import Object
-from protocols.kubeclient.informer import Handler
+from protocols.kubeclient.informer import ResourceEventHandler
 
 
 class Forward:
     """Pass events to `target` while there is one."""
 
     def __init__(self) -> None:
-        self.target: Handler | None = None
+        self.target: ResourceEventHandler | None = None
 
     def on_add(self, obj: Object) -> None:
         if self.target is not None:

@@ -7,7 +7,7 @@ from actors.controllers.common.informers import LateHandler, without_managed_fie
 from protocols.kinds.table import PODS, Resource
 from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Handler, Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 POD_SPEC = ("activeDeadlineSeconds", "affinity", "overhead", "priorityClassName", "resources")
@@ -22,9 +22,9 @@ class LazyInformers:
     def __init__(self, client: ApiClient, spawn: Spawn) -> None:
         self._client, self._spawn = client, spawn
         self._running: dict[Resource, tuple[Informer, LateHandler]] = {}
-        self._following: set[tuple[Resource, Handler]] = set()
+        self._following: set[tuple[Resource, ResourceEventHandler]] = set()
 
-    def get(self, resource: Resource, handler: Handler | None = None) -> Informer:
+    def get(self, resource: Resource, handler: ResourceEventHandler | None = None) -> Informer:
         """Return the informer of a resource, started at the first call. `handler` learns of objects it has already."""
         if resource not in self._running:
             late = LateHandler()

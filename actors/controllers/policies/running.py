@@ -25,7 +25,7 @@ from protocols.kinds.table import (
 )
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
-from protocols.kubeclient.informer import Handler, Informer
+from protocols.kubeclient.informer import Informer, ResourceEventHandler
 
 WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
 """Resources of which quotas read more than metadata."""
@@ -36,7 +36,7 @@ class RunningPolicies:
         """`metadata` holds the informers of garbage collection by the full names of their resources."""
         self._context, self._metadata = context, metadata
         self._informers = LazyInformers(client, context.spawn)
-        self._whole: dict[str, Handler] = {}
+        self._whole: dict[str, ResourceEventHandler] = {}
         """Handlers of the resources that have an informer of their own."""
         self._quotas = QuotaController(client, context.log, self._source)
         self._recorder = EventRecorder(client, RecorderOptions(component="controllermanager"))

@@ -12,7 +12,7 @@ from actors.controllers.policies.forward import Forward
 from protocols.actor import Context
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Handler, Informer
+from protocols.kubeclient.informer import Informer, ResourceEventHandler
 
 if TYPE_CHECKING:
     from actors.controllers.policies.running import RunningPolicies
@@ -31,7 +31,7 @@ class PolicyControllers:
         self._running: RunningPolicies | None = None
         self._leads = asyncio.Event()
 
-    def handlers(self, resource: Resource) -> tuple[Handler, ...]:
+    def handlers(self, resource: Resource) -> tuple[ResourceEventHandler, ...]:
         """Return the handlers of the events of a resource's metadata."""
         forward = self._forwards[resource.full_name] = Forward()
         if self._running is not None:

@@ -10,7 +10,7 @@ from protocols.actor import Context
 from protocols.kinds.table import SERVICES, Resource
 from protocols.kube.meta import Object, key_of
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Handler
+from protocols.kubeclient.informer import ResourceEventHandler
 
 KUBERNETES = "default/kubernetes"
 """The service whose endpoints the API server keeps."""
@@ -22,7 +22,7 @@ class ServiceControllers:
         self._client, self._context = client, context
         self._leads = asyncio.Event()
 
-    def first_object(self, resource: Resource) -> Handler | None:
+    def first_object(self, resource: Resource) -> ResourceEventHandler | None:
         """Return the handler that starts the controller; None for other kinds than services."""
         return FirstObject(self._begin, _is_other) if resource is SERVICES else None
 

@@ -15,7 +15,7 @@ from protocols.kinds import views
 from protocols.kinds.table import DAEMONSETS, DEPLOYMENTS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kube.meta import meta
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Handler
+from protocols.kubeclient.informer import ResourceEventHandler
 
 if TYPE_CHECKING:
     from actors.controllers.workloads.running import RunningControllers
@@ -34,7 +34,7 @@ class Workloads:
         self._running: RunningControllers | None = None
         self.nodes: Mapping[str, views.Node] = {}
 
-    def first_object(self, resource: Resource) -> Handler | None:
+    def first_object(self, resource: Resource) -> ResourceEventHandler | None:
         """Return the handler that starts the controller of a kind; None for other kinds.
 
         A pod with a Job's finalizer counts as well: its Job may be gone.

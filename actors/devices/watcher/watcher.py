@@ -17,7 +17,7 @@ from actors.devices.watcher.registrar import PluginHandler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, SocketStep, scan
 from protocols.actor.metrics import labelled
 from protocols.process.families import GaugeFamily
-from protocols.process.inotify import Changes
+from protocols.process.inotify import DirectoryChanges
 from protocols.process.sockets import prepare_directory
 from protocols.process.tasks import Tasks
 
@@ -50,7 +50,7 @@ class PluginWatcher:
 
     async def run(self) -> None:
         """Runs forever. Registrations in state end with it."""
-        changes = Changes()
+        changes = DirectoryChanges()
         try:
             while True:
                 await self._scan_directory(changes)
@@ -63,7 +63,7 @@ class PluginWatcher:
             changes.close()
             self._tasks.cancel()
 
-    async def _scan_directory(self, changes: Changes) -> None:
+    async def _scan_directory(self, changes: DirectoryChanges) -> None:
         """Scan the directory. It is watched before it is read, so that no change is missed."""
         found = await asyncio.to_thread(self._scan)
         while changes.watch(found.directories):
@@ -80,10 +80,10 @@ class PluginWatcher:
         prepare_directory(self._options.directory)
         return scan(self._options.directory)
 
-    def _begin(self, step: SocketStep, changes: Changes) -> None:
+    def _begin(self, step: SocketStep, changes: DirectoryChanges) -> None:
         self._tasks.start(self._do(step, changes), "plugin registration", f"{step.operation.value} {step.path.name}")
 
-    async def _do(self, step: SocketStep, changes: Changes) -> None:
+    async def _do(self, step: SocketStep, changes: DirectoryChanges) -> None:
         ok = False
         try:
             async with self._slots:

@@ -12,13 +12,19 @@ from pathlib import Path
 
 from aiohttp import web
 
-from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
+from protocols.serving import (
+    BoundedServer,
+    Listener,
+    ListenerOptions,
+    UnauthenticatedConnections,
+    UnauthenticatedLimits,
+)
 
 HEALTHZ = "healthz"
 LOOPBACK = "127.0.0.1"
 RETRY_S = 5.0
 CONNECT_S = 1.0
-LIMITS = Limits(in_all=64, per_address=64)
+LIMITS = UnauthenticatedLimits(in_all=64, per_address=64)
 Check = Callable[[], Awaitable[bool]]
 log = logging.getLogger("podworker")
 

@@ -12,7 +12,13 @@ from aiohttp import web
 from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
 from protocols.process.files import write_atomic
 from protocols.process.tls import Renewed, server_contexts, serving
-from protocols.serving import BoundedServer, Limits, Listener, ListenerOptions, UnauthenticatedConnections
+from protocols.serving import (
+    BoundedServer,
+    Listener,
+    ListenerOptions,
+    UnauthenticatedConnections,
+    UnauthenticatedLimits,
+)
 
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
@@ -78,7 +84,8 @@ class NodeEndpoint:
 
     def _bind(self, port: int, context: ssl.SSLContext) -> int:
         listener = Listener(
-            ListenerOptions(self._options.host, port, context, self._server), UnauthenticatedConnections(Limits())
+            ListenerOptions(self._options.host, port, context, self._server),
+            UnauthenticatedConnections(UnauthenticatedLimits()),
         )
         listener.start()
         self._listener = listener

@@ -33,7 +33,7 @@ from protocols.streams.channels import (
 )
 from protocols.streams.connections import FORWARD, Socket, Spdy, join, no_redirects
 from protocols.streams.port_channels import PortsInvalid, ports_of
-from protocols.streams.spdy_channels import Command
+from protocols.streams.spdy_channels import SpdyCommand
 from protocols.streams.spdy_dial import DialedWire, NotUpgraded, Upgrade, dial
 
 CONNECT_S = 10.0
@@ -99,7 +99,7 @@ async def _websocket(url: str, protocols: tuple[str, ...]) -> AsyncIterator[Sock
 async def _command(url: str, channels: set[int]) -> AsyncIterator[Socket]:
     """Raises RuntimeUnavailable."""
     async with _dialed(url, V4) as wire:
-        runtime = Command(wire)
+        runtime = SpdyCommand(wire)
         try:
             await runtime.open(channels)
         except ConnectionError as error:

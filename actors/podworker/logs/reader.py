@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from protocols.process.files import open_regular
-from protocols.process.inotify import CONTENTS, Changes
+from protocols.process.inotify import CONTENTS, DirectoryChanges
 
 CHUNK = 128 * 1024
 """Bytes read from a log file at once."""
@@ -264,7 +264,7 @@ async def _rest(file: OpenLogFile, renderer: Renderer) -> AsyncGenerator[bytes, 
             yield shown
 
 
-def _watching(path: str) -> Changes:
-    changes = Changes(CONTENTS, BLIND_S)
+def _watching(path: str) -> DirectoryChanges:
+    changes = DirectoryChanges(CONTENTS, BLIND_S)
     changes.watch([Path(path).parent])
     return changes

@@ -18,7 +18,7 @@ from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror
 from actors.podworker.pods.node_pods import PodSourceHandler
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.process.inotify import CONTENTS, Changes
+from protocols.process.inotify import CONTENTS, DirectoryChanges
 from protocols.process.rates import backoff_delay
 
 RELIST_S = 20.0
@@ -154,7 +154,7 @@ class StaticPods:
         self._apply(found)
 
     async def watch(self) -> None:
-        changes = Changes(CONTENTS)
+        changes = DirectoryChanges(CONTENTS)
         changes.watch([self._options.directory])
         try:
             while True:

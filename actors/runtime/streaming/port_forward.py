@@ -15,7 +15,7 @@ from protocols.process.tasks import Tasks, awaited, cancel
 from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import Socket
 from protocols.streams.spdy_frames import SpdyBroken
-from protocols.streams.spdy_peers import Answer, Data, Ended, Event, Opened, Reset, Server
+from protocols.streams.spdy_peers import BytesToSend, Data, Event, Opened, Reset, SpdyServer, StreamEnded
 
 HOST = "127.0.0.1"
 """Pods of this runtime share the host's network."""
@@ -51,7 +51,7 @@ class Forwarding:
     def __init__(self, socket: Socket, private: Callable[[], Collection[int]]) -> None:
         self._socket = socket
         self._private = private
-        self._spdy = Server()
+        self._spdy = SpdyServer()
         self._tasks = Tasks()
         self._pairs: dict[str, _Pair] = {}
         self._by_data: dict[int, _Pair] = {}
@@ -70,13 +70,13 @@ class Forwarding:
 
     async def _on_event(self, event: Event) -> None:
         match event:
-            case Answer(data):
+            case BytesToSend(data):
                 await self._socket.send_bytes(data)
             case Opened(stream, headers):
                 await self._on_opened(stream, headers)
             case Data(stream, data) if stream in self._by_data:
                 await self._by_data[stream].pieces.put(data)
-            case Ended(stream) if stream in self._by_data:
+            case StreamEnded(stream) if stream in self._by_data:
                 await self._by_data[stream].pieces.put(b"")
             case Reset(stream) if stream in self._by_data:
                 if (task := self._by_data[stream].task) is not None:

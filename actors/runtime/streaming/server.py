@@ -17,10 +17,10 @@ from actors.runtime.streaming.port_forward import PortForward, run_port_forward
 from actors.runtime.streaming.sessions import Attach, Exec, run_attach, run_exec
 from protocols.serving import (
     BoundedServer,
-    Limits,
     Listener,
     ListenerOptions,
     UnauthenticatedConnections,
+    UnauthenticatedLimits,
     mark_authenticated,
 )
 from protocols.streams.accepting import (
@@ -95,7 +95,9 @@ class StreamServer:
     async def _start(self) -> None:
         try:
             await self._runner.setup()
-            listener = Listener(ListenerOptions(HOST, 0, None, self._server), UnauthenticatedConnections(Limits()))
+            listener = Listener(
+                ListenerOptions(HOST, 0, None, self._server), UnauthenticatedConnections(UnauthenticatedLimits())
+            )
             listener.start()
         except OSError as error:
             raise StateNotWritten(f"cannot listen on {HOST}: {error.strerror}") from None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protocols.errors import NodeplaneError
-from protocols.process.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, Changes
+from protocols.process.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, DirectoryChanges
 
 
 class HealthFileInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
@@ -15,9 +15,9 @@ class WatchFailed(NodeplaneError):
     """Raised when the kernel grants no inotify watch; a plugin that cannot see a restart of the node must end."""
 
 
-def changes_in(directory: Path) -> Changes:
+def changes_in(directory: Path) -> DirectoryChanges:
     """Watch a directory. Raises WatchFailed."""
-    changes = Changes(CLOSE_WRITE | MOVED_TO | CREATE | DELETE)
+    changes = DirectoryChanges(CLOSE_WRITE | MOVED_TO | CREATE | DELETE)
     changes.watch([directory])
     if changes.fault:
         changes.close()

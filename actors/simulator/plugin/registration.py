@@ -10,7 +10,7 @@ import grpc.aio
 from actors.simulator.engine.files import changes_in
 from actors.simulator.plugin.script import Register
 from actors.simulator.plugin.server import PluginOptions, PluginServer
-from protocols.process.inotify import Changes
+from protocols.process.inotify import DirectoryChanges
 from protocols.process.rates import backoff_delay
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import unix_channel
@@ -30,7 +30,7 @@ class Registration:
         self._registered_at: tuple[int, int] | None = None
         self._attempts = 0
         self._last_error = ""
-        self._changes: Changes | None = None
+        self._changes: DirectoryChanges | None = None
         self._held = False
         self._asked = False
         """True until an order to register is followed."""
@@ -103,7 +103,7 @@ class Registration:
             return None
         return status.st_ino, status.st_ctime_ns
 
-    async def _back_off(self, changes: Changes) -> None:
+    async def _back_off(self, changes: DirectoryChanges) -> None:
         """Wait for the next attempt, or another kubelet: each attempt makes a socket, and so changes the directory."""
         self._attempts += 1
         node = self._node()

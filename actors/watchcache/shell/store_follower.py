@@ -29,7 +29,7 @@ from protocols.etcd import (
     Watch,
     WatchBatch,
 )
-from protocols.etcd.paging import Listing
+from protocols.etcd.paging import PagedListing
 from protocols.process.rates import backoff_delay
 
 
@@ -197,14 +197,14 @@ class StoreFollower:
 
         A page that fails is read again with fewer keys. If the revision is compacted meanwhile, the list begins again.
         """
-        listing, failures = Listing(self._options.prefix), 0
+        listing, failures = PagedListing(self._options.prefix), 0
         while not listing.complete:
             try:
                 listing.took(await self._page(listing))
                 failures = 0
                 continue
             except Compacted as error:
-                listing = Listing(self._options.prefix)
+                listing = PagedListing(self._options.prefix)
                 self._list_failed(error)
             except (AnswerTooLarge, DeadlineExceeded) as error:
                 self._list_failed(error)
@@ -219,7 +219,7 @@ class StoreFollower:
     def _backoff(self, failures: int) -> float:
         return backoff_delay(failures, self._options.first_backoff, self._options.max_backoff)
 
-    async def _page(self, listing: Listing) -> Ranged:
+    async def _page(self, listing: PagedListing) -> Ranged:
         return await self._client.range(listing.prefix, listing.start, listing.pager.limit, listing.revision)
 
     def _list_failed(self, error: EtcdError) -> None:

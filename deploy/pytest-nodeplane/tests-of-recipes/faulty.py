@@ -13,7 +13,7 @@ from actors.simulator.driver.claims import Claims, Prepared
 from actors.simulator.plugin.registration import Registration
 from actors.simulator.plugin.server import PluginServer
 from protocols.podresources.blocking import BlockingPodResources
-from protocols.podresources.session import Session
+from protocols.podresources.session import PodWatchSession
 from supervisor.cli.main import main
 
 POLL_S = 0.2
@@ -84,31 +84,31 @@ def follow_by_lists(tell: Callable[[str], object] = print) -> None:
 
 
 def gives_up_when_the_stream_breaks() -> None:
-    def ended(self: Session[Any], code: Any, details: str) -> float:
+    def ended(self: PodWatchSession[Any], code: Any, details: str) -> float:
         os._exit(1)
 
-    Session.ended = ended
+    PodWatchSession.ended = ended
 
 
 def starts_anew_when_the_stream_breaks() -> None:
     """By a watch that shows everything again, as an agent does that does not resume."""
-    real = Session.ended
+    real = PodWatchSession.ended
 
-    def ended(self: Session[Any], code: Any, details: str) -> float:
-        Session.__init__(self, type(self._state)(), self._options)
+    def ended(self: PodWatchSession[Any], code: Any, details: str) -> float:
+        PodWatchSession.__init__(self, type(self._state)(), self._options)
         return real(self, code, details)
 
-    Session.ended = ended
+    PodWatchSession.ended = ended
 
 
 def lists_when_the_stream_breaks() -> None:
-    real = Session.ended
+    real = PodWatchSession.ended
 
-    def ended(self: Session[Any], code: Any, details: str) -> float:
+    def ended(self: PodWatchSession[Any], code: Any, details: str) -> float:
         threading.Timer(POLL_S, list_until_answered).start()
         return real(self, code, details)
 
-    Session.ended = ended
+    PodWatchSession.ended = ended
 
 
 def list_until_answered() -> None:

@@ -53,7 +53,7 @@ NAMES: Mapping[str, Worst] = {
 }
 
 
-class Scope(NamedTuple):
+class CostScope(NamedTuple):
     names: Mapping[str, Size]
     loops: dict[tuple[int, ...], tuple[Worst, list[Size | None]]]
     """Loops that were walked, by themselves and the sizes of what they use.
@@ -62,7 +62,7 @@ class Scope(NamedTuple):
     """
     free: dict[int, frozenset[str]]
 
-    def extended(self, more: Mapping[str, Size]) -> "Scope":
+    def extended(self, more: Mapping[str, Size]) -> "CostScope":
         return self._replace(names={**self.names, **more})
 
 
@@ -75,30 +75,30 @@ def cost_of(serialized: bytes, names: Mapping[str, Size] | None = None) -> int:
 
 
 def cost_of_tree(tree: Node, names: Mapping[str, Size] | None = None) -> int:
-    return _walk(tree, Scope(names or {}, {}, {})).cost
+    return _walk(tree, CostScope(names or {}, {}, {})).cost
 
 
-def _walk(node: Node, scope: Scope) -> Worst:
+def _walk(node: Node, scope: CostScope) -> Worst:
     return _WALKS[type(node)](node, scope)
 
 
-def _const(node: Const, scope: Scope) -> Worst:
+def _const(node: Const, scope: CostScope) -> Worst:
     value = node.value
     return Worst(0, Size(len(value), len(value)) if isinstance(value, str | bytes) else ONE)
 
 
-def _ident(node: Ident, scope: Scope) -> Worst:
+def _ident(node: Ident, scope: CostScope) -> Worst:
     if node.name in scope.names:
         return Worst(1, scope.names[node.name])
     return NAMES.get(node.name, Worst(1, UNKNOWN))
 
 
-def _select(node: Select, scope: Scope) -> Worst:
+def _select(node: Select, scope: CostScope) -> Worst:
     operand = _walk(node.operand, scope)
     return Worst(total(operand.cost, 1), selected(operand.size, node.field))
 
 
-def _call(node: Call, scope: Scope) -> Worst:
+def _call(node: Call, scope: CostScope) -> Worst:
     name, parts = node.name, [_walk(part, scope) for part in node.parts]
     if name == "lists.range":
         parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], node.parts[-1:], strict=True)]
@@ -110,18 +110,18 @@ def _call(node: Call, scope: Scope) -> Worst:
     return Worst(total(own, *(part.cost for part in parts)), size)
 
 
-def _list(node: ListLiteral, scope: Scope) -> Worst:
+def _list(node: ListLiteral, scope: CostScope) -> Worst:
     parts = [_walk(part, scope) for part in node.parts]
     deep = total(len(parts), *(part.size.deep for part in parts))
     size = Declared(len(parts), deep, largest([part.size for part in parts])) if parts else Size(0, deep)
     return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
 
 
-def _map(node: MapLiteral, scope: Scope) -> Worst:
+def _map(node: MapLiteral, scope: CostScope) -> Worst:
     return _made([_walk(part, scope) for entry in node.entries for part in (entry.key, entry.value)], len(node.entries))
 
 
-def _message(node: Message, scope: Scope) -> Worst:
+def _message(node: Message, scope: CostScope) -> Worst:
     return _made([_walk(part, scope) for _, part in node.fields], len(node.fields))
 
 
@@ -135,7 +135,7 @@ def _beyond(count: int) -> int:
     return max(0, count - 16)
 
 
-def _loop(node: Loop, scope: Scope) -> Worst:
+def _loop(node: Loop, scope: CostScope) -> Worst:
     used = [scope.names.get(name) for name in sorted(free_names(node, scope.free))]
     key = (id(node), *map(id, used))
     if (found := scope.loops.get(key)) is None:
@@ -143,7 +143,7 @@ def _loop(node: Loop, scope: Scope) -> Worst:
     return found[0]
 
 
-def _comprehension(node: Loop, scope: Scope) -> Worst:
+def _comprehension(node: Loop, scope: CostScope) -> Worst:
     over, start = _walk(node.over, scope), _walk(node.start, scope)
     item, accumulator = element(over.size), node.accumulator
     inner = scope.extended({**dict.fromkeys(node.variables, item), accumulator: start.size})
@@ -167,7 +167,7 @@ def _grown(start: Size, step: Size, turns: int) -> Size:
     return Size(length, deep) if item is None else Declared(length, deep, item)
 
 
-_WALKS: Mapping[type[Node], Callable[[Any, Scope], Worst]] = {
+_WALKS: Mapping[type[Node], Callable[[Any, CostScope], Worst]] = {
     Const: _const,
     Ident: _ident,
     Select: _select,

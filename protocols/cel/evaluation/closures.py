@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from protocols.cel.evaluation.tree import (
     Call,
     Const,
-    Entry,
     Ident,
     ListLiteral,
     Loop,
+    MapEntry,
     MapLiteral,
     Message,
     Node,
@@ -43,7 +43,7 @@ class Code(NamedTuple):
     """Charged by whoever runs it."""
 
 
-class Scope(NamedTuple):
+class FrameScope(NamedTuple):
     """Slots of variables in the frame."""
 
     slots: Mapping[str, int]
@@ -51,16 +51,16 @@ class Scope(NamedTuple):
     bound: frozenset[int] = frozenset()
     """Slots of `cel.bind`, which may hold an error: it counts where the variable is used."""
 
-    def with_variables(self, *names: str) -> "tuple[Scope, list[int]]":
+    def with_variables(self, *names: str) -> "tuple[FrameScope, list[int]]":
         made = [self.maker.slot() for _ in names]
-        return Scope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker, self.bound), made
+        return FrameScope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker, self.bound), made
 
-    def with_bound(self, name: str) -> "tuple[Scope, int]":
+    def with_bound(self, name: str) -> "tuple[FrameScope, int]":
         made = self.maker.slot()
-        return Scope({**self.slots, name: made}, self.maker, self.bound | {made}), made
+        return FrameScope({**self.slots, name: made}, self.maker, self.bound | {made}), made
 
 
-Special = Callable[["Maker", Node, Scope], Code | None]
+Special = Callable[["Maker", Node, FrameScope], Code | None]
 
 
 class Maker:
@@ -69,27 +69,27 @@ class Maker:
     def __init__(self, variables: tuple[str, ...], special: Special | None = None) -> None:
         self.size = 1 + len(variables)
         self._special = special
-        self.scope = Scope({name: 1 + at for at, name in enumerate(variables)}, self)
+        self.scope = FrameScope({name: 1 + at for at, name in enumerate(variables)}, self)
 
     def slot(self) -> int:
         self.size += 1
         return self.size - 1
 
-    def code(self, node: Node, scope: Scope) -> Code:
+    def code(self, node: Node, scope: FrameScope) -> Code:
         if self._special is not None and (found := self._special(self, node, scope)) is not None:
             return found
         return _MAKERS[type(node)](self, node, scope)
 
-    def codes(self, nodes: tuple[Node, ...], scope: Scope) -> tuple[Code, ...]:
+    def codes(self, nodes: tuple[Node, ...], scope: FrameScope) -> tuple[Code, ...]:
         return tuple([self.code(node, scope) for node in nodes])
 
 
-def _const(maker: Maker, node: Const, scope: Scope) -> Code:
+def _const(maker: Maker, node: Const, scope: FrameScope) -> Code:
     value = node.value
     return Code(lambda frame: value, 0)
 
 
-def _ident(maker: Maker, node: Ident, scope: Scope) -> Code:
+def _ident(maker: Maker, node: Ident, scope: FrameScope) -> Code:
     slot = scope.slots.get(node.name)
     if slot is None:
         kind = TypeName(node.name)
@@ -107,7 +107,7 @@ def _bound(slot: int) -> Closure:
     return run
 
 
-def _select(maker: Maker, node: Select, scope: Scope) -> Code:
+def _select(maker: Maker, node: Select, scope: FrameScope) -> Code:
     operand, cost = maker.code(node.operand, scope)
     field = node.field
     if node.test:
@@ -131,7 +131,7 @@ def _field(operand: Closure, field: str) -> Closure:
     return run
 
 
-def _list(maker: Maker, node: ListLiteral, scope: Scope) -> Code:
+def _list(maker: Maker, node: ListLiteral, scope: FrameScope) -> Code:
     codes = maker.codes(node.parts, scope)
     runs = tuple(code.run for code in codes)
     cost = 10 + sum(code.cost for code in codes)
@@ -158,7 +158,7 @@ def _list(maker: Maker, node: ListLiteral, scope: Scope) -> Code:
     return Code(build, cost)
 
 
-def _map(maker: Maker, node: MapLiteral, scope: Scope) -> Code:
+def _map(maker: Maker, node: MapLiteral, scope: FrameScope) -> Code:
     entries = [_entry(maker, entry, scope) for entry in node.entries]
     parts = tuple((key.run, value.run, optional) for key, value, optional in entries)
 
@@ -181,7 +181,7 @@ def _map(maker: Maker, node: MapLiteral, scope: Scope) -> Code:
     return Code(build, 30 + len(parts) // 4 + cost)
 
 
-def _entry(maker: Maker, entry: Entry, scope: Scope) -> tuple[Code, Code, bool]:
+def _entry(maker: Maker, entry: MapEntry, scope: FrameScope) -> tuple[Code, Code, bool]:
     return maker.code(entry.key, scope), maker.code(entry.value, scope), entry.optional
 
 
@@ -199,7 +199,7 @@ _WRAPPERS: dict[str, tuple[Any, str]] = {
 """Protobuf's wrappers: a message of one is its value. Value without the field, and the conversion of the field."""
 
 
-def _message(maker: Maker, node: Message, scope: Scope) -> Code:
+def _message(maker: Maker, node: Message, scope: FrameScope) -> Code:
     """Only wrappers can be made: nothing in Kubernetes takes another message."""
     wrapper = _WRAPPERS.get(node.name.removeprefix("google.protobuf."))
     if wrapper is not None and len(node.fields) < 2:
@@ -216,7 +216,7 @@ def _message(maker: Maker, node: Message, scope: Scope) -> Code:
     return Code(fail, 40)
 
 
-def _call(maker: Maker, node: Call, scope: Scope) -> Code:
+def _call(maker: Maker, node: Call, scope: FrameScope) -> Code:
     if (special := OPERATORS.get(node.name)) is not None:
         return special(maker, node, scope)
     code = function(node.name, maker.codes(node.parts, scope))
@@ -295,9 +295,9 @@ def _applied(name: str, found: Overload | None, fixed: int, frame: Frame, *value
         raise EvaluationError(str(error)) from None
 
 
-OPERATORS: dict[str, Callable[[Maker, Any, Scope], Code]] = {}
+OPERATORS: dict[str, Callable[[Maker, Any, FrameScope], Code]] = {}
 """Calls that are no functions of the table, by their names in the tree; filled by `forms`."""
-_MAKERS: dict[type, Callable[[Maker, Any, Scope], Code]] = {
+_MAKERS: dict[type, Callable[[Maker, Any, FrameScope], Code]] = {
     Const: _const,
     Ident: _ident,
     Select: _select,
@@ -308,5 +308,5 @@ _MAKERS: dict[type, Callable[[Maker, Any, Scope], Code]] = {
 }
 
 
-def register_loop(make: Callable[[Maker, Loop, Scope], Code]) -> None:
+def register_loop(make: Callable[[Maker, Loop, FrameScope], Code]) -> None:
     _MAKERS[Loop] = make

@@ -6,7 +6,7 @@ A domain that a device does not have reads as an empty map.
 from collections.abc import Callable
 from typing import Any
 
-from protocols.cel.evaluation.closures import Code, Maker, Scope
+from protocols.cel.evaluation.closures import Code, FrameScope, Maker
 from protocols.cel.evaluation.tree import Call, Const, Ident, Node, Select
 from protocols.cel.functions.operators import MISSING
 from protocols.cel.functions.values import NOTHING, Domains, Frame, Optional
@@ -21,7 +21,7 @@ ATTRIBUTES, CAPACITY = "device.attributes", "device.capacity"
 Read = Callable[[Frame], Any]
 
 
-def special(maker: Maker, node: Node, scope: Scope) -> Code | None:
+def special(maker: Maker, node: Node, scope: FrameScope) -> Code | None:
     if isinstance(node, Ident):
         return None if node.name in scope.slots else _whole(node.name)
     if isinstance(node, Select):
@@ -31,7 +31,7 @@ def special(maker: Maker, node: Node, scope: Scope) -> Code | None:
     return None
 
 
-def _call(node: Call, scope: Scope) -> Code | None:
+def _call(node: Call, scope: FrameScope) -> Code | None:
     one, other = node.parts
     if node.name == "_[_]":
         if (found := _domain(node, scope)) is not None:
@@ -51,7 +51,7 @@ def _text(node: Node) -> str | None:
     return node.value if isinstance(node, Const) and type(node.value) is str else None
 
 
-def _domain(node: Node, scope: Scope) -> tuple[str, str] | None:
+def _domain(node: Node, scope: FrameScope) -> tuple[str, str] | None:
     """Return the map and the domain if the node is `device.attributes["domain"]`."""
     if not isinstance(node, Call) or node.name != "_[_]":
         return None
@@ -62,7 +62,7 @@ def _domain(node: Node, scope: Scope) -> tuple[str, str] | None:
     return None
 
 
-def _entry(operand: Node, name: str, scope: Scope, test: bool) -> Code | None:
+def _entry(operand: Node, name: str, scope: FrameScope, test: bool) -> Code | None:
     found = _domain(operand, scope)
     if found is None:
         return None

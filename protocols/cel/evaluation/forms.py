@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from protocols.cel.evaluation.closures import OPERATORS, Closure, Code, Maker, Scope
+from protocols.cel.evaluation.closures import OPERATORS, Closure, Code, FrameScope, Maker
 from protocols.cel.evaluation.tree import Call, Const, Node
 from protocols.cel.functions import operators
 from protocols.cel.functions.values import Frame, Optional, charge, no_overload
@@ -22,7 +22,7 @@ def _flattened(node: Call) -> list[Node]:
     return found
 
 
-def _logical(maker: Maker, node: Call, scope: Scope) -> Code:
+def _logical(maker: Maker, node: Call, scope: FrameScope) -> Code:
     """`&&` and `||`: the value that decides outweighs errors of the others, whichever comes first."""
     deciding = node.name == "_||_"
     first, *others = maker.codes(tuple(_flattened(node)), scope)
@@ -65,7 +65,7 @@ def _unless_decided(
     raise fault
 
 
-def _ternary(maker: Maker, node: Call, scope: Scope) -> Code:
+def _ternary(maker: Maker, node: Call, scope: FrameScope) -> Code:
     condition, yes, no = maker.codes(node.parts, scope)
     decide, one, other = condition.run, yes.run, no.run
     cost_of_one, cost_of_other = yes.cost, no.cost
@@ -83,7 +83,7 @@ def _ternary(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, condition.cost)
 
 
-def _not(maker: Maker, node: Call, scope: Scope) -> Code:
+def _not(maker: Maker, node: Call, scope: FrameScope) -> Code:
     operand, cost = maker.code(node.parts[0], scope)
 
     def run(frame: Frame) -> bool:
@@ -99,7 +99,7 @@ _SHORT = 10
 """Characters up to which comparing a text costs a unit."""
 
 
-def _equality(maker: Maker, node: Call, scope: Scope) -> Code:
+def _equality(maker: Maker, node: Call, scope: FrameScope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
     wanted, last, cost = node.name == "_==_", node.parts[1], first + second + 1
     if isinstance(last, Const) and type(last.value) is str and len(last.value) <= _SHORT:
@@ -116,7 +116,7 @@ def _equality(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, cost)
 
 
-def _order(maker: Maker, node: Call, scope: Scope) -> Code:
+def _order(maker: Maker, node: Call, scope: FrameScope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
     name, compare, comparable = node.name, operators.ORDERS[node.name], operators.comparable
 
@@ -132,7 +132,7 @@ def _order(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, first + second + 1)
 
 
-def _arithmetic(maker: Maker, node: Call, scope: Scope) -> Code:
+def _arithmetic(maker: Maker, node: Call, scope: FrameScope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
     name, work, price = node.name, operators.ARITHMETIC[node.name], operators.sum_price
     copies = name == "_+_"
@@ -149,29 +149,29 @@ def _arithmetic(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, first + second + 1)
 
 
-def _binary(work: Callable[[Any, Any], Any]) -> Callable[[Maker, Call, Scope], Code]:
-    def make(maker: Maker, node: Call, scope: Scope) -> Code:
+def _binary(work: Callable[[Any, Any], Any]) -> Callable[[Maker, Call, FrameScope], Code]:
+    def make(maker: Maker, node: Call, scope: FrameScope) -> Code:
         (left, first), (right, second) = maker.codes(node.parts, scope)
         return Code(lambda frame: work(left(frame), right(frame)), first + second + 1)
 
     return make
 
 
-def _in(maker: Maker, node: Call, scope: Scope) -> Code:
+def _in(maker: Maker, node: Call, scope: FrameScope) -> Code:
     (left, first), (right, second) = maker.codes(node.parts, scope)
     contains = operators.contains
     return Code(lambda frame: contains(frame, left(frame), right(frame)), first + second)
 
 
-def _unary(work: Callable[[Any], Any]) -> Callable[[Maker, Call, Scope], Code]:
-    def make(maker: Maker, node: Call, scope: Scope) -> Code:
+def _unary(work: Callable[[Any], Any]) -> Callable[[Maker, Call, FrameScope], Code]:
+    def make(maker: Maker, node: Call, scope: FrameScope) -> Code:
         operand, cost = maker.code(node.parts[0], scope)
         return Code(lambda frame: work(operand(frame)), cost + 1)
 
     return make
 
 
-def _or_value(maker: Maker, node: Call, scope: Scope) -> Code:
+def _or_value(maker: Maker, node: Call, scope: FrameScope) -> Code:
     """`or` and `orValue`: the default is evaluated only if it is needed."""
     operand, default = maker.codes(node.parts, scope)
     whole, name = node.name == "or", node.name
@@ -192,7 +192,7 @@ def _or_value(maker: Maker, node: Call, scope: Scope) -> Code:
     return Code(run, operand.cost + 1)
 
 
-def _lazy_not_false(maker: Maker, node: Call, scope: Scope) -> Code:
+def _lazy_not_false(maker: Maker, node: Call, scope: FrameScope) -> Code:
     """`@not_strictly_false`: an error counts as true."""
     operand, cost = maker.code(node.parts[0], scope)
 

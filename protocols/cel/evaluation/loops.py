@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.cel.evaluation.closures import Closure, Code, Maker, Scope, register_loop
+from protocols.cel.evaluation.closures import Closure, Code, FrameScope, Maker, register_loop
 from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Loop, MapLiteral, Node
 from protocols.cel.functions.operators import MAPS
 from protocols.cel.functions.values import Frame, Spent, charge, key_of, no_overload, value_of
 from protocols.cel.text.source import EvaluationError
 
 
-def _loop(maker: Maker, node: Loop, scope: Scope) -> Code:
+def _loop(maker: Maker, node: Loop, scope: FrameScope) -> Code:
     if isinstance(node.over, ListLiteral) and not node.over.parts:
         return _binding(maker, node, scope)
     over, start = maker.code(node.over, scope), maker.code(node.start, scope)
@@ -29,7 +29,7 @@ def _loop(maker: Maker, node: Loop, scope: Scope) -> Code:
     return Code(run, over.cost + start.cost + result.cost)
 
 
-def _binding(maker: Maker, node: Loop, scope: Scope) -> Code:
+def _binding(maker: Maker, node: Loop, scope: FrameScope) -> Code:
     """`cel.bind`: a loop over nothing."""
     start = maker.code(node.start, scope)
     inner, slot = scope.with_bound(node.accumulator)
@@ -76,7 +76,7 @@ def _assign(frame: Frame, slots: list[int], item: Any) -> None:
         frame[slots[1]], frame[slots[2]] = item
 
 
-def _general(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> Turns:
+def _general(maker: Maker, node: Loop, scope: FrameScope, slots: list[int]) -> Turns:
     condition, step = maker.code(node.condition, scope), maker.code(node.step, scope)
     accumulator, check, advance = slots[0], condition.run, step.run
     always = isinstance(node.condition, Const) and node.condition.value is True
@@ -95,7 +95,7 @@ def _general(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> Turns:
     return turns
 
 
-def _all_or_exists(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> Turns | None:
+def _all_or_exists(maker: Maker, node: Loop, scope: FrameScope, slots: list[int]) -> Turns | None:
     """`all` and `exists`: one item that decides outweighs errors of others."""
     step, condition = node.step, node.condition
     if not isinstance(step, Call) or step.name not in ("_&&_", "_||_") or len(step.parts) != 2:
@@ -146,7 +146,7 @@ def _is_accumulator(node: Node, loop: Loop) -> bool:
     return isinstance(node, Ident) and node.name == loop.accumulator
 
 
-def _collection(maker: Maker, node: Loop, scope: Scope, slots: list[int]) -> Turns | None:
+def _collection(maker: Maker, node: Loop, scope: FrameScope, slots: list[int]) -> Turns | None:
     """`map`, `filter`, `transformList` and `transformMap`: the accumulator is changed in place."""
     filtered: Node | None = None
     step = node.step

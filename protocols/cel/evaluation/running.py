@@ -27,7 +27,7 @@ CALL_LIMIT = 1_000_000
 """Upstream's limit of one expression."""
 
 
-class Budget:
+class CostBudget:
     """Cost that several expressions may have together: all rules of an object, or all expressions of a policy."""
 
     __slots__ = ("call", "left")
@@ -52,18 +52,18 @@ class Expression:
         self._cost = code.cost
         self._pad = [None] * (maker.size - 1 - len(variables))
 
-    def evaluate(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
+    def evaluate(self, values: Sequence[Any], budget: CostBudget | None = None) -> Any:
         """Return the result. Raises EvaluationError."""
         if budget is None:
             return _guarded(self._run, [CALL_LIMIT - self._cost, *values, *self._pad])
         return self._charged(self._run, values, budget)
 
-    def plain(self, values: Sequence[Any], budget: Budget | None = None) -> Any:
+    def plain(self, values: Sequence[Any], budget: CostBudget | None = None) -> Any:
         """As `evaluate`, with a result of JSON's types. Raises EvaluationError for a result that has none."""
         run = self._run
-        return self._charged(lambda frame: plain(frame, run(frame)), values, budget or Budget(CALL_LIMIT))
+        return self._charged(lambda frame: plain(frame, run(frame)), values, budget or CostBudget(CALL_LIMIT))
 
-    def _charged(self, run: Closure, values: Sequence[Any], budget: Budget) -> Any:
+    def _charged(self, run: Closure, values: Sequence[Any], budget: CostBudget) -> Any:
         frame: Frame = [budget.call - self._cost, *values, *self._pad]
         try:
             return _guarded(run, frame)

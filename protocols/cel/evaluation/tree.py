@@ -53,7 +53,7 @@ class ListLiteral(msgspec.Struct, frozen=True):
     optional: frozenset[int]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class MapEntry(msgspec.Struct, frozen=True):
     key: "Node"
     value: "Node"
     optional: bool
@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 class MapLiteral(msgspec.Struct, frozen=True):
     id: int
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -223,7 +223,7 @@ def _struct(id_: int, body: bytes) -> MapLiteral | Message:
         if name:
             named.append((message(entry, 2).decode(), value))
         else:
-            entries.append(Entry(_node(message(entry, 3)), value, bool(_number(entry, 5))))
+            entries.append(MapEntry(_node(message(entry, 3)), value, bool(_number(entry, 5))))
     return Message(id_, name, tuple(named)) if name else MapLiteral(id_, tuple(entries))
 
 

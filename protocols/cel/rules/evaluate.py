@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from protocols.cel import environment
 from protocols.cel.compiling import compile_text, prepared
-from protocols.cel.evaluation.running import Budget, Expression
+from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.evaluation.tree import tree_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _environment() -> "cel.Env":
     return environment.environment("rules", {THIS: kinds.DYN, OLD: kinds.DYN, HAS_OLD: kinds.BOOL})
 
 
-class Program:
+class RuleProgram:
     """A compiled rule: immutable and safe to share; it retains nothing of objects."""
 
     __slots__ = ("_expression", "serialized")
@@ -34,12 +34,12 @@ class Program:
         self.serialized = serialized
         self._expression = Expression(tree_of(serialized), VARIABLES)
 
-    def value(self, this: Any, old: Any, has_old: bool, budget: Budget | None = None) -> Any:
+    def value(self, this: Any, old: Any, has_old: bool, budget: CostBudget | None = None) -> Any:
         """Raises EvaluationError."""
         return self._expression.evaluate((this, old, has_old), budget)
 
 
 @functools.lru_cache(maxsize=4096)
-def program(text: str, optional_old: bool) -> Program:
+def program(text: str, optional_old: bool) -> RuleProgram:
     """Raises CompileError."""
-    return Program(compile_text(_environment(), prepared(text, OPTIONAL if optional_old else None)).serialize())
+    return RuleProgram(compile_text(_environment(), prepared(text, OPTIONAL if optional_old else None)).serialize())

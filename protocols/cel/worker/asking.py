@@ -15,8 +15,8 @@ from protocols.cel.worker.messages import (
     CheckPolicy,
     CheckSelector,
     EvaluatePolicy,
-    Fault,
     Question,
+    WorkerFault,
     encode,
     error_of,
 )
@@ -93,14 +93,16 @@ def _short(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
 def answer(question: Question) -> Answer | None:
     """Return the answer, or None if it is not known yet: the caller may go on. Raises CelError."""
     found = _known(question)
-    if isinstance(found, Fault):
+    if isinstance(found, WorkerFault):
         raise error_of(found)
     return found
 
 
 def remember(key: bytes, question: Question, found: Answer) -> None:
     """Keep the answer to a check for the whole process, unless the worker died of it."""
-    if isinstance(question, CheckSelector | CheckPolicy) and not (isinstance(found, Fault) and found.kind == "ended"):
+    if isinstance(question, CheckSelector | CheckPolicy) and not (
+        isinstance(found, WorkerFault) and found.kind == "ended"
+    ):
         Process.checks[key] = found
         if len(Process.checks) > CHECKS:
             Process.checks.popitem(last=False)

@@ -20,7 +20,7 @@ import msgspec
 
 from protocols.cel.worker import sandbox
 from protocols.cel.worker.local import Engine
-from protocols.cel.worker.messages import Batch, Ended, Fault, decode_question, encode
+from protocols.cel.worker.messages import Batch, EvaluationEnded, WorkerFault, decode_question, encode
 
 PAGE = 16 * 1024
 TEXT = 10 * 1024
@@ -110,7 +110,7 @@ class _Bans:
         """Raises Ended."""
         key = key_of(source)
         if self.banned and (found := self.banned.get(key.decode(errors="replace"))) is not None:
-            raise Ended(*found)
+            raise EvaluationEnded(*found)
         self._page[HEAD.size : HEAD.size + len(key)] = key
         HEAD.pack_into(self._page, 0, len(key))
 
@@ -135,9 +135,9 @@ def _serve(sock: socket.socket, page: mmap.mmap) -> int:
             except MemoryError:
                 return OUT_OF_MEMORY
             except (msgspec.MsgspecError, OverflowError, RecursionError, ValueError, TypeError) as error:
-                answer = encode(Fault("evaluation", f"the result cannot be sent: {error}"))
+                answer = encode(WorkerFault("evaluation", f"the result cannot be sent: {error}"))
             if len(answer) > ANSWER:
-                answer = encode(Fault("evaluation", "the result is too large"))
+                answer = encode(WorkerFault("evaluation", "the result is too large"))
             sandbox.time_limits(on=False)
             bans.end()
             sock.sendall(HEAD.pack(len(answer)) + answer)

@@ -11,11 +11,11 @@ from protocols.cel.worker.loading import load
 from protocols.cel.worker.local import wire_of
 from protocols.cel.worker.messages import (
     Batch,
-    Devices,
-    Ended,
-    Fault,
+    DriverDevices,
+    EvaluationEnded,
     Select,
     Selected,
+    WorkerFault,
     decode_answer,
     encode,
     error_of,
@@ -38,15 +38,15 @@ class ForkedSelections:
     def result(self, expression: str, driver: str, device: Device) -> bool:
         """Raises CelError."""
         if expression in self._ended:
-            raise Ended(self._ended[expression])
-        question = encode(Select(expression, Devices(driver, (0,), {0: wire_of(device)})))
+            raise EvaluationEnded(self._ended[expression])
+        question = encode(Select(expression, DriverDevices(driver, (0,), {0: wire_of(device)})))
         try:
             found = decode_answer(self._asked(encode(Batch((question,)))))
         except (OSError, EOFError):
             self._ended[expression] = f"the expression ended its evaluation ({self.close()})"
-            raise Ended(self._ended[expression]) from None
+            raise EvaluationEnded(self._ended[expression]) from None
         outcome = found.outcomes[0] if isinstance(found, Selected) else found
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, WorkerFault):
             raise error_of(outcome)
         return outcome is True
 

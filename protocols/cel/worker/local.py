@@ -12,7 +12,7 @@ import msgspec
 
 from protocols.cel import policies
 from protocols.cel.costs.estimate import cost_of
-from protocols.cel.evaluation.running import CALL_LIMIT, Budget
+from protocols.cel.evaluation.running import CALL_LIMIT, CostBudget
 from protocols.cel.libraries import authorizing
 from protocols.cel.programs import compiled
 from protocols.cel.rules import evaluate
@@ -27,11 +27,10 @@ from protocols.cel.worker.messages import (
     CheckPolicy,
     CheckRules,
     CheckSelector,
-    Devices,
+    DriverDevices,
     Evaluated,
     EvaluatePolicy,
     EvaluateRules,
-    Fault,
     Forgotten,
     Outcome,
     Question,
@@ -43,6 +42,7 @@ from protocols.cel.worker.messages import (
     Undecided,
     Value,
     WireDevice,
+    WorkerFault,
     fault_of,
 )
 from protocols.dra.types import PLAIN, Attribute, Capacity, Device, Extras
@@ -58,7 +58,7 @@ ASKED = 256
 _SHARED = Extras(shared=True)
 Begin = Callable[[str], None]
 """Called with each expression before it reaches the engine. Raises Ended."""
-PolicyPrograms = Callable[[str, policies.Scope], policies.Program]
+PolicyPrograms = Callable[[str, policies.PolicyScope], policies.PolicyProgram]
 """Return the program of a policy's expression. Raises CompileError."""
 
 
@@ -66,7 +66,7 @@ def nothing(source: str) -> None:
     """Let every expression pass."""
 
 
-def _faulty(error: Exception, kind: type[CelError]) -> Fault:
+def _faulty(error: Exception, kind: type[CelError]) -> WorkerFault:
     if isinstance(error, CelError):
         return fault_of(error)
     text = " ".join(str(error).split())[:512]
@@ -124,7 +124,7 @@ class Engine:
 
     def _check_policy(self, question: CheckPolicy) -> Answer:
         self._begin(question.source)
-        scope = policies.Scope(*question.scope)
+        scope = policies.PolicyScope(*question.scope)
         policies.check(question.source, scope, question.results)
         serialized = policies.program(question.source, scope).serialized
         return Checked(serialized, cost_of(serialized))
@@ -133,7 +133,7 @@ class Engine:
         checker = Checker(question.of, max(1, question.count))
         return CheckedRules(tuple(self._check_rule(checker, rule) for rule in question.rules))
 
-    def _check_rule(self, checker: Checker, rule: RuleText) -> CheckedRule | Fault:
+    def _check_rule(self, checker: Checker, rule: RuleText) -> CheckedRule | WorkerFault:
         try:
             self._begin(rule.text)
             return CheckedRule(*checker.check(rule.text, rule.optional_old))
@@ -148,7 +148,7 @@ class Engine:
             return Forgotten()
         self._begin(question.source)
         matches, driver = compiled(question.source).matches, question.devices.driver
-        end, found = time.monotonic() + PART_S, list[bool | Fault]()
+        end, found = time.monotonic() + PART_S, list[bool | WorkerFault]()
         for device in devices:
             try:
                 found.append(matches(driver, device))
@@ -160,7 +160,7 @@ class Engine:
                 break
         return Selected(tuple(found))
 
-    def _held(self, sent: Devices) -> list[Device] | None:
+    def _held(self, sent: DriverDevices) -> list[Device] | None:
         for number, wire in sent.new.items():
             self._devices[number] = device_of(wire)
         try:
@@ -191,20 +191,20 @@ class Engine:
                     outcomes += [Skipped()] * (len(question.expressions) - number)
                     break
                 budget = conditions if number < question.gates else others
-                outcomes.append(self._policy_value(each.source, policies.Scope(*each.scope), data, end, budget))
+                outcomes.append(self._policy_value(each.source, policies.PolicyScope(*each.scope), data, end, budget))
         self.spent = min(conditions.left, others.left) <= 0
         if decisions.asked:
             return Undecided(tuple(decisions.asked))
         return Evaluated(tuple(outcomes))
 
-    def _budget(self, units: int) -> Budget:
-        return Budget(min(self._cost, units), min(self._cost, CALL_LIMIT))
+    def _budget(self, units: int) -> CostBudget:
+        return CostBudget(min(self._cost, units), min(self._cost, CALL_LIMIT))
 
     def _policy_value(
-        self, source: str, scope: policies.Scope, data: dict[str, Any], end: float, budget: Budget
+        self, source: str, scope: policies.PolicyScope, data: dict[str, Any], end: float, budget: CostBudget
     ) -> Outcome:
         if budget.left < 0 or time.monotonic() > end:
-            return Fault("evaluation", SPENT)
+            return WorkerFault("evaluation", SPENT)
         try:
             self._begin(source)
             return Value(self._program(source, scope).value(data, budget))
@@ -215,23 +215,23 @@ class Engine:
 
     def _evaluate_rules(self, question: EvaluateRules) -> Answer:
         end = time.monotonic() + question.seconds
-        budget, outcomes = Budget(policies.COST), list[Outcome]()
+        budget, outcomes = CostBudget(policies.COST), list[Outcome]()
         total = sum(2 * len(group.rules) for group in question.groups)
         for group in question.groups:
             if not self._evaluate_group(group, end, budget, outcomes):
                 break
         return Evaluated((*outcomes, *[Skipped()] * (total - len(outcomes))))
 
-    def _evaluate_group(self, group: RuleGroup, end: float, budget: Budget, outcomes: list[Outcome]) -> bool:
+    def _evaluate_group(self, group: RuleGroup, end: float, budget: CostBudget, outcomes: list[Outcome]) -> bool:
         """Append the outcomes; return False once the budget is spent."""
         this = converted(group.value, group.of)
         old = converted(group.old, group.of) if group.has_old and group.old is not None else None
         for rule, message in group.rules:
             if budget.left < 0 or time.monotonic() > end:
-                outcomes += [Fault("evaluation", SPENT), Skipped()]
+                outcomes += [WorkerFault("evaluation", SPENT), Skipped()]
                 return False
             held = self._rule_value(rule, this, old, group.has_old, budget)
-            spent = isinstance(held, Fault) and held.text.startswith(CANCELLED)
+            spent = isinstance(held, WorkerFault) and held.text.startswith(CANCELLED)
             wanted = message and isinstance(held, Value) and held.value is not True
             text = self._rule_value(RuleText(message), this, old, group.has_old, budget) if wanted else Skipped()
             outcomes += [held, text]
@@ -239,7 +239,7 @@ class Engine:
                 return False
         return True
 
-    def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool, budget: Budget) -> Outcome:
+    def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool, budget: CostBudget) -> Outcome:
         try:
             self._begin(rule.text)
             value = evaluate.program(rule.text, rule.optional_old).value(this, old, has_old, budget)

@@ -19,7 +19,7 @@ def worker_of(instance: str) -> str:
     return f"cel-{instance}"
 
 
-class Fault(msgspec.Struct, frozen=True, tag="fault"):
+class WorkerFault(msgspec.Struct, frozen=True, tag="fault"):
     """An error of this package, or of the worker about an expression (kind `ended`)."""
 
     kind: str
@@ -28,7 +28,7 @@ class Fault(msgspec.Struct, frozen=True, tag="fault"):
     """Seconds until an expression of kind `ended` is evaluated again."""
 
 
-class Ended(EvaluationError):
+class EvaluationEnded(EvaluationError):
     """Raised for an expression that overran, grew or killed the worker, and while it is in quarantine for that."""
 
     def __init__(self, text: str, again_s: float = 0.0) -> None:
@@ -42,15 +42,15 @@ KINDS: dict[str, type[CelError]] = {
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
-def fault_of(error: CelError) -> Fault:
-    if isinstance(error, Ended):
-        return Fault("ended", str(error), error.again_s)
-    return Fault(_NAMES.get(type(error), "evaluation"), str(error))
+def fault_of(error: CelError) -> WorkerFault:
+    if isinstance(error, EvaluationEnded):
+        return WorkerFault("ended", str(error), error.again_s)
+    return WorkerFault(_NAMES.get(type(error), "evaluation"), str(error))
 
 
-def error_of(fault: Fault) -> CelError:
+def error_of(fault: WorkerFault) -> CelError:
     kind = KINDS.get(fault.kind)
-    return Ended(fault.text, fault.again_s) if kind is None else kind(fault.text)
+    return EvaluationEnded(fault.text, fault.again_s) if kind is None else kind(fault.text)
 
 
 class CheckSelector(msgspec.Struct, frozen=True, tag="check-selector"):
@@ -64,7 +64,7 @@ class CheckPolicy(msgspec.Struct, frozen=True, tag="check-policy"):
 
     source: str
     scope: tuple[bool, bool, tuple[tuple[str, str], ...]]
-    """The fields of protocols.cel.policies.Scope."""
+    """The fields of protocols.cel.policies.PolicyScope."""
     results: tuple[str, ...]
 
 
@@ -92,7 +92,7 @@ class WireDevice(NamedTuple):
     shared: bool
 
 
-class Devices(msgspec.Struct, frozen=True):
+class DriverDevices(msgspec.Struct, frozen=True):
     """Devices of one driver, by numbers under which the worker keeps them: each one is sent once."""
 
     driver: str
@@ -104,7 +104,7 @@ class Select(msgspec.Struct, frozen=True, tag="select"):
     """Evaluate a selector for devices. Answer: Selected, or Forgotten."""
 
     source: str
-    devices: Devices
+    devices: DriverDevices
 
 
 class Expression(NamedTuple):
@@ -156,13 +156,13 @@ class CheckedRule(msgspec.Struct, frozen=True, tag="checked-rule"):
 
 
 class CheckedRules(msgspec.Struct, frozen=True, tag="checked-rules"):
-    rules: tuple[CheckedRule | Fault, ...]
+    rules: tuple[CheckedRule | WorkerFault, ...]
 
 
 class Selected(msgspec.Struct, frozen=True, tag="selected"):
     """One outcome a device, of the first so many: what takes long is answered in parts."""
 
-    outcomes: tuple[bool | Fault, ...]
+    outcomes: tuple[bool | WorkerFault, ...]
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
@@ -177,7 +177,7 @@ class Skipped(msgspec.Struct, frozen=True, tag="skipped"):
     """A condition, or the budget, ended the evaluation before this expression."""
 
 
-Outcome = Value | Fault | Skipped
+Outcome = Value | WorkerFault | Skipped
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag="evaluated"):
@@ -190,7 +190,7 @@ class Undecided(msgspec.Struct, frozen=True, tag="undecided"):
     asked: tuple[str, ...]
 
 
-Answer = Checked | CheckedRules | Selected | Forgotten | Evaluated | Undecided | Fault
+Answer = Checked | CheckedRules | Selected | Forgotten | Evaluated | Undecided | WorkerFault
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
-from protocols.cel.programs import Program, compiled
+from protocols.cel.programs import SelectorProgram, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker.client import CelClient
 from protocols.cel.worker.local import wire_of
 from protocols.cel.worker.messages import (
     Checked,
     CheckSelector,
-    Devices,
-    Fault,
+    DriverDevices,
     Forgotten,
     Select,
     Selected,
     WireDevice,
+    WorkerFault,
     encode,
     error_of,
 )
@@ -40,7 +40,7 @@ SECONDS = 5.0
 """Time for one selector and the devices of one search."""
 PROGRAMS = 1024
 """Selectors whose checked trees are kept."""
-Result = bool | Fault
+Result = bool | WorkerFault
 
 
 class SelectorPending(NodeplaneError, http=503, grpc="UNAVAILABLE"):
@@ -61,7 +61,7 @@ class Selections:
 
     def __init__(self, client: CelClient) -> None:
         self._client = client
-        self._programs: OrderedDict[str, Program] = OrderedDict()
+        self._programs: OrderedDict[str, SelectorProgram] = OrderedDict()
         self._known: OrderedDict[str, dict[int, tuple[Device, Result, float]]] = OrderedDict()
         self._count = 0
         self._sent: OrderedDict[int, tuple[int, Device]] = OrderedDict()
@@ -76,7 +76,7 @@ class Selections:
         found = self._known.get(expression, {}).get(id(device))
         if found is None or (found[2] and time.monotonic() > found[2]):
             raise SelectorPending(expression, driver, device)
-        if isinstance(found[1], Fault):
+        if isinstance(found[1], WorkerFault):
             raise error_of(found[1])
         return found[1]
 
@@ -104,7 +104,7 @@ class Selections:
         for expression, answer in zip(expressions, found, strict=True):
             if isinstance(answer, Checked):
                 with suppress(CompileError):
-                    self._programs[expression] = Program(answer.cost, answer.serialized)
+                    self._programs[expression] = SelectorProgram(answer.cost, answer.serialized)
         while len(self._programs) > PROGRAMS:
             self._programs.popitem(last=False)
 
@@ -112,7 +112,9 @@ class Selections:
         again = False
         while devices:
             if time.monotonic() > search.end:
-                fault = Fault("ended", f"the selector took more than {SECONDS:g} s for the devices of one search", 1.0)
+                fault = WorkerFault(
+                    "ended", f"the selector took more than {SECONDS:g} s for the devices of one search", 1.0
+                )
                 return self._keep(expression, devices, [fault] * len(devices))
             question = Select(expression, self._devices(driver, devices, again))
             (found,) = await self._client.ask([encode(question)], search.owner)
@@ -121,11 +123,15 @@ class Selections:
                 self._keep(expression, devices, found.outcomes)
                 devices = devices[max(1, len(found.outcomes)) :]
             elif not again:
-                fault = found if isinstance(found, Fault) else Fault("evaluation", "the answer has another shape")
+                fault = (
+                    found
+                    if isinstance(found, WorkerFault)
+                    else WorkerFault("evaluation", "the answer has another shape")
+                )
                 return self._keep(expression, devices, [fault] * len(devices))
         return None
 
-    def _devices(self, driver: str, devices: tuple[Device, ...], again: bool) -> Devices:
+    def _devices(self, driver: str, devices: tuple[Device, ...], again: bool) -> DriverDevices:
         """Return the devices by their numbers, with those that the worker does not know; with `again`, with all."""
         new: dict[int, WireDevice] = {}
         numbers = []
@@ -141,14 +147,14 @@ class Selections:
             numbers.append(held[0])
         while len(self._sent) > SENT:
             self._sent.popitem(last=False)
-        return Devices(driver, tuple(numbers), new)
+        return DriverDevices(driver, tuple(numbers), new)
 
     def _keep(self, expression: str, devices: Sequence[Device], results: Sequence[Result]) -> None:
         known = self._known.setdefault(expression, {})
         self._known.move_to_end(expression)
         self._count -= len(known)
         for device, result in zip(devices, results, strict=False):
-            until = time.monotonic() + result.again_s if isinstance(result, Fault) and result.again_s else 0.0
+            until = time.monotonic() + result.again_s if isinstance(result, WorkerFault) and result.again_s else 0.0
             known[id(device)] = device, result, until
         self._count += len(known)
         while self._count > KEPT and len(self._known) > 1:

@@ -23,7 +23,7 @@ class ShortPolicies:
     """Programs of short expressions; None for those that are left to the worker."""
 
     def __init__(self) -> None:
-        self._programs: OrderedDict[Expression, policies.Program | None] = OrderedDict()
+        self._programs: OrderedDict[Expression, policies.PolicyProgram | None] = OrderedDict()
         self._engine = Engine(program=self._program, cost=COST)
 
     def unknown(self, question: EvaluatePolicy) -> list[Expression]:
@@ -36,7 +36,7 @@ class ShortPolicies:
         if isinstance(checked, Checked) and len(checked.serialized) <= LARGEST:
             try:
                 if is_short(checked.serialized):
-                    program = policies.Program(checked.serialized)
+                    program = policies.PolicyProgram(checked.serialized)
             except (CompileError, ValueError):
                 program = None
         self._programs[expression] = program
@@ -50,7 +50,7 @@ class ShortPolicies:
         found = self._engine.answer(question)
         return None if self._engine.spent else found
 
-    def _program(self, source: str, scope: policies.Scope) -> policies.Program:
+    def _program(self, source: str, scope: policies.PolicyScope) -> policies.PolicyProgram:
         found = self._programs[Expression(source, (scope.params, scope.authorizer, scope.variables))]
         assert found is not None
         return found

@@ -10,7 +10,7 @@ import msgspec
 
 from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.cel.worker import selections
-from protocols.cel.worker.messages import Ended
+from protocols.cel.worker.messages import EvaluationEnded
 from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, SubRequest
 from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
@@ -45,7 +45,7 @@ class CelSelectors:
             found = selections.matches(expression, driver, device)
             self.evaluations += 1
             return found
-        except Ended as error:
+        except EvaluationEnded as error:
             self.failures += 1
             raise SelectorEnded(f"CEL runtime error: {error}") from None
         except CompileError as error:

@@ -21,7 +21,7 @@ from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, RESOURCESLICE
 from protocols.kube.meta import Object, name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
-from protocols.kubeclient.informer import Handler, Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 
 STRIDE, STRIDE_S = 64, 0.02
 """Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""
@@ -42,7 +42,7 @@ class SliceTracker:
 
     def __init__(
         self, client: ApiClient, gates: Gates, listener: SliceListener, log: logging.Logger,
-        recorder: EventRecorder | None = None, rules: Handler | None = None,
+        recorder: EventRecorder | None = None, rules: ResourceEventHandler | None = None,
     ) -> None:  # fmt: skip
         """Create the informers.
 

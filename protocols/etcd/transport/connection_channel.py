@@ -1,7 +1,7 @@
 """A gRPC channel over connections of our own, in place of gRPC's.
 
-Without gRPC's threads a call costs the process a fraction: no wake-up but the socket's. `Connection` is all that the
-channel needs to know of a connection; private_connection.py and http2_connection.py have the implementations.
+Without gRPC's threads a call costs the process a fraction: no wake-up but the socket's. `CallConnection` is the
+interface of a connection; private_connection.py and http2_connection.py implement it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ OnMessage = Callable[[int, int, bytes], None]
 """Receives number of a call, kind and body. The kind is OK for a message, ERROR for the end, as in frames.py."""
 
 
-class Connection(Protocol):
+class CallConnection(Protocol):
     """An open connection."""
 
     @property
@@ -44,7 +44,7 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[Connection]]
+Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[CallConnection]]
 """Open a connection; the callables receive its messages and its end. Raises OSError."""
 
 
@@ -59,12 +59,12 @@ AHEAD = 64
 SERVICE = "/etcdserverpb."
 
 
-async def persistently(dial: Callable[[], Any]) -> Connection:
+async def persistently(dial: Callable[[], Any]) -> CallConnection:
     """Retry until the store accepts a connection; the caller's deadline ends it."""
     failures = 0
     while True:
         try:
-            connection: Connection = await dial()
+            connection: CallConnection = await dial()
         except OSError:
             failures += 1
             await asyncio.sleep(backoff_delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
@@ -77,7 +77,7 @@ class ConnectionChannel:
 
     def __init__(self, name: str, dial: Dial) -> None:
         self._name, self._dial = name, dial
-        self._connection: Connection | None = None
+        self._connection: CallConnection | None = None
         self._why = ""
         self._connecting = asyncio.Lock()
         self._trying: asyncio.Task[None] | None = None
@@ -160,7 +160,7 @@ class ConnectionChannel:
             self._deadlines.remove(end)
             del self._waiting[number]
 
-    async def _connected(self, timeout: float, wait: bool) -> tuple[Connection, float]:
+    async def _connected(self, timeout: float, wait: bool) -> tuple[CallConnection, float]:
         """Return a connection, and the seconds that are left."""
         if not wait:
             raise rpc_error("UNAVAILABLE", f"the store at {self._name} {NOT_CONNECTED}")
@@ -169,7 +169,7 @@ class ConnectionChannel:
         connection = await self._connect(timeout)
         return connection, max(0.0, deadline - loop.time())
 
-    async def _connect(self, timeout: float) -> Connection:
+    async def _connect(self, timeout: float) -> CallConnection:
         try:
             async with asyncio.timeout(timeout), self._connecting:
                 if self._connection is None or self._connection.draining:
@@ -179,9 +179,9 @@ class ConnectionChannel:
             text = f"the store at {self._name} {NOT_CONNECTED}: {self._why}".removesuffix(": ")
             raise rpc_error("DEADLINE_EXCEEDED", text) from None
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> CallConnection:
         self._loop = asyncio.get_running_loop()
-        made: list[Connection] = []
+        made: list[CallConnection] = []
 
         def lost() -> None:
             """Forget the connection, unless it was replaced already."""
@@ -222,7 +222,7 @@ class ConnectionStream:
         self._serializer, self._deserializer = forms
         self._patient = patient
         """Wait for a store that is away; else the stream ends, and the caller tries another member."""
-        self._connection: Connection | None = None
+        self._connection: CallConnection | None = None
         self._arrived: deque[bytes] = deque()
         self._more = asyncio.Event()
         self._end: grpc.aio.AioRpcError | None = None
@@ -237,7 +237,7 @@ class ConnectionStream:
             raise self._end or rpc_error("UNAVAILABLE", LOST)
         self._connection.send(1, self._method, self._serializer(request), last=False)
 
-    async def _begin(self) -> Connection:
+    async def _begin(self) -> CallConnection:
         if self._patient:
             return await persistently(lambda: self._dial(self._take, self._lose))
         try:

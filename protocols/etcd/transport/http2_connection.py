@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from protocols.etcd.transport.connection_channel import SERVICE, Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.connection_channel import SERVICE, CallConnection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import ERROR, OK, WATCH
 from protocols.http2.connection import Address, Http2Connection, dial
 from protocols.http2.hpack import Header
@@ -50,7 +50,7 @@ class EtcdConnection:
         self._on_message(number, ERROR, error)
 
 
-async def open_connection(address: Address, on_message: OnMessage, lost: Callable[[], None]) -> Connection:
+async def open_connection(address: Address, on_message: OnMessage, lost: Callable[[], None]) -> CallConnection:
     """Raises OSError."""
     connection = EtcdConnection(on_message, lost)
     connection.inner = await dial(address, connection)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from protocols.etcd.transport.connection_channel import LOST, Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.connection_channel import LOST, CallConnection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, BadFrame, Splitter, pack
 
 LARGEST = 256 * 1024 * 1024
@@ -66,7 +66,7 @@ class PrivateConnection(asyncio.Protocol):
             self._transport.write(data)
 
 
-async def dial(path: Path, heard: OnMessage, lost: Callable[[], None]) -> Connection:
+async def dial(path: Path, heard: OnMessage, lost: Callable[[], None]) -> CallConnection:
     """Raises OSError."""
     _, connection = await asyncio.get_running_loop().create_unix_connection(
         lambda: PrivateConnection(heard, lost), str(path)

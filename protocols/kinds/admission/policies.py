@@ -74,9 +74,9 @@ class PolicyStrategy(Strategy):
 
     def expression_causes(self, obj: Object, spec: Object, budget: Budget) -> list[Cause]:
         """Validate conditions and variables, then what else the policy evaluates."""
-        from protocols.cel.policies import Scope
+        from protocols.cel.policies import PolicyScope
 
-        scope = Scope(params=part(spec, "paramKind") is not None)
+        scope = PolicyScope(params=part(spec, "paramKind") is not None)
         causes = condition_causes("spec.matchConditions", items(spec, "matchConditions"), scope, budget)
         variables = items(spec, "variables")
         causes += limit_causes("spec.variables", variables)

@@ -66,7 +66,7 @@ class WebhookStrategy(Strategy):
         return self.validate_create(new) if self.bumps_generation(new, old) else []
 
     def _hook_causes(self, path: str, hook: Object, budget: Budget) -> list[Cause]:
-        from protocols.cel.policies import Scope
+        from protocols.cel.policies import PolicyScope
 
         causes = _name_causes(f"{path}.name", str(hook.get("name") or ""))
         for index, rule in enumerate(items(hook, "rules")):
@@ -82,7 +82,7 @@ class WebhookStrategy(Strategy):
         if self._mutating:
             causes += one_of(f"{path}.reinvocationPolicy", hook.get("reinvocationPolicy"), REINVOCATIONS)
         causes += _client_causes(f"{path}.clientConfig", part(hook, "clientConfig") or {})
-        causes += condition_causes(f"{path}.matchConditions", items(hook, "matchConditions"), Scope(), budget)
+        causes += condition_causes(f"{path}.matchConditions", items(hook, "matchConditions"), PolicyScope(), budget)
         return causes + _version_causes(f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or [])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from protocols.kube.meta import Object
 from protocols.kube.protobuf.table import message_of
-from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, Field, Leaf, Message, Unencodable
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, Leaf, Message, Unencodable, WireField
 from protocols.kube.protobuf.values import UNKNOWN
 from protocols.kube.protobuf.wire import DELIMITED, VARINT, ProtobufInvalid, read_value, read_varint, skip
 from protocols.wire.protobuf import delimited, varint
@@ -62,7 +62,7 @@ class _Decoder:
                 raise ProtobufInvalid(f"wrong wire type {tag & 7} for field {field.name} of {message.name}")
         self._depth -= 1
 
-    def _field(self, field: Field, start: int, stop: int, out: Object) -> None:
+    def _field(self, field: WireField, start: int, stop: int, out: Object) -> None:
         name, shape = field.name, field.shape
         if field.is_merged:
             self.read(field.type, start, stop, out if shape is INLINE else out.setdefault(name, {}))
@@ -85,13 +85,13 @@ class _Decoder:
         self.read(type, start, stop, out)
         return out if type.union is None else type.union.read(out)
 
-    def _entry(self, field: Field, entry: Object, into: Object) -> None:
+    def _entry(self, field: WireField, entry: Object, into: Object) -> None:
         """Key and value may be missing; then they are the zero values of their types."""
         if "value" not in entry:
             entry["value"] = self._value(field.type.fields[2].type, 0, 0)
         into[entry.get("key", "")] = entry["value"]
 
-    def _packed(self, field: Field, at: int, end: int, out: Object) -> None:
+    def _packed(self, field: WireField, at: int, end: int, out: Object) -> None:
         while at < end:
             self._left -= 1
             if self._left < 0:
@@ -122,7 +122,7 @@ def encode_message(message: Message, obj: Any) -> bytes:
     return b"".join(parts)
 
 
-def _one(field: Field, value: Any) -> bytes:
+def _one(field: WireField, value: Any) -> bytes:
     """Empty for a value that the field has no place for."""
     type = field.type
     raw: Any
@@ -141,7 +141,7 @@ def _one(field: Field, value: Any) -> bytes:
     return written
 
 
-def _entry(field: Field, key: str, value: Any) -> bytes:
+def _entry(field: WireField, key: str, value: Any) -> bytes:
     name, element = field.type.fields.values()
     written = _one(element, value)
     if not written:

@@ -4,7 +4,7 @@ import functools
 
 from protocols.kinds.fields import Field as Fact
 from protocols.kinds.fields import element_of, package_of, packages, resolve, types_of
-from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Field, KindUnknown, Leaf, Message
+from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, KindUnknown, Leaf, Message, WireField
 from protocols.kube.protobuf.values import UNIONS, VALUES
 
 META = "meta.v1"
@@ -65,21 +65,21 @@ def _top(package: str, name: str, listing: bool) -> Message:
 
 
 def _list_of(message: Message) -> Message:
-    metadata = Field(1, "metadata", ONE, _package(META)["ListMeta"])
-    return Message(f"{message.name}List", {1: metadata, 2: Field(2, "items", LIST, message)})
+    metadata = WireField(1, "metadata", ONE, _package(META)["ListMeta"])
+    return Message(f"{message.name}List", {1: metadata, 2: WireField(2, "items", LIST, message)})
 
 
-def _field(package: str, fact: Fact, found: dict[str, Message]) -> Field:
+def _field(package: str, fact: Fact, found: dict[str, Message]) -> WireField:
     shape, kind = _shape(fact)
     type = _type(package, kind, found)
     if shape == MAP:
         type = Message(fact.name, {1: _part(1, "key", SCALARS["str"]), 2: _part(2, "value", type)})
     keep = shape == ONE and (fact.is_present or fact.keeps_zero or isinstance(type, Message))
-    return Field(fact.number, fact.name, shape, type, keep_zero=keep)
+    return WireField(fact.number, fact.name, shape, type, keep_zero=keep)
 
 
-def _part(number: int, name: str, type: Leaf | Message) -> Field:
-    return Field(number, name, ONE, type, keep_zero=True)
+def _part(number: int, name: str, type: Leaf | Message) -> WireField:
+    return WireField(number, name, ONE, type, keep_zero=True)
 
 
 def _type(package: str, kind: str, found: dict[str, Message]) -> Leaf | Message:

@@ -42,11 +42,11 @@ class Message(msgspec.Struct, eq=False):
     """`fields` by number, in the order they are written; filled after creation, as messages name each other."""
 
     name: str
-    fields: "dict[int, Field]" = msgspec.field(default_factory=dict)
+    fields: "dict[int, WireField]" = msgspec.field(default_factory=dict)
     union: Union | None = None
 
 
-class Field:
+class WireField:
     """One field of a message."""
 
     __slots__ = ("is_merged", "keep_zero", "name", "shape", "tag", "type", "wire")

@@ -11,11 +11,11 @@ from protocols.kube.protobuf.types import (
     LIST,
     ONE,
     SCALARS,
-    Field,
     Leaf,
     Message,
     Unencodable,
     Union,
+    WireField,
     write_string,
 )
 from protocols.kube.protobuf.wire import DELIMITED, ProtobufInvalid
@@ -150,13 +150,13 @@ def _checked(value: Any, type: type) -> Any:
 def _message(name: str, fields: str, union: Union | None) -> Message:
     """Zeros are kept, since the message as a whole is set or unset."""
     parts = enumerate((each.split(":") for each in fields.split()), 1)
-    made = {number: Field(number, part, ONE, _TYPES[type], keep_zero=True) for number, (part, type) in parts}
+    made = {number: WireField(number, part, ONE, _TYPES[type], keep_zero=True) for number, (part, type) in parts}
     return Message(name, made, union)
 
 
 _TYPES = {**SCALARS, "raw": Leaf(DELIMITED, bytes, bytes)}
 _RAW = _message("Raw", "raw:raw", Union(_read_raw, _write_raw))
-_STRINGS = Message("Strings", {1: Field(1, "items", LIST, SCALARS["str"])}, Union(_read_items, _write_items))
+_STRINGS = Message("Strings", {1: WireField(1, "items", LIST, SCALARS["str"])}, Union(_read_items, _write_items))
 VALUES = {
     "time": _message("Time", "seconds:int64 nanos:int32", Union(_read_time, _write_time)),
     "microtime": _message("MicroTime", "seconds:int64 nanos:int32", Union(_read_micro_time, _write_micro_time)),
@@ -177,5 +177,5 @@ UNIONS = {
 
 _TYPE_META = _message("TypeMeta", "apiVersion:str kind:str", None)
 UNKNOWN = _message("runtime.Unknown", "typeMeta:str raw:raw contentEncoding:str contentType:str", None)
-UNKNOWN.fields[1] = Field(1, "typeMeta", INLINE, _TYPE_META)
+UNKNOWN.fields[1] = WireField(1, "typeMeta", INLINE, _TYPE_META)
 """The envelope of a body."""

@@ -12,7 +12,7 @@ from protocols.messages.objects import stream_of
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from protocols.recording import sources
 from protocols.recording.delta import FIELDS, SET
-from protocols.recording.frames import Change
+from protocols.recording.frames import RecordedChange
 from protocols.recording.reader import Recording, State, apply_change
 from protocols.recording.values import convert
 from supervisor.console.model.history import KEPT_S
@@ -55,7 +55,7 @@ class History:
         self._newest: dict[tuple[str, str], int] = {}
         self._uids: dict[str, str] = {}
 
-    def add(self, change: Change) -> None:
+    def add(self, change: RecordedChange) -> None:
         """Take a change. Raises RecordingInvalid."""
         if change.source == _PODS:
             self._add_pod(change)
@@ -67,12 +67,12 @@ class History:
             elif value is not None:
                 self._add_metrics(change, convert(value, Recorded))
 
-    def _add_metrics(self, change: Change, recorded: Recorded) -> None:
+    def _add_metrics(self, change: RecordedChange, recorded: Recorded) -> None:
         if self._newest.get((change.source, change.key)) != recorded.at_ms:  # else a key frame repeats it
             self._newest[change.source, change.key] = recorded.at_ms
             self.measured.append(Measured(change.source, change.key, recorded))
 
-    def _add_pod(self, change: Change) -> None:
+    def _add_pod(self, change: RecordedChange) -> None:
         match change.delta:
             case [kind, {"metadata": {"uid": str(uid)}}] if kind == SET:
                 self._uids[change.key] = uid

@@ -8,7 +8,7 @@ from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.objects import stream_of
 from protocols.recording import sources
-from protocols.recording.frames import Change
+from protocols.recording.frames import RecordedChange
 from protocols.recording.reader import Recording, State, apply_change
 from protocols.recording.samples import SERVER
 from protocols.recording.values import convert
@@ -71,7 +71,7 @@ def _show_watches(world: World) -> None:
     world.house.notes = world.watch.notes(world.house)
 
 
-def _note_health(world: World, change: Change, state: State, prefix: str) -> None:
+def _note_health(world: World, change: RecordedChange, state: State, prefix: str) -> None:
     known = change.source.removeprefix(prefix) in HEALTH
     value = state.get(change.source, {}).get(change.key) if known else None
     if value is not None:
@@ -109,7 +109,7 @@ def overview(recording: Recording) -> tuple[list[int], History]:
     return times, history
 
 
-def _is_fault(change: Change) -> bool:
+def _is_fault(change: RecordedChange) -> bool:
     match change.delta:
         case [2, dict() as fields]:  # a key frame sets whole values, which is no change
             restarted = change.source.endswith(sources.ACTORS) and "restarts" in fields

@@ -19,7 +19,7 @@ from actors.store.model.types import Commit
 from actors.store.mvcc.operations import compact
 from actors.store.rpc.lease import revoke
 from protocols.etcd import channel as channel_module
-from protocols.etcd.transport.connection_channel import Connection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.connection_channel import CallConnection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import OK
 from protocols.wire import etcd_pb2 as pb
 from tests.simulation.etcd.connection import EtcdConnection
@@ -79,7 +79,7 @@ class Cluster:
     def _channel(self, endpoint: str, *_: Any) -> ConnectionChannel:
         return ConnectionChannel(endpoint, partial(self._dial, self.members[ENDPOINTS.index(endpoint)]))
 
-    async def _dial(self, member: Member, on_message: OnMessage, lost: Callable[[], None]) -> Connection:
+    async def _dial(self, member: Member, on_message: OnMessage, lost: Callable[[], None]) -> CallConnection:
         process = running(self.world)
         await asyncio.sleep(max(self.world.latency(), member.silent_until - self.world.now))
         if self.world.now < member.away_until:

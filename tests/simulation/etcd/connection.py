@@ -17,7 +17,7 @@ _GONE = f"UNAVAILABLE\0{LOST}".encode()
 
 
 class EtcdConnection:
-    """Its first half is protocols.etcd.transport.connection_channel.Connection, its second half the member's."""
+    """Its first half is protocols.etcd.transport.connection_channel.CallConnection, its second half the member's."""
 
     def __init__(self, member: "Member", process: "Process", on_message: OnMessage, lost: Callable[[], None]) -> None:
         self._member, self._process, self._world = member, process, process.world

@@ -235,6 +235,6 @@ def _shared_state(world: "World") -> None:
     patch(shell, "gc", _Nothing())
     patch(shell, "Heap", _Nothing)
     logging.basicConfig(handlers=[_Logs(world)], level=logging.WARNING, force=True)
-    spans: Any = _PerProcess(world, recorder.Recorder)
+    spans: Any = _PerProcess(world, recorder.SpanRecorder)
     recorder.serve_spans.__defaults__ = (spans,)
     substitute(recorder.RECORDER, spans)

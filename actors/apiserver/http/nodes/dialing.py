@@ -17,7 +17,7 @@ from protocols.kube.errors import StatusError
 from protocols.kube.jsons import read_json_object
 from protocols.streams.channels import TUNNEL, V5
 from protocols.streams.connections import FORWARD, Socket, Spdy
-from protocols.streams.spdy_channels import OFFERED, Command
+from protocols.streams.spdy_channels import OFFERED, SpdyCommand
 from protocols.streams.spdy_dial import DialedWire, NotUpgraded
 
 WEBSOCKETS = "ExtendWebSocketsToKubelet"
@@ -42,7 +42,7 @@ class Dialing:
             return
         wire = await self._spdy(where, OFFERED)
         try:
-            command = Command(wire)
+            command = SpdyCommand(wire)
             try:
                 await command.open(channels)
             except ConnectionError as error:

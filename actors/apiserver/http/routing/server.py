@@ -15,7 +15,7 @@ from actors.apiserver.http.connection.connection import Connections, give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
 from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
-from protocols.serving import Limits, Listener, ListenerOptions, UnauthenticatedConnections
+from protocols.serving import Listener, ListenerOptions, UnauthenticatedConnections, UnauthenticatedLimits
 
 TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""
@@ -68,7 +68,7 @@ class Server:
         allow_files()
         await self._runner.setup()
         about = ListenerOptions(options.host, options.port, self.tls(), self._server, shared=True)
-        listener = Listener(about, UnauthenticatedConnections(Limits()))
+        listener = Listener(about, UnauthenticatedConnections(UnauthenticatedLimits()))
         try:
             listener.start()
         except OSError as error:

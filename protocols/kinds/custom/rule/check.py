@@ -10,7 +10,7 @@ from protocols.cel.costs.sizes import product, total
 from protocols.cel.rules.cel_type import CelType, max_count
 from protocols.cel.text.source import CelError
 from protocols.cel.worker.asking import answer
-from protocols.cel.worker.messages import CheckedRules, CheckRules, Fault, RuleText
+from protocols.cel.worker.messages import CheckedRules, CheckRules, RuleText, WorkerFault
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
 from protocols.kinds.custom.rule.cel_type import cel_type_of
 from protocols.kinds.custom.rule.path import path_fault
@@ -185,7 +185,7 @@ class _Check:
         checked = self._checked.get(text)
         if checked is None:
             return []
-        if isinstance(checked, Fault):
+        if isinstance(checked, WorkerFault):
             if checked.kind == "too complex":
                 return [forbidden(path, f"{what} exceeds budget by factor of more than 100x ({CURE})")]
             return [invalid(path, _go_form(rule), f"{prefix}{checked.text}")]

@@ -11,7 +11,7 @@ from typing import Any
 
 from protocols.cel.text.source import SPENT, CelError
 from protocols.cel.worker.asking import answer
-from protocols.cel.worker.messages import Evaluated, EvaluateRules, Fault, Outcome, RuleGroup, RuleText, Value
+from protocols.cel.worker.messages import Evaluated, EvaluateRules, Outcome, RuleGroup, RuleText, Value, WorkerFault
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.custom.rule.cel_type import cel_type_of
 from protocols.kinds.custom.rule.path import error_path
@@ -72,7 +72,7 @@ class _Walk:
 
 def _causes(asked: list[tuple[Rule, "_Place"]], outcomes: Sequence[Outcome]) -> Iterator[Cause]:
     for (rule, place), held, message in zip(asked, outcomes[::2], outcomes[1::2], strict=False):
-        if isinstance(held, Fault):
+        if isinstance(held, WorkerFault):
             spent = held.text == SPENT
             yield invalid(place.path or NOWHERE, place.type, SPENT if spent else _error_text(held.text, rule))
         elif isinstance(held, Value) and held.value is not True:

@@ -18,10 +18,10 @@ from protocols.cel.worker.messages import (
     Evaluated,
     EvaluatePolicy,
     Expression,
-    Fault,
     Outcome,
     Undecided,
     Value,
+    WorkerFault,
     error_of,
 )
 from protocols.kube.jsons import read_json
@@ -125,7 +125,7 @@ class Input:
 
 def value_of(outcome: Outcome) -> Any:
     """Return the value of an expression. Raises its CelError."""
-    if isinstance(outcome, Fault):
+    if isinstance(outcome, WorkerFault):
         raise error_of(outcome)
     return outcome.value if isinstance(outcome, Value) else None
 

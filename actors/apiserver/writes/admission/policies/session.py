@@ -217,13 +217,13 @@ class Session:
 
     def _holds(self, hook: WebhookHook, row: Served, new: Object | None, old: Object | None) -> bool:
         """Return True if the match conditions hold. Raises EvaluationError."""
-        from protocols.cel.policies import Scope
+        from protocols.cel.policies import PolicyScope
 
         if not hook.webhook.conditions:
             return True
         given = self._input()
         data = given.data(request_of(self._change, row, new, old), new, old, None)
-        return given.matches(hook.webhook.conditions, Scope(), data)
+        return given.matches(hook.webhook.conditions, PolicyScope(), data)
 
     def _patches(self, webhook: Webhook, answer: Answer, obj: Object | None) -> bool:
         """Take warnings and annotations; return True if the answer has a patch. Raises ApiError, WebhookFailed."""

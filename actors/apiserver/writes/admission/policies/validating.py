@@ -63,7 +63,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def read_policy(obj: Object) -> Policy:
-    from protocols.cel.policies import Scope
+    from protocols.cel.policies import PolicyScope
 
     spec = obj["spec"]
     variables = tuple((str(each["name"]), str(each["expression"])) for each in items(spec, "variables"))
@@ -72,7 +72,7 @@ def read_policy(obj: Object) -> Policy:
         name=obj["metadata"]["name"],
         match=read_match(spec.get("matchConstraints") or {}),
         conditions=read_conditions(spec),
-        scope=Scope(params=kind is not None, variables=variables),
+        scope=PolicyScope(params=kind is not None, variables=variables),
         ignores=spec.get("failurePolicy") == "Ignore",
         kind=kind,
         spec=spec,
