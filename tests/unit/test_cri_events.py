@@ -21,7 +21,7 @@ from actors.cri.event_stream import (
 )
 from actors.cri.operations import Operation
 from actors.cri.runtime_client import RuntimeChannel
-from tests.support.runtime import until
+from tests.support.waiting import until_true
 
 
 def rpc_error(code: grpc.StatusCode) -> grpc.aio.AioRpcError:
@@ -99,53 +99,53 @@ async def test_stream_runtime_hung_streams_once_it_answers(monkeypatch: Any) -> 
     """It may be idle for hours: no event comes to tell that the stream is open."""
 
     async with listening(monkeypatch) as (_, channel, reported):
-        await until(lambda: channel.asked >= 3)
+        await until_true(lambda: channel.asked >= 3)
         assert reported == []
         channel.answers = True
-        await until(lambda: reported)
+        await until_true(lambda: reported)
         assert reported == [(Phase.STREAMING, "")]
         assert len(channel.streams) == 1
 
 
 async def test_stream_ended_before_open_tells_remedy(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (_, channel, reported):
-        await until(lambda: channel.streams)
+        await until_true(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(grpc.aio.EOF)
-        await until(lambda: reported)
+        await until_true(lambda: reported)
         assert reported[0] == (Phase.BROKEN, ENDED_AT_ONCE)
         channel.answers = True
-        await until(lambda: reported[-1][0] is Phase.STREAMING)
+        await until_true(lambda: reported[-1][0] is Phase.STREAMING)
         channel.streams[-1].messages.put_nowait(grpc.aio.EOF)
-        await until(lambda: reported[-1][0] is Phase.BROKEN)
+        await until_true(lambda: reported[-1][0] is Phase.BROKEN)
         assert reported[-1] == (Phase.BROKEN, ENDED)
 
 
 async def test_stream_unsupported_is_never_streaming_and_asked_again_by_a_new_connection(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (_, channel, reported):
-        await until(lambda: channel.streams)
+        await until_true(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
-        await until(lambda: reported)
+        await until_true(lambda: reported)
         assert reported == [(Phase.UNSUPPORTED, NO_EVENTS)]
         channel.gone.set()
-        await until(lambda: len(channel.streams) == 2)
+        await until_true(lambda: len(channel.streams) == 2)
         assert reported[-1] == (Phase.BROKEN, DISCONNECTED)
 
 
 async def test_stream_unsupported_is_asked_again_on_the_same_connection(monkeypatch: Any) -> None:
     monkeypatch.setattr(event_stream, "PROBE_UNSUPPORTED_S", 0.05)
     async with listening(monkeypatch) as (_, channel, reported):
-        await until(lambda: channel.streams)
+        await until_true(lambda: channel.streams)
         channel.streams[0].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
-        await until(lambda: len(channel.streams) == 2)
+        await until_true(lambda: len(channel.streams) == 2)
         channel.streams[1].messages.put_nowait(rpc_error(grpc.StatusCode.UNIMPLEMENTED))
-        await until(lambda: len(channel.streams) == 3)
+        await until_true(lambda: len(channel.streams) == 3)
         assert set(reported) == {(Phase.UNSUPPORTED, NO_EVENTS)}
 
 
 async def test_stream_cut_tells_reason_and_another_is_opened(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (stream, channel, reported):
         channel.answers = True
-        await until(lambda: reported)
+        await until_true(lambda: reported)
         stream.cut("silent")
-        await until(lambda: reported[-1] == (Phase.BROKEN, "silent"))
-        await until(lambda: len(channel.streams) == 2)
+        await until_true(lambda: reported[-1] == (Phase.BROKEN, "silent"))
+        await until_true(lambda: len(channel.streams) == 2)
