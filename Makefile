@@ -1,5 +1,7 @@
 # setup: make .venv for changes. run: start the node (installs what running needs, no tools). demo: play the tutorial. test-all, lint: what CI runs; test skips what needs a browser and other heavy peers, and the tests marked heavy. bench: the figures.
 # durations: test, and write down how long each file took, by which the longest go first.
+# coverage: what no unit test and no retained seed of the simulation runs, by actor and folder; WHOLE=1 runs all tests, with their
+#   processes, FOLDER=actors/pleg lists lines as well.
 # pictures: draw those of the documentation from a running plane.
 # fuzz: try expressions of CEL; make fuzz SECONDS=600 SEED=7 JOBS=2.
 # simulate: play whole planes on virtual time with faults; make simulate SEED=7 SECONDS=60 PROFILE=control TRACE=1 replays a run,
@@ -18,6 +20,7 @@ SEED := 0
 CODE := protocols actors supervisor tests
 NOT_CODE := /test_
 COMPILE = @$(PY) -m compileall -q -j 0 -x $(NOT_CODE) $(CODE) || echo "bytecode cannot be kept here: processes start slower"
+ALL_TESTS := tests/crash tests/integration tests/simulation tests/unit
 ROUNDS := 1
 SECONDS := 60
 JOBS := 1
@@ -25,7 +28,7 @@ JOBS := 1
 SIMULATION := PROFILE SEED SEEDS SECONDS BUDGET JOBS
 GIVEN = $(foreach key,$(1),$(if $(filter command,$(origin $(key))),'$(key)=$($(key))'))
 
-.PHONY: setup run demo test test-all durations unit crash simulate mutants fuzz bench lint docs pictures format clean compiled compiled-run
+.PHONY: setup run demo test test-all durations coverage unit crash simulate mutants fuzz bench lint docs pictures format clean compiled compiled-run
 
 setup: compiled
 
@@ -38,10 +41,16 @@ demo: compiled-run
 test-all: export NODEPLANE_ALL := 1
 test test-all: compiled $(REWRITTEN)
 	@sh tests/setup.sh $(if $(filter test-all,$@),all)
-	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) tests/crash tests/integration tests/simulation tests/unit
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) $(ALL_TESTS)
 
 durations:
 	@NODEPLANE_DURATIONS=1 $(MAKE) test
+
+coverage: compiled
+	@rm -rf .coverage && mkdir .coverage
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m coverage run -m pytest -n 2 $(LONG_FIRST) $(if $(WHOLE),$(ALL_TESTS),tests/unit)
+	@PYTHONHASHSEED=0 $(PY) -m coverage run -m tests.simulation.run SEEDS=1
+	@$(PY) -m tests.support.coverage_table $(FOLDER)
 
 unit: compiled
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 2 $(LONG_FIRST) tests/unit
