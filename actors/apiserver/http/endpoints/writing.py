@@ -154,10 +154,7 @@ class Writing:
         return await _written(request, await self.change(request, mutation, options, size))
 
     async def change(self, request: Request, mutation: Mutation, options: WriteOptions, size: int = 0) -> Written:
-        """Change the object of a request, if its author may; `size`: bytes of the request's body.
-
-        Raises NotFound, Conflict, Forbidden.
-        """
+        """Change the object of a request with a body of `size` bytes. Raises NotFound, Conflict, Forbidden."""
         change = Change(request.target, request.user, options, size=size)
         return _noted(request, change, await self._path.change(change, mutation))
 

@@ -11,8 +11,7 @@ from actors.apiserver.api.request.workers import offload
 from actors.apiserver.writes.admission.certificates import CertificateRequester, CertificateRights
 from actors.apiserver.writes.admission.charge import Quotas
 from actors.apiserver.writes.admission.claims import ClaimRights
-from actors.apiserver.writes.admission.creation import CreationRight
-from actors.apiserver.writes.admission.escalation import Escalation
+from actors.apiserver.writes.admission.escalation import CreationRight, Escalation
 from actors.apiserver.writes.admission.hooks import Mutating, ValidatingPolicies, ValidatingWebhooks
 from actors.apiserver.writes.admission.limits import LimitDefaults, Limits
 from actors.apiserver.writes.admission.nodes import NodeRestriction
@@ -64,10 +63,7 @@ class Admission:
         return Admitting([rule for rule in self._covering(change) if rule.concerns(change)])
 
     async def review(self, change: Change) -> Sequence[str]:
-        """Check what is not stored: the body of a subresource, the options of a connection. Return warnings.
-
-        Nothing changes it. Raises StatusError.
-        """
+        """Check the body of a subresource or the options of a connection. Return warnings. Raises StatusError."""
         rules = await self.begin(change)
         await rules.run(Step.CHECK_VALID, change)
         return change.warnings

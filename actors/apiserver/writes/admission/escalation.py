@@ -1,7 +1,7 @@
-"""Escalation checks: a user may only grant permissions that it holds.
+"""Rights beside that to the verb: to create by a PUT or an apply, and to grant permissions.
 
-As upstream's, they check every change of a role or binding except those of the garbage collector, not only changes of
-`rules` and `subjects`: labels decide which roles an aggregated role collects.
+As upstream's, the second checks every change of a role or binding except those of the garbage collector, not only
+changes of `rules` and `subjects`: labels decide which roles an aggregated role collects.
 """
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import EVERYTHING
-from actors.apiserver.writes.admission.rule import Rule, Step
+from actors.apiserver.writes.admission.rule import EVERY_KIND, Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
@@ -21,6 +21,18 @@ ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
 COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 """Metadata that the garbage collector or the server changes and that grants nothing."""
+
+
+class CreationRight(Rule):
+    """Comes before rules that look something up for the author."""
+
+    step, covers = Step.COMPLETE, {EVERY_KIND: (CREATE,)}
+
+    def concerns(self, change: Change) -> bool:
+        return change.target.verb != "create"
+
+    def apply(self, change: Change) -> None:
+        self.given.authorizer.check(change.author, change.attributes)
 
 
 class Escalation(Rule):

@@ -49,8 +49,7 @@ from protocols.kinds.shapes.clean import complete
 from protocols.kube.errors import StatusError
 from protocols.kube.objects import same
 
-ATTEMPTS = 20
-NAME_ATTEMPTS = 8
+ATTEMPTS, NAME_ATTEMPTS = 20, 8
 
 
 class Written(msgspec.Struct, frozen=True):

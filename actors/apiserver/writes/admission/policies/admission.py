@@ -44,22 +44,17 @@ class PolicyAdmission:
         hooks = await self._index.hooks(row, target.subresource, change.operation)
         if hooks is None:
             return None
-        from actors.apiserver.writes.admission.policies.session import Session
+        from actors.apiserver.writes.admission.policies.calling import Caller
+        from actors.apiserver.writes.admission.policies.parameters import Parameters
+        from actors.apiserver.writes.admission.policies.session import Parts, Session
 
-        space = await self._options.namespace(target.namespace) if row.namespaced and target.namespace else None
-        return Session(change, hooks, self._made_parts(), space)
+        given = self._options
+        if self._parts is None:
+            caller = Caller(given.service, given.slices)
+            self._parts = Parts(given.authorizer, Parameters(given.find, given.below), caller)
+        space = await given.namespace(target.namespace) if row.namespaced and target.namespace else None
+        return Session(change, hooks, self._parts, space)
 
     async def close(self) -> None:
         if self._parts is not None:
             await self._parts.caller.close()
-
-    def _made_parts(self) -> "Parts":
-        if self._parts is None:
-            from actors.apiserver.writes.admission.policies.calling import Caller
-            from actors.apiserver.writes.admission.policies.parameters import Parameters
-            from actors.apiserver.writes.admission.policies.session import Parts
-
-            given = self._options
-            caller = Caller(given.service, given.slices)
-            self._parts = Parts(given.authorizer, Parameters(given.find, given.below), caller)
-        return self._parts

@@ -217,11 +217,8 @@ def read_validation(raw: Object) -> Validation:
 
 def denied(change: Change, new: Object | None, denials: Sequence[Denial]) -> ApiError:
     """Return the error of the first denial."""
-    first = denials[0]
-    row, name = (
-        change.target.resource,
-        change.target.name or str(at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"),
-    )
+    first, row = denials[0], change.target.resource
+    name = change.target.name or at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"
     cause = {"message": first.message}
     message = f'{row.full_name} "{name}" is forbidden: {first.message}'
-    return REASONS.get(first.reason, Invalid)(message, {**details(row, name), "causes": [cause]})
+    return REASONS.get(first.reason, Invalid)(message, {**details(row, str(name)), "causes": [cause]})
