@@ -252,10 +252,10 @@ class _Views:
 
     def back(self, row: Served, obj: Object | None) -> Object | None:
         """Return a patched object of `row` in the version of the write. Raises WebhookFailed for one of other shape."""
-        if row is self._row:
-            return obj
         try:
-            return _converted(obj, row, self._row)
+            if obj is not None and not isinstance(obj["metadata"], dict):
+                raise TypeError("metadata")
+            return obj if row is self._row else _converted(obj, row, self._row)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise WebhookFailed(f"received invalid webhook response: the patched object is no {row.kind}") from None
 
