@@ -9,6 +9,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from _pytest.runner import runtestprotocol
 from aiohttp import web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
@@ -18,11 +19,12 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from supervisor.console.web.process import DRIVER, READY
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("protocols", "actors", "supervisor")
+FOLDERS = ("protocols", "actors", "supervisor", "deploy/pytest-nodeplane/src")
 PAGE = ROOT / "docs/decisions/0033-private-internals.md"
 INTERNALS = {
     "actors/apiserver/http/connection/responses.py": {"_Compress"},
     "actors/otlp/bounded_session.py": {"_new_conn"},
+    "deploy/pytest-nodeplane/src/pytest_nodeplane/every_step.py": {"_fixtureinfo", "_setupstate"},
     "protocols/process/sessions.py": {"_retry_connection"},
     "protocols/serving/connection.py": {"_messages", "_upgraded"},
     "protocols/streams/masked.py": {"_message_tail", "_payload_parser", "_post_start", "_reader"},
@@ -109,6 +111,12 @@ def test_argparse_parser_has_actions_and_options() -> None:
     assert nested in parser._actions
     assert parser._option_string_actions["--help"].option_strings == ["-h", "--help"]
     assert [(each.dest, each.help) for each in nested._choices_actions] == [("a", "the help")]
+
+
+def test_pytest_items_have_fixtures_and_state(request: pytest.FixtureRequest) -> None:
+    assert request.node._fixtureinfo.name2fixturedefs is not None
+    assert callable(request.session._setupstate.teardown_exact)
+    assert callable(runtestprotocol)
 
 
 def test_textual_web_driver_begins_with_ready(monkeypatch: pytest.MonkeyPatch) -> None:
