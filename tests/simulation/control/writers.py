@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocols.errors import NodeplaneError
 from protocols.etcd import EtcdClient, EtcdOptions
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KEYS = 8
 RARE, RARE_KEYS = b"/registry/limitranges/default/r%d", 1_000
+LARGE = 20_000
+"""Bytes of a large value."""
 READ_SHARE = 0.25
 """Share of attempts that read first, though the key's state after the last answer is known."""
 READ_S = 1.0
@@ -43,6 +45,8 @@ class Pace(NamedTuple):
     """Share of attempts after which seconds pass: what is lost last is missed by nobody until the next write."""
     rare: float = 0.0
     """Share of attempts at one of many keys of a collection that is quiet otherwise."""
+    large_every: int = 0
+    """How many values there are for each that fills pages: commits of unlike length; 0: none is large."""
 
     async def pause(self, chance: "random.Random") -> None:
         rest = self.lull and chance.random() < self.lull
@@ -149,7 +153,9 @@ class Writer:
     def _value(self, key: bytes) -> bytes:
         self._count += 1
         namespace, name = key.decode().split("/")[-2:]
-        metadata = {"name": name, "namespace": namespace, "uid": f"{self.name}-{self._count}"}
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace, "uid": f"{self.name}-{self._count}"}
+        if self._pace.large_every and self._count % self._pace.large_every == 0:
+            metadata["annotations"] = {"large": "x" * LARGE}
         return json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata}).encode()
 
     def _lost(self, key: bytes, called: float, held: Held | None, value: bytes | None) -> None:
