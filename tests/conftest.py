@@ -7,7 +7,9 @@ is expensive.
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,9 +28,23 @@ settings.load_profile("nodeplane")
 HEAVY = pytest.mark.skip(reason="heavy: make test-all runs it, or pytest with its file")
 
 
+TEMPORARY = pytest.StashKey[Path]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("NODEPLANE_DURATIONS") and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if os.environ.get("NODEPLANE_DURATIONS"):
         config.pluginmanager.register(Recorder())
+    if not config.option.basetemp:
+        # A unix socket has 107 bytes, of which pytest's own path takes more with each run and letter of the user.
+        config.stash[TEMPORARY] = Path(tempfile.mkdtemp(prefix="pt", dir="/tmp"))
+        config.option.basetemp = str(config.stash[TEMPORARY])
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == 0 and (made := session.config.stash.get(TEMPORARY, None)):
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

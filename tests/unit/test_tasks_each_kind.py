@@ -445,7 +445,7 @@ def kinds_of(tree: ast.AST) -> set[str]:
 def test_every_kind_of_task_has_a_test() -> None:
     code = [path.read_text() for path in product_modules()]
     kinds = set().union(*(kinds_of(ast.parse(text)) for text in code if "process.tasks" in text or "tasks." in text))
-    tests = [path.read_text() for path in (ROOT / "tests/unit").glob("*.py")]
+    tests = [path.read_text() for path in (ROOT / "tests/unit").rglob("*.py")]
     tested = "".join(text for text in tests if "FAILURES" in text)
     assert len(kinds) > 40
     assert sorted(each for each in kinds if f'"{each}"' not in tested) == []
