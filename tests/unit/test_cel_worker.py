@@ -138,6 +138,7 @@ def test_turns_bound_each_owner() -> None:
 
 @asynccontextmanager
 async def running() -> AsyncIterator[tuple[Evaluators, list[Death]]]:
+    load()
     deaths: list[Death] = []
     evaluators = Evaluators(logging.getLogger("test"), deaths.append)
     evaluators.start()
@@ -147,22 +148,13 @@ async def running() -> AsyncIterator[tuple[Evaluators, list[Death]]]:
         evaluators.close()
 
 
-def run(test: Callable[[Evaluators, list[Death]], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with running() as (evaluators, deaths):
-            await test(evaluators, deaths)
-
-    load()
-    asyncio.run(main())
-
-
 async def answers(evaluators: Evaluators, *questions: bytes, owner: str = "") -> list[Answer]:
     return [decode_answer(each) for each in (await evaluators.run(Work(questions, owner))).answers]
 
 
 @pytest.mark.parametrize(("source", "kind"), [(CRASH, "crash"), (ENDLESS, "cpu"), (GROWS, "memory")])
-def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(engine: None, source: str, kind: str) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(engine: None, source: str, kind: str) -> None:
+    async with running() as (evaluators, deaths):
         before, ended, after = await answers(evaluators, select(TRUE), select(source), select(TRUE))
         assert (before, after) == (Selected((True,)), Selected((True,)))
         assert isinstance(ended, WorkerFault)
@@ -173,25 +165,21 @@ def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(engine: None
         assert again.kind == "ended"
         assert len(deaths) == 1, "in quarantine it is not evaluated"
 
-    run(test)
-
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.cel.evaluators.WALL_S", 0.5)
 
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+    async with running() as (evaluators, deaths):
         for pid in evaluators.pids:
             os.kill(pid, number)
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
         assert {death.blamed for death in deaths} == {""}
         assert len(evaluators.quarantine) == 0
 
-    run(test)
 
-
-def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: None) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: None) -> None:
+    async with running() as (evaluators, deaths):
         work = asyncio.create_task(answers(evaluators, select(SLOW)))
         while len(deaths) <= DEATHS and not work.done():
             for pid in evaluators.pids:
@@ -200,25 +188,21 @@ def test_work_whose_evaluators_others_end_again_and_again_is_answered(engine: No
         assert await work == [Selected((False,))]
         assert {death.blamed for death in deaths} == {""}
 
-    run(test)
-
 
 @pytest.mark.parametrize("where", ["protocols.cel.worker.evaluator.ANSWER", "actors.cel.evaluators.ANSWER"])
-def test_answer_without_end_is_an_error_of_its_work(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+async def test_answer_without_end_is_an_error_of_its_work(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     monkeypatch.setattr(where, 60)
 
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+    async with running() as (evaluators, _deaths):
         wire = wire_of(DEVICE)
         large = encode(Select(TRUE, DriverDevices("a.example.com", tuple(range(200)), dict.fromkeys(range(200), wire))))
         (found,) = await answers(evaluators, large)
         assert isinstance(found, WorkerFault)
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
 
-    run(test)
 
-
-def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
+    async with running() as (evaluators, deaths):
         attacks = [asyncio.create_task(answers(evaluators, select(CRASH), owner=f"o{number}")) for number in range(100)]
         served = 0
         while not all(attack.done() for attack in attacks):
@@ -229,11 +213,9 @@ def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> N
         assert len(deaths) == len(ended) == 100
         assert served > 0
 
-    run(test)
 
-
-def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: None) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: None) -> None:
+    async with running() as (evaluators, _deaths):
         ready = set(evaluators.pids)
         await answers(evaluators, select(CRASH))
         left = ready & set(evaluators.pids)
@@ -242,11 +224,9 @@ def test_the_end_of_an_evaluator_hands_its_work_to_one_that_is_ready(engine: Non
         assert left < set(evaluators.pids)
         assert len(evaluators.pids) == READY
 
-    run(test)
 
-
-def test_evaluator_that_ended_without_work_is_replaced() -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_evaluator_that_ended_without_work_is_replaced() -> None:
+    async with running() as (evaluators, _deaths):
         before = set(evaluators.pids)
         for pid in before:
             os.kill(pid, signal.SIGKILL)
@@ -256,13 +236,12 @@ def test_evaluator_that_ended_without_work_is_replaced() -> None:
             evaluators.trim()
         assert len(set(evaluators.pids) - before) == READY
 
-    run(test)
 
-
-def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
+async def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
     engine: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+    async with running() as (evaluators, _deaths):
+
         def refused() -> int:
             raise OSError(errno.EAGAIN, "no pids")
 
@@ -275,11 +254,9 @@ def test_worker_without_memory_for_a_fork_serves_with_what_is_left(
         evaluators.trim()
         assert len(evaluators.pids) == READY
 
-    run(test)
 
-
-def test_others_are_answered_while_one_takes_long(engine: None) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_others_are_answered_while_one_takes_long(engine: None) -> None:
+    async with running() as (evaluators, deaths):
         long = asyncio.create_task(answers(evaluators, select(ENDLESS), owner="greedy"))
         await asyncio.sleep(0)
         assert await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
@@ -289,18 +266,14 @@ def test_others_are_answered_while_one_takes_long(engine: None) -> None:
         assert found.kind == "ended"
         assert [death.blamed for death in deaths] == [ENDLESS]
 
-    run(test)
 
-
-def test_cancelled_work_leaves_no_answer_for_the_next(engine: None) -> None:
-    async def test(evaluators: Evaluators, deaths: list[Death]) -> None:
+async def test_cancelled_work_leaves_no_answer_for_the_next(engine: None) -> None:
+    async with running() as (evaluators, _deaths):
         work = asyncio.create_task(answers(evaluators, select(ENDLESS)))
         await asyncio.sleep(0.05)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         assert await answers(evaluators, select('device.driver == "b"')) == [Selected((False,))]
-
-    run(test)
 
 
 def locked_up(attempt: Callable[[], Any]) -> int:
