@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,6 @@ HOG = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
 
 NAMESPACES = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
 IMAGES = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
-
-
-@pytest.fixture
-async def runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as started:
-        yield started
 
 
 def limits() -> set[str]:

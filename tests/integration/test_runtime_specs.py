@@ -7,7 +7,7 @@ test_runtime_own (users, limits, roots), test_runtime_spdy and test_streaming_pl
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,6 @@ from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess
 
 NAMESPACES = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
-
-
-@pytest.fixture
-async def runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as started:
-        yield started
 
 
 async def fails(awaitable: Awaitable[Any], code: grpc.StatusCode) -> None:
