@@ -58,9 +58,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     def __sub__(self, other: "Quantity") -> "Quantity":
         return Quantity(_capped(self.nanos - other.nanos), self.format if self.nanos else other.format)
 
-    def __neg__(self) -> "Quantity":
-        return Quantity(-self.nanos, self.format)
-
     def __str__(self) -> str:
         """Canonical form: no fraction, the largest suffix that loses nothing."""
         if self.nanos == 0:

@@ -13,9 +13,6 @@ class QueueWaits:
     def __init__(self) -> None:
         self._waits: dict[str, tuple[int, str]] = {}
 
-    def __len__(self) -> int:
-        return len(self._waits)
-
     def begin(self, uid: str, reason: str = TURN) -> None:
         self._waits[uid] = clock(), reason
 

@@ -22,9 +22,6 @@ class WatchHub:
         self.revision = revision
         self.compacted = compacted
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     @property
     def watchers(self) -> int:
         return sum(len(session.watchers) for session in self._sessions)
