@@ -3,8 +3,9 @@
 import time
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kube.pods import is_finished
 from protocols.kube.resource_names import REQUESTS, is_extended, is_native
@@ -43,7 +44,7 @@ def pod_amounts(pod: Object, side: str, *, allocated: bool = True) -> Amounts:
     """
     spec = pod.get("spec") or {}
     held = _allocated(pod, side) if allocated else {}
-    found = of_containers(spec, lambda container: _amounts(container, side, held))
+    found = of_containers(cast("views.PodSpec", spec), lambda container: _amounts(container, side, held))
     return _with_overhead(spec, side, {**found, **whole_amounts(spec, side)})
 
 

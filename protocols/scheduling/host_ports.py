@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from protocols.kinds import views
 
 EVERY_ADDRESS = "0.0.0.0"
 NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -14,7 +16,7 @@ class HostPort(NamedTuple):
     address: str
 
 
-def pod_ports(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
+def pod_ports(spec: views.PodSpec) -> tuple[HostPort, ...]:
     """Return the host ports of containers and sidecars."""
     sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
     ports = (port for each in (*(spec.get("containers") or ()), *sidecars) for port in each.get("ports") or ())

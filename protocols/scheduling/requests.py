@@ -47,9 +47,7 @@ def _raise(peak: dict[str, Amount], amounts: Mapping[str, Amount]) -> None:
         peak[name] = amount if held is None else max(held, amount)
 
 
-def of_containers(
-    spec: Mapping[str, Any], own: Callable[[Mapping[str, Any]], Mapping[str, Amount]]
-) -> dict[str, Amount]:
+def of_containers(spec: views.PodSpec, own: Callable[[views.Container], Mapping[str, Amount]]) -> dict[str, Amount]:
     """Return max(init containers, sum of app containers), each with the sidecars started before them.
 
     `own` returns the amounts of one container.
@@ -71,7 +69,7 @@ def of_containers(
     return peak
 
 
-def pod_requests(spec: Mapping[str, Any], unspecified: Mapping[str, int] = MappingProxyType({})) -> Amounts:
+def pod_requests(spec: views.PodSpec, unspecified: Mapping[str, int] = MappingProxyType({})) -> Amounts:
     """Return the requests of a pod, with one of `pods`; `unspecified` are those of a container without.
 
     Pod-level requests override those of containers. Quotas count differently: protocols.quota.pods.pod_amounts.
@@ -84,12 +82,12 @@ def pod_requests(spec: Mapping[str, Any], unspecified: Mapping[str, int] = Mappi
     return total
 
 
-def container_requests(container: Mapping[str, Any]) -> Amounts:
+def container_requests(container: views.Container) -> Amounts:
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def with_resize(pod: views.Pod, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_resize(pod: views.Pod, spec: views.PodSpec) -> views.PodSpec:
     """Return the spec of a pod that is being resized.
 
     It counts what it has or what it requests, whichever is more; if the resize is infeasible, what it has.
@@ -99,16 +97,22 @@ def with_resize(pod: views.Pod, spec: Mapping[str, Any]) -> Mapping[str, Any]:
     if not resizing:
         return spec
     wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
-    changed = {}
-    for spec_key, shown in (
-        ("containers", status.get("containerStatuses")), ("initContainers", status.get("initContainerStatuses"))
-    ):  # fmt: skip
-        held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in shown or ()}
-        changed[spec_key] = [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in spec.get(spec_key) or ()]
-    return {**spec, **changed}
+    changed = spec.copy()
+    if containers := spec.get("containers"):
+        changed["containers"] = _held(containers, status.get("containerStatuses"), wants)
+    if inits := spec.get("initContainers"):
+        changed["initContainers"] = _held(inits, status.get("initContainerStatuses"), wants)
+    return changed
 
 
-def _with(container: Mapping[str, Any], held: Mapping[str, Any], wants: bool) -> Mapping[str, Any]:
+def _held(
+    containers: list[views.Container], statuses: list[views.ContainerStatus] | None, wants: bool
+) -> list[views.Container]:
+    held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in statuses or ()}
+    return [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in containers]
+
+
+def _with(container: views.Container, held: Mapping[str, str], wants: bool) -> views.Container:
     resources = container.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     have, want = amounts(held), amounts(asked)

@@ -5,7 +5,8 @@ Sizes count by the share of nodes that have the image, so that pods do not all g
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from protocols.kinds import views
 
 MEBIBYTE = 2**20
 LEAST, MOST_PER_IMAGE = 23 * MEBIBYTE, 1000 * MEBIBYTE
@@ -15,7 +16,7 @@ IMAGES, NAMES = 50, 10
 FULL = 100
 
 
-def node_images(status: Mapping[str, Any]) -> dict[str, int]:
+def node_images(status: views.NodeStatus) -> dict[str, int]:
     """Return the sizes in bytes of `status.images`, by name."""
     found: dict[str, int] = {}
     for image in (status.get("images") or ())[:IMAGES]:
@@ -24,7 +25,7 @@ def node_images(status: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-def pod_images(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def pod_images(spec: views.PodSpec) -> tuple[str, ...]:
     """Return an image's name for each container and image volume, as nodes report it: with its tag."""
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     volumes = [volume["image"].get("reference") for volume in spec.get("volumes") or () if volume.get("image")]

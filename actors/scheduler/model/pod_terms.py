@@ -6,7 +6,7 @@ Bounded: a pod with more terms, or longer selectors, has a fault instead of rule
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,8 +18,8 @@ MAX_TERMS = 64
 """Terms and spread constraints of a pod."""
 MAX_PARTS = 1_000
 """Requirements, values and namespaces of these terms together."""
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 Labels = Mapping[str, str]
 
 
@@ -86,7 +86,11 @@ def _no_pod(namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
     return False
 
 
-def pod_rules(spec: Mapping[str, Any], namespace: str) -> PodRules:
+Affinity = views.PodAffinity | views.PodAntiAffinity
+Term = views.PodAffinityTerm | views.TopologySpreadConstraint
+
+
+def pod_rules(spec: views.PodSpec, namespace: str) -> PodRules:
     if "affinity" not in spec and "topologySpreadConstraints" not in spec:
         return NO_RULES
     affinity = spec.get("affinity") or {}
@@ -109,13 +113,13 @@ def pod_rules(spec: Mapping[str, Any], namespace: str) -> PodRules:
         return PodRules(fault=f"the pod's affinity or topology spread cannot be read: {error}")
 
 
-def _terms(affinity: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+def _terms(affinity: Affinity) -> Iterable[views.PodAffinityTerm]:
     yield from affinity.get(REQUIRED) or ()
     for each in affinity.get(PREFERRED) or ():
         yield each.get("podAffinityTerm") or {}
 
 
-def _fault(terms: tuple[Mapping[str, Any], ...]) -> str:
+def _fault(terms: tuple[Term, ...]) -> str:
     if len(terms) > MAX_TERMS:
         return f"the pod has {len(terms)} pod affinity terms and topology spread constraints, at most {MAX_TERMS} fit"
     parts = sum(map(_size, terms))
@@ -138,23 +142,27 @@ class _Reader:
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
 
-    def terms(self, terms: Iterable[Mapping[str, Any]] | None) -> tuple[PodTerm, ...]:
+    def terms(self, terms: Iterable[views.PodAffinityTerm] | None) -> tuple[PodTerm, ...]:
         return tuple(map(self._term, terms or ()))
 
-    def weighted(self, terms: Iterable[Mapping[str, Any]] | None, sign: int) -> Iterable[tuple[int, PodTerm]]:
+    def weighted(
+        self, terms: Iterable[views.WeightedPodAffinityTerm] | None, sign: int
+    ) -> Iterable[tuple[int, PodTerm]]:
         for each in terms or ():
             yield sign * int(each["weight"]), self._term(each.get("podAffinityTerm") or {})
 
-    def constraints(self, constraints: Iterable[Mapping[str, Any]], action: str) -> tuple[SpreadConstraint, ...]:
+    def constraints(
+        self, constraints: Iterable[views.TopologySpreadConstraint], action: str
+    ) -> tuple[SpreadConstraint, ...]:
         return tuple(self._constraint(each) for each in constraints if each.get("whenUnsatisfiable") == action)
 
-    def _term(self, term: Mapping[str, Any]) -> PodTerm:
+    def _term(self, term: views.PodAffinityTerm) -> PodTerm:
         named, by_labels = term.get("namespaces") or (), term.get("namespaceSelector")
         namespaces = frozenset(map(str, named)) if named or by_labels is not None else frozenset((self._namespace,))
         selected = None if by_labels is None else label_selector_from_object(by_labels)
         return PodTerm(str(term.get("topologyKey") or ""), self._selector(term), namespaces, selected)
 
-    def _constraint(self, constraint: Mapping[str, Any]) -> SpreadConstraint:
+    def _constraint(self, constraint: views.TopologySpreadConstraint) -> SpreadConstraint:
         return SpreadConstraint(
             topology_key=str(constraint.get("topologyKey") or ""),
             max_skew=int(constraint["maxSkew"]),
@@ -164,6 +172,6 @@ class _Reader:
             honors_taints=constraint.get("nodeTaintsPolicy") == "Honor",
         )
 
-    def _selector(self, term: Mapping[str, Any]) -> LabelSelector | None:
+    def _selector(self, term: Term) -> LabelSelector | None:
         given = term.get("labelSelector")
         return None if given is None else label_selector_from_object(given)

@@ -2,10 +2,9 @@
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -49,14 +48,14 @@ class PodView:
     """namespace/name."""
     requests: Amounts
     node_selector: dict[str, str]
-    affinity_terms: tuple[dict[str, Any], ...]
+    affinity_terms: tuple[views.NodeSelectorTerm, ...]
     """nodeSelectorTerms of required node affinity, one of which must match; empty = no requirement."""
-    tolerations: tuple[dict[str, Any], ...]
+    tolerations: tuple[views.Toleration, ...]
     claims: bool
     """True if the pod references resource claims."""
     presumed: Amounts
     """Requests of cpu and memory for scores of free capacity: a container without one counts as UNSPECIFIED."""
-    preferred_terms: tuple[tuple[int, dict[str, Any]], ...] = ()
+    preferred_terms: tuple[tuple[int, views.NodeSelectorTerm], ...] = ()
     """Weights and nodeSelectorTerms of preferred node affinity."""
     images: tuple[str, ...] = ()
     """One for each container and image volume."""
@@ -129,7 +128,7 @@ def pod_view(pod: views.Pod) -> PodView:
         raise ObjectUnreadable(f"the pod has a field of the wrong shape: {error}") from None
 
 
-def _pod_view(pod: views.Pod, spec: Mapping[str, Any]) -> PodView:
+def _pod_view(pod: views.Pod, spec: views.PodSpec) -> PodView:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     counted = with_resize(pod, spec)
@@ -141,7 +140,7 @@ def _pod_view(pod: views.Pod, spec: Mapping[str, Any]) -> PodView:
         requests=pod_requests(counted),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity_terms=required_terms(spec),
-        tolerations=tuple(map(dict, spec.get("tolerations") or ())),
+        tolerations=tuple({**each} for each in spec.get("tolerations") or ()),
         claims=bool(spec.get("resourceClaims")),
         presumed=_presumed(counted),
         preferred_terms=tuple((int(each["weight"]), node_term(each.get("preference") or {})) for each in preferred),
@@ -156,14 +155,14 @@ def _pod_view(pod: views.Pod, spec: Mapping[str, Any]) -> PodView:
     )
 
 
-def _owner(references: Iterable[Mapping[str, Any]]) -> str:
+def _owner(references: Iterable[views.OwnerReference]) -> str:
     for each in references:
         if each.get("controller") and each.get("kind") in SPREAD:
             return str(each.get("uid"))
     return ""
 
 
-def _presumed(spec: Mapping[str, Any]) -> Amounts:
+def _presumed(spec: views.PodSpec) -> Amounts:
     found = pod_requests(spec, UNSPECIFIED)
     return {name: found.get(name, 0) for name in UNSPECIFIED}
 
@@ -175,7 +174,7 @@ def node_view(node: views.Node) -> NodeView:
         raise ObjectUnreadable(f"the node has a field of the wrong shape: {error}") from None
 
 
-def _node_view(node: views.Node, spec: Mapping[str, Any]) -> NodeView:
+def _node_view(node: views.Node, spec: views.NodeSpec) -> NodeView:
     return NodeView(
         name=node["metadata"]["name"],
         labels=dict(labels_of(node)),
@@ -208,7 +207,7 @@ def needs_scheduling(pod: views.Pod, scheduler: str) -> bool:
     )
 
 
-def same_requirements(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same_requirements(one: views.Pod, other: views.Pod) -> bool:
     """Return True if spec, labels and claim names, which scheduling depends on, are equal."""
     made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
     return one.get("spec") == other.get("spec") and labels_of(one) == labels_of(other) and made[0] == made[1]
