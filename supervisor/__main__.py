@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from supervisor.base.errors import Usage, check_packages, guard
+from supervisor.base.errors import UsageError, check_packages, guard
 from supervisor.base.groups import GROUPS, NODE, WATCHER
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
 from supervisor.plane.start import start
@@ -29,9 +29,11 @@ def _slot(group: str) -> int:
     if not name or not number.isdigit() or number == "1":
         return 0
     if group == NODE:
-        raise Usage(f"more nodes are no more lines: use --nodes {number}, or NODEPLANE_NODES={number} honcho start")
+        raise UsageError(
+            f"more nodes are no more lines: use --nodes {number}, or NODEPLANE_NODES={number} honcho start"
+        )
     if group != WATCHER or int(number) > 9:
-        raise Usage(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
+        raise UsageError(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
     return int(number) - 1
 
 

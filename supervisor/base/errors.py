@@ -23,7 +23,7 @@ class SupervisorError(NodeplaneError):
     exit_code: ClassVar[int] = 1
 
 
-class Usage(SupervisorError, http=400, grpc="INVALID_ARGUMENT"):
+class UsageError(SupervisorError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for flags, names and paths that cannot be used."""
 
     exit_code: ClassVar[int] = 2

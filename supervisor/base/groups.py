@@ -7,7 +7,7 @@ import enum
 
 import msgspec
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 
 
 class Restart(enum.StrEnum):
@@ -31,7 +31,7 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     """True if the plane ends when this child exceeds its restart budget."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class SupervisionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds and budgets of supervision. Tests use smaller ones."""
 
     start_s: float = 20.0
@@ -147,12 +147,12 @@ def additional_node(number: int) -> ChildSpec:
 
 
 def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
-    """Return the specs of a plane in start order. Raises Usage for an unknown group or an impossible count."""
+    """Return the specs of a plane in start order. Raises UsageError for an unknown group or an impossible count."""
     check_watchers(shape.watchers)
     specs: list[ChildSpec] = []
     for group in shape.groups:
         if group not in ACTORS:
-            raise Usage(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
+            raise UsageError(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
         specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
     if NODE in shape.groups:
         specs += map(additional_node, range(2, shape.nodes + 1))
@@ -162,14 +162,16 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
 
 def check_watchers(count: int) -> None:
     if not 1 <= count <= MAX_WATCHERS:
-        raise Usage(f"{count} watchers cannot run; use 1 to {MAX_WATCHERS}")
+        raise UsageError(f"{count} watchers cannot run; use 1 to {MAX_WATCHERS}")
 
 
 def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
     if not 1 <= count <= MAX_NODES:
-        raise Usage(f"{count} nodes cannot run; use 1 to {MAX_NODES}")
+        raise UsageError(f"{count} nodes cannot run; use 1 to {MAX_NODES}")
     if count > 1 and runtime != EMBEDDED:
-        raise Usage(f"--nodes {count}: nodes cannot share the runtime {runtime}; each needs one, as the embedded is")
+        raise UsageError(
+            f"--nodes {count}: nodes cannot share the runtime {runtime}; each needs one, as the embedded is"
+        )
 
 
 def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:

@@ -7,23 +7,23 @@ from pathlib import Path
 from protocols.kube.times import format_micro, parse_time
 from protocols.recording.errors import RecordingInvalid
 from protocols.recording.reader import Recording
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 
 DAY_MS = 86_400_000
 
 
 def opened(path: str) -> Recording:
-    """Open a recording. Raises Usage."""
+    """Open a recording. Raises UsageError."""
     try:
         return Recording(Path(path))
     except RecordingInvalid as error:
-        raise Usage(f"--replay {path}: {error}") from None
+        raise UsageError(f"--replay {path}: {error}") from None
     except OSError as error:
-        raise Usage(f"--replay {path}: {error.strerror}") from None
+        raise UsageError(f"--replay {path}: {error.strerror}") from None
 
 
 def time_in(recording: Recording, text: str) -> int:
-    """Return the time that --at names, in ms; its end for an empty one. Raises Usage.
+    """Return the time that --at names, in ms; its end for an empty one. Raises UsageError.
 
     It is HH:MM:SS of the local clock, a time of RFC 3339, or +SECONDS since the begin.
     """
@@ -32,7 +32,7 @@ def time_in(recording: Recording, text: str) -> int:
     at = _parsed(text, recording.begin_ms)
     if not recording.begin_ms - 1_000 <= at <= recording.end_ms + 1_000:
         begin, end = (format_micro(each / 1_000) for each in (recording.begin_ms, recording.end_ms))
-        raise Usage(f"--at {text}: the recording lasts from {begin} to {end}")
+        raise UsageError(f"--at {text}: the recording lasts from {begin} to {end}")
     return at
 
 
@@ -44,7 +44,7 @@ def _parsed(text: str, begin_ms: int) -> int:
             return int(parse_time(text.upper()) * 1_000)
         clock = time.strptime(text, "%H:%M:%S")
     except (ValueError, OverflowError):
-        raise Usage(f"--at {text!r} is no time; give HH:MM:SS, 2026-01-02T15:04:05Z, or +SECONDS") from None
+        raise UsageError(f"--at {text!r} is no time; give HH:MM:SS, 2026-01-02T15:04:05Z, or +SECONDS") from None
     day = datetime.fromtimestamp(begin_ms / 1_000)
     at = day.replace(hour=clock.tm_hour, minute=clock.tm_min, second=min(clock.tm_sec, 59), microsecond=999_000)
     moment = int(at.timestamp() * 1_000)

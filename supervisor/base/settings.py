@@ -1,4 +1,4 @@
-"""From options to the settings that every actor reads; wrong values raise Usage with the flag and its valid values."""
+"""Make settings, which every actor reads, of options. UsageError names a wrong flag and its valid values."""
 
 import os
 import re
@@ -8,13 +8,13 @@ from protocols.kinds.table import ALL
 from protocols.node.alignment import Alignment, check_alignment
 from protocols.process.settings import EtcdFiles, PodResourcesSettings, Settings, StoreSettings
 from supervisor.base import values
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import CONTROL, NODE, PlaneShape
 from supervisor.base.options import FLAGS, PlaneOptions, layout_of
 
 
 def settings_of(options: PlaneOptions, port: int) -> Settings:
-    """Return the content of the settings file; `port` is the reserved one. Raises Usage or SettingsInvalid."""
+    """Return the content of the settings file; `port` is the reserved one. Raises UsageError or SettingsInvalid."""
     where = layout_of(options)
     main, *others = stores(options.store, str(where.store_socket))
     external = [store for store in (main, *others) if not store.embedded]
@@ -88,22 +88,22 @@ def shape_of(
 
 
 def _chosen(options: PlaneOptions, field: str) -> str:
-    """Return the value of a flag that has few. Raises Usage for another one."""
+    """Return the value of a flag that has few. Raises UsageError for another one."""
     flag = FLAGS[field]
     return values.one_of(getattr(options, field), flag.values, flag.option)
 
 
 def gates_of(options: PlaneOptions) -> dict[str, bool]:
-    """Return the feature gates that are set. Raises Usage."""
+    """Return the feature gates that are set. Raises UsageError."""
     _chosen(options, "feature_gate_skew")
     return values.feature_gates(options.feature_gates)
 
 
 def pod_resources(options: PlaneOptions) -> PodResourcesSettings:
-    """Return the limits and permissions of the pod resources sockets. Raises Usage."""
+    """Return the limits and permissions of the pod resources sockets. Raises UsageError."""
     mode = options.pod_resources_socket_mode
     if not re.fullmatch(r"0?[0-7]{3}", mode):
-        raise Usage(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
+        raise UsageError(f"--pod-resources-socket-mode {mode!r} is no mode; write it like 0660")
     return PodResourcesSettings(
         qps=values.at_least(0, options.pod_resources_qps, "--pod-resources-qps"),
         watchers=values.at_least(1, options.pod_resources_watchers, "--pod-resources-watchers"),
@@ -118,7 +118,7 @@ def check_port(value: int) -> int:
 
 
 def alignment(options: PlaneOptions) -> Alignment:
-    """Return the CPU, memory and topology settings. Raises Usage or SettingsInvalid."""
+    """Return the CPU, memory and topology settings. Raises UsageError or SettingsInvalid."""
     return check_alignment(
         Alignment(
             cpuManagerPolicy=options.cpu_manager_policy,
@@ -139,23 +139,23 @@ def alignment(options: PlaneOptions) -> Alignment:
 
 
 def pairs(text: str, flag: str) -> dict[str, str]:
-    """Parse `name=value,other=value`. Raises Usage."""
+    """Parse `name=value,other=value`. Raises UsageError."""
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
         if not equals or not name or not value or name in found:
-            raise Usage(f"{flag} {part!r} is no NAME=VALUE, or names something twice")
+            raise UsageError(f"{flag} {part!r} is no NAME=VALUE, or names something twice")
         found[name] = value
     return found
 
 
 def reserved_memory(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Parse texts of `NODE:memory=SIZE,hugepages-SIZE=SIZE`, several in one separated by `;`. Raises Usage."""
+    """Parse texts of `NODE:memory=SIZE,hugepages-SIZE=SIZE`, several in one separated by `;`. Raises UsageError."""
     found: dict[str, dict[str, str]] = {}
     for text in (part for given in texts for part in given.split(";") if part):
         node, colon, sizes = text.partition(":")
         if not colon or node in found:
-            raise Usage(f"--reserved-memory {text!r} is no NODE:TYPE=SIZE,..., or names a node twice")
+            raise UsageError(f"--reserved-memory {text!r} is no NODE:TYPE=SIZE,..., or names a node twice")
         found[node] = pairs(sizes, "--reserved-memory")
     return found
 
@@ -179,26 +179,28 @@ def stores(values: Iterable[str], socket: str) -> tuple[StoreSettings, ...]:
         else:
             main.append(store)
     if len(main) > 1:
-        raise Usage("--store is given more than once for everything; others must name resources: --store events=...")
+        raise UsageError(
+            "--store is given more than once for everything; others must name resources: --store events=..."
+        )
     named = [name for names in others.values() for name in names]
     twice = next((name for name in named if named.count(name) > 1), "")
     if twice:
-        raise Usage(f"--store names {twice} more than once")
+        raise UsageError(f"--store names {twice} more than once")
     splits = (StoreSettings(endpoints=s.endpoints, embedded=s.embedded, resources=tuple(n)) for s, n in others.items())
     return (*(main or [_store(EMBEDDED, EMBEDDED, socket)]), *splits)
 
 
 def etcd_files(ca: str, cert: str, key: str, external: bool) -> EtcdFiles:
-    """Return the TLS files for etcd. Raises Usage if they do not fit together or cannot be read."""
+    """Return the TLS files for etcd. Raises UsageError if they do not fit together or cannot be read."""
     given = {"--etcd-cafile": ca, "--etcd-certfile": cert, "--etcd-keyfile": key}
     if not any(given.values()):
         return EtcdFiles()
     if not external:
-        raise Usage(f"{', '.join(flag for flag, path in given.items() if path)}: no --store is an etcd; name one")
+        raise UsageError(f"{', '.join(flag for flag, path in given.items() if path)}: no --store is an etcd; name one")
     if bool(cert) != bool(key):
-        raise Usage("--etcd-certfile and --etcd-keyfile go together; give both or none")
+        raise UsageError("--etcd-certfile and --etcd-keyfile go together; give both or none")
     if not ca:
-        raise Usage("--etcd-certfile needs --etcd-cafile: without it the connection is not TLS")
+        raise UsageError("--etcd-certfile needs --etcd-cafile: without it the connection is not TLS")
     return EtcdFiles(
         **{flag.removeprefix("--etcd-").removesuffix("file"): _readable(flag, p) for flag, p in given.items()}
     )
@@ -212,9 +214,9 @@ def _readable(flag: str, path: str) -> str:
         with open(absolute, "rb") as file:
             head = file.read(11)
     except OSError as error:
-        raise Usage(f"{flag} {path}: {error.strerror}") from None
+        raise UsageError(f"{flag} {path}: {error.strerror}") from None
     if head != b"-----BEGIN ":
-        raise Usage(f"{flag} {path} is no PEM file")
+        raise UsageError(f"{flag} {path} is no PEM file")
     return absolute
 
 
@@ -222,16 +224,16 @@ def _store(where: str, whole: str, socket: str) -> StoreSettings:
     if where == EMBEDDED:
         return StoreSettings(endpoints=(f"unix:{socket}",), embedded=True)
     if not where.startswith(SCHEME):
-        raise Usage(f"--store {whole!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
+        raise UsageError(f"--store {whole!r} is no store; use sqlite or etcd://HOST:PORT[,HOST:PORT...]")
     targets = tuple(where.removeprefix(SCHEME).rstrip("/").split(","))
     for target in targets:
         if not ENDPOINT.fullmatch(target) or int(target.rpartition(":")[2]) > 65535:
-            raise Usage(f"--store: {target!r} is no HOST:PORT")
+            raise UsageError(f"--store: {target!r} is no HOST:PORT")
     return StoreSettings(endpoints=targets)
 
 
 def _resource(name: str) -> str:
     found = NAMES.get(name.removeprefix("/"))
     if found is None:
-        raise Usage(f"--store {name}=...: no resource is called {name!r}; there are {', '.join(NAMES)}")
+        raise UsageError(f"--store {name}=...: no resource is called {name!r}; there are {', '.join(NAMES)}")
     return found

@@ -1,4 +1,4 @@
-"""Check single values of flags. Every function raises Usage with the flag, the value and the valid values."""
+"""Check single values of flags. Every function raises UsageError with the flag, the value and the valid values."""
 
 import grp
 import ipaddress
@@ -12,7 +12,7 @@ from protocols.kube.quantity import parse_quantity
 from protocols.messages.podworker import SERVING_SUFFIX
 from protocols.node import sysctls
 from protocols.process.settings import GATES
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import LOOPBACK
 
 ADMISSION_PLUGINS = ("ServiceAccount",)
@@ -33,7 +33,7 @@ def bind_address(value: str, flag: str = "--bind-address") -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
-        raise Usage(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+        raise UsageError(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
 
 
 def otlp(text: str) -> str:
@@ -46,7 +46,7 @@ def otlp(text: str) -> str:
     except ValueError:
         good = False
     if not good or not text.isprintable() or " " in text or parts.query or parts.fragment:
-        raise Usage(f"--otlp {text!r} is no URL of a receiver; write it like http://127.0.0.1:4318")
+        raise UsageError(f"--otlp {text!r} is no URL of a receiver; write it like http://127.0.0.1:4318")
     return text if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1/traces"
 
 
@@ -54,7 +54,7 @@ def node_ip(text: str) -> str:
     """Return the address; empty for loopback, which other machines cannot reach."""
     found = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
     if found is not None and found.is_unspecified:
-        raise Usage(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
+        raise UsageError(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
     return "" if found is None or found.is_loopback else str(found)
 
 
@@ -72,7 +72,7 @@ def advertise_address(text: str, bound: str) -> str:
     if text:
         found = ipaddress.ip_address(bind_address(text, "--advertise-address"))
         if found.is_unspecified:
-            raise Usage(f"--advertise-address {text} is no address of one machine; name the one that clients use")
+            raise UsageError(f"--advertise-address {text} is no address of one machine; name the one that clients use")
         return str(found)
     return own_address(ipaddress.ip_address(bound).version) if ipaddress.ip_address(bound).is_unspecified else bound
 
@@ -93,9 +93,9 @@ def api_names(text: str, bound: str, advertised: str = LOOPBACK) -> tuple[str, .
     names = list(filter(None, text.split(",")))
     for name in names:
         if not NODE_NAME.fullmatch(name) and not _is_address(name):
-            raise Usage(f"--api-names: {name!r} is no DNS name or IP address")
+            raise UsageError(f"--api-names: {name!r} is no DNS name or IP address")
         if name.endswith(SERVING_SUFFIX):
-            raise Usage(f"--api-names: {name!r} is a name that nodes serve by; use another")
+            raise UsageError(f"--api-names: {name!r} is a name that nodes serve by; use another")
     bound = bind_address(bound)
     own = () if ipaddress.ip_address(bound).is_unspecified or bound == LOOPBACK else (bound,)
     announced = () if ipaddress.ip_address(advertised).is_loopback or advertised in (*own, *names) else (advertised,)
@@ -115,14 +115,14 @@ def runtime_endpoint(value: str) -> str:
     if value == "embedded":
         return ""
     if not value.startswith("unix:///"):
-        raise Usage(f"--runtime {value!r} is no runtime; use embedded or unix:///PATH/OF/ITS.sock")
+        raise UsageError(f"--runtime {value!r} is no runtime; use embedded or unix:///PATH/OF/ITS.sock")
     return value
 
 
 def node_name(value: str) -> str:
     name = value or socket.gethostname().lower()
     if not NODE_NAME.fullmatch(name) or len(name) > 253:
-        raise Usage(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
+        raise UsageError(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
     return name
 
 
@@ -132,9 +132,9 @@ def feature_gates(text: str) -> dict[str, bool]:
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in GATES:
-            raise Usage(f"no feature gate is called {name!r}; there are {', '.join(GATES)}")
+            raise UsageError(f"no feature gate is called {name!r}; there are {', '.join(GATES)}")
         if value.lower() not in ("true", "false"):
-            raise Usage(f"feature gate {name}={value}: the value is true or false")
+            raise UsageError(f"feature gate {name}={value}: the value is true or false")
         gates[name] = value.lower() == "true"
     return gates
 
@@ -144,7 +144,9 @@ def admission_plugins(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, text.split(",")))
     for name in names:
         if name not in ADMISSION_PLUGINS:
-            raise Usage(f"--disable-admission-plugins: {name!r} cannot be disabled; use {', '.join(ADMISSION_PLUGINS)}")
+            raise UsageError(
+                f"--disable-admission-plugins: {name!r} cannot be disabled; use {', '.join(ADMISSION_PLUGINS)}"
+            )
     return names
 
 
@@ -158,7 +160,9 @@ def disabled_versions(text: str) -> tuple[str, ...]:
     for part in filter(None, text.split(",")):
         version, _, value = part.partition("=")
         if version not in VERSIONS or value not in ("true", "false"):
-            raise Usage(f"--runtime-config: {part!r} is not NAME=true or NAME=false with one of {', '.join(VERSIONS)}")
+            raise UsageError(
+                f"--runtime-config: {part!r} is not NAME=true or NAME=false with one of {', '.join(VERSIONS)}"
+            )
         wanted[version] = value == "true"
     return tuple(version for version, on in wanted.items() if not on)
 
@@ -170,12 +174,12 @@ def service_ranges(text: str) -> str:
         try:
             found = ipaddress.ip_network(part)
         except ValueError as error:
-            raise Usage(f"{flag} {part!r} is no CIDR: {error}; write it like 10.96.0.0/16") from None
+            raise UsageError(f"{flag} {part!r} is no CIDR: {error}; write it like 10.96.0.0/16") from None
         if found.num_addresses < LEAST_ADDRESSES:
-            raise Usage(f"{flag} {part} has {found.num_addresses} addresses; use {LEAST_ADDRESSES} or more")
+            raise UsageError(f"{flag} {part} has {found.num_addresses} addresses; use {LEAST_ADDRESSES} or more")
         ranges.append(found)
     if len(ranges) > 2 or (len(ranges) == 2 and ranges[0].version == ranges[1].version):
-        raise Usage(f"{flag} {text}: use one CIDR, or an IPv4 and an IPv6 one")
+        raise UsageError(f"{flag} {text}: use one CIDR, or an IPv4 and an IPv6 one")
     return ",".join(map(str, ranges))
 
 
@@ -190,7 +194,7 @@ def health_address(text: str) -> str:
         return ""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise Usage(f"--pod-resources-health-address {text!r} is no IP:PORT")
+        raise UsageError(f"--pod-resources-health-address {text!r} is no IP:PORT")
     bound = bind_address(host.strip("[]"), "--pod-resources-health-address")
     return f"[{bound}]:{port}" if ":" in bound else f"{bound}:{port}"
 
@@ -199,12 +203,12 @@ def group(name: str, flag: str) -> str:
     try:
         return name if not name or name.isdecimal() else str(grp.getgrnam(name).gr_gid)
     except KeyError:
-        raise Usage(f"{flag} {name!r} is no group of this machine; use another name, or its number") from None
+        raise UsageError(f"{flag} {name!r} is no group of this machine; use another name, or its number") from None
 
 
 def port(value: int, flag: str) -> int:
     if not 0 <= value <= 65535:
-        raise Usage(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
+        raise UsageError(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
     return value
 
 
@@ -214,7 +218,7 @@ def size(text: str, flag: str) -> int:
     except QuantityInvalid:
         found = 0
     if found <= 0:
-        raise Usage(f"{flag} {text!r} is no size; write it like 10Mi or 500k")
+        raise UsageError(f"{flag} {text!r} is no size; write it like 10Mi or 500k")
     return found
 
 
@@ -227,19 +231,19 @@ def record_limit(text: str) -> int:
     """Return the bytes of a recording; too few would not hold the state of a plane."""
     found = size(text, "--record-limit")
     if not LEAST_RECORDING <= found <= MOST_RECORDING:
-        raise Usage(f"--record-limit {text}: use 1Mi to 1Gi")
+        raise UsageError(f"--record-limit {text}: use 1Mi to 1Gi")
     return found
 
 
 def at_least(least: int, value: int, flag: str) -> int:
     if value < least:
-        raise Usage(f"{flag} {value} is too few; use {least} or more")
+        raise UsageError(f"{flag} {value} is too few; use {least} or more")
     return value
 
 
 def seconds(value: int, flag: str) -> int:
     if value < 0:
-        raise Usage(f"{flag} {value} is no number of seconds; use 0 (never) or more")
+        raise UsageError(f"{flag} {value} is no number of seconds; use 0 (never) or more")
     return value
 
 
@@ -247,10 +251,10 @@ def unsafe_sysctls(text: str) -> tuple[str, ...]:
     try:
         return sysctls.unsafe_sysctls(text)
     except SettingsInvalid as error:
-        raise Usage(f"--allowed-unsafe-sysctls: {error}") from None
+        raise UsageError(f"--allowed-unsafe-sysctls: {error}") from None
 
 
 def one_of(value: str, allowed: tuple[str, ...], flag: str) -> str:
     if value not in allowed:
-        raise Usage(f"{flag} {value!r} is none of {', '.join(allowed)}")
+        raise UsageError(f"{flag} {value!r} is none of {', '.join(allowed)}")
     return value

@@ -1,6 +1,6 @@
 """Write a project of a device plugin, DRA driver or agent: templates are real files, which work as they stand.
 
-Of their texts only the names in `Names` are replaced.
+Of their texts only the names in `ProjectNames` are replaced.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from protocols.kube.names import subdomain_faults
 from protocols.wire.plugin_names import resource_fault
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.begin.files import write_files
 from supervisor.begin.protos import proto_files
 
@@ -32,7 +32,7 @@ RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
 MAX_DRIVER = 63
 
 
-class Names(NamedTuple):
+class ProjectNames(NamedTuple):
     """The names of a project."""
 
     project: str
@@ -50,19 +50,19 @@ class Names(NamedTuple):
         return re.sub("|".join(map(re.escape, said)), lambda found: said[found[0]], text)
 
 
-def names_for(directory: Path, resource: str, driver: str) -> Names:
-    """Return the names of a project in a directory. Raises Usage."""
+def names_for(directory: Path, resource: str, driver: str) -> ProjectNames:
+    """Return the names of a project in a directory. Raises UsageError."""
     name = directory.resolve().name
     if not NAME.fullmatch(name):
-        raise Usage(f"{name!r} names no project: use lower-case letters, digits and -, such as my-plugin")
+        raise UsageError(f"{name!r} names no project: use lower-case letters, digits and -, such as my-plugin")
     if resource_fault(resource):
-        raise Usage(f"--resource {resource!r} is no DOMAIN/NAME, such as {RESOURCE}")
+        raise UsageError(f"--resource {resource!r} is no DOMAIN/NAME, such as {RESOURCE}")
     if len(driver) > MAX_DRIVER or subdomain_faults(driver):
-        raise Usage(f"--driver {driver!r} is no DNS name, such as {DRIVER_NAME}")
-    return Names(name, resource, driver)
+        raise UsageError(f"--driver {driver!r} is no DNS name, such as {DRIVER_NAME}")
+    return ProjectNames(name, resource, driver)
 
 
-def write_project(kind: str, language: str, directory: Path, names: Names, *, force: bool = False) -> list[Path]:
+def write_project(kind: str, language: str, directory: Path, names: ProjectNames, *, force: bool = False) -> list[Path]:
     """Return the paths of the files written. Raises FilesExist."""
     texts = {name: names.put(text) for name, text in _template(TEMPLATES / f"{kind}-{language}")}
     texts |= {f"protos/{name}": text for name, text in proto_files(PROTOS[kind, language]).items()}

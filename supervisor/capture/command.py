@@ -13,7 +13,7 @@ from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from protocols.recording.errors import RecordingInvalid
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.calls.peers import check_peer
 from supervisor.capture.devices import Published, published, published_over_time
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises Usage."""
+    """Raises UsageError."""
     wanted = {
         "--serve": args.serve,
         "--for": args.seconds,
@@ -73,11 +73,11 @@ def _check(args: argparse.Namespace) -> None:
         "--node-name": args.node_name if not args.replay else None,
     }
     if not args.kubelet and (alone := [flag for flag, value in wanted.items() if value is not None]):
-        raise Usage(f"{alone[0]} goes with --kubelet")
+        raise UsageError(f"{alone[0]} goes with --kubelet")
     if args.kubelet and args.since is not None:
-        raise Usage("--since is for the record of a plane; --kubelet begins a new one")
+        raise UsageError("--since is for the record of a plane; --kubelet begins a new one")
     if args.kubelet and args.replay:
-        raise Usage("--replay reads a recording, --kubelet begins one; give one of them")
+        raise UsageError("--replay reads a recording, --kubelet begins one; give one of them")
 
 
 def _seconds(text: str) -> int:
@@ -103,7 +103,7 @@ def _since(args: argparse.Namespace, until_ns: int) -> int:
 
 
 def _in_recording(args: argparse.Namespace) -> Captured:
-    """Raises NothingToCapture, RecordingInvalid, Usage."""
+    """Raises NothingToCapture, RecordingInvalid, UsageError."""
     from supervisor.base.recordings import opened
     from supervisor.capture.recorded import calls_in, versions_in  # slow to load
 
@@ -120,7 +120,7 @@ def _in_recording(args: argparse.Namespace) -> Captured:
 
 
 def _beside(args: argparse.Namespace) -> Captured:
-    """Raises NothingToCapture, Usage, SocketInUse."""
+    """Raises NothingToCapture, UsageError, SocketInUse."""
     from supervisor.capture.session import record_beside  # loads gRPC
 
     served = Path(args.serve).absolute() if args.serve else layout_from(args).root / "capture"

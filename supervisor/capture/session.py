@@ -8,7 +8,7 @@ from pathlib import Path
 
 from protocols.messages.calls import CallRecord
 from protocols.process.texts import listed, printable
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.capture.beside import PLUGINS, REGISTRY, Beside
 from supervisor.capture.devices import Version
 from supervisor.capture.driver import calls_of
@@ -24,13 +24,13 @@ def record_beside(
 ) -> tuple[list[CallRecord], list[Version]]:
     """Return the calls of a plugin or driver, and the versions of its ResourceSlices by the API of a kubeconfig.
 
-    Raises NothingToCapture, Usage, SocketInUse.
+    Raises NothingToCapture, UsageError, SocketInUse.
     """
     for name in (PLUGINS, REGISTRY):
         if not (kubelet / name).is_dir():
-            raise Usage(f"{kubelet} has no directory {name}; give the kubelet's --root-dir")
+            raise UsageError(f"{kubelet} has no directory {name}; give the kubelet's --root-dir")
     if served == kubelet:
-        raise Usage("--serve must be another directory than --kubelet")
+        raise UsageError("--serve must be another directory than --kubelet")
     recording = Recording()
     _say(f"point the plugin's kubelet directory at {served}; {'Ctrl-C' if seconds is None else f'{seconds} s'} ends it")
     versions = asyncio.run(_follow(Beside(kubelet, served, recording, _say), seconds, kubeconfig, peer))

@@ -45,7 +45,7 @@ class SliceVersions:
 
 @asynccontextmanager
 async def followed(kubeconfig: Path | None, driver: str) -> AsyncIterator[list[Version]]:
-    """Yield the list to which versions are appended; it stays empty without an API that answers. Raises Usage."""
+    """Yield the list to which versions are appended; it stays empty without an API that answers. Raises UsageError."""
     if kubeconfig is None:
         yield []
         return

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from protocols.messages.supervisor import ActorStatus
-from supervisor.chaos.stage import Stage
-from supervisor.tree.states import State
+from supervisor.chaos.stage import ChaosStage
+from supervisor.tree.states import ChildState
 
 
 class Seen(NamedTuple):
@@ -13,10 +13,10 @@ class Seen(NamedTuple):
     instead: str
 
 
-Condition = Callable[[Stage, tuple[str, ...]], Awaitable[Seen]]
+Condition = Callable[[ChaosStage, tuple[str, ...]], Awaitable[Seen]]
 
 
-async def pod(stage: Stage, words: tuple[str, ...]) -> Seen:
+async def pod(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
     name, wanted = words
     found = await stage.pod(name)
     now = pod_words(found)
@@ -36,7 +36,7 @@ def pod_words(found: dict[str, Any]) -> list[str]:
     return words
 
 
-async def device(stage: Stage, words: tuple[str, ...]) -> Seen:
+async def device(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
     if len(words) == 2:
         return _driver_device(stage, *words)
     resource, id_, wanted = words
@@ -48,13 +48,13 @@ async def device(stage: Stage, words: tuple[str, ...]) -> Seen:
     return Seen(wanted in now, " ".join(now))
 
 
-def _driver_device(stage: Stage, name: str, wanted: str) -> Seen:
+def _driver_device(stage: ChaosStage, name: str, wanted: str) -> Seen:
     known = stage.driver_devices().get(name)
     now = known.health.lower() if known is not None else "no claim has it"
     return Seen(now == wanted, now)
 
 
-async def actor(stage: Stage, words: tuple[str, ...]) -> Seen:
+async def actor(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
     name, _ = words
     found = (await stage.actors()).get(name)
     if found is None:
@@ -62,7 +62,7 @@ async def actor(stage: Stage, words: tuple[str, ...]) -> Seen:
     return Seen(_live(stage, found), found.state)
 
 
-async def plane(stage: Stage, words: tuple[str, ...]) -> Seen:
+async def plane(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
     """Check that all actors are live and their replicas follow the current epoch of their owner.
 
     `settled` also requires the same position in the last heartbeats.
@@ -88,8 +88,8 @@ def behind_of(actors: dict[str, ActorStatus], exactly: bool) -> list[tuple[str, 
     return found
 
 
-def _live(stage: Stage, found: ActorStatus) -> bool:
-    return found.state == State.LIVE and found.pid != stage.dead.get(found.instance)
+def _live(stage: ChaosStage, found: ActorStatus) -> bool:
+    return found.state == ChildState.LIVE and found.pid != stage.dead.get(found.instance)
 
 
 CONDITIONS: dict[str, Condition] = {"pod": pod, "device": device, "actor": actor, "plane": plane}

@@ -9,32 +9,32 @@ from protocols.kinds.table import PODS, Resource
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.base.groups import check_watchers
-from supervisor.chaos.script import Step
-from supervisor.chaos.stage import DEFAULT, Stage, documents
+from supervisor.chaos.script import ScriptLine
+from supervisor.chaos.stage import DEFAULT, ChaosStage, documents
 from supervisor.client.scaling import scale_watchers
 
 ANY = "any"
 """Stands for a random actor; `any any` are two."""
 
-Order = Callable[[Stage, Step], Awaitable[str]]
+Order = Callable[[ChaosStage, ScriptLine], Awaitable[str]]
 """Returns a note for the user about a random choice, or ""."""
 
 
-async def kill(stage: Stage, step: Step) -> str:
+async def kill(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGKILL)
 
 
-async def stop(stage: Stage, step: Step) -> str:
+async def stop(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGSTOP)
 
 
-async def resume(stage: Stage, step: Step) -> str:
+async def resume(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGCONT)
 
 
-async def _signal(stage: Stage, step: Step, number: int) -> str:
+async def _signal(stage: ChaosStage, step: ScriptLine, number: int) -> str:
     actors = await stage.actors()
     victims = _victims(stage, step.words, sorted(actors))
     owners = {victim: await stage.asking.owner_of(victim) for victim in victims}
@@ -45,47 +45,47 @@ async def _signal(stage: Stage, step: Step, number: int) -> str:
     return "" if tuple(victims) == step.words else " ".join(victims)
 
 
-def _victims(stage: Stage, words: tuple[str, ...], actors: list[str]) -> list[str]:
+def _victims(stage: ChaosStage, words: tuple[str, ...], actors: list[str]) -> list[str]:
     left = [name for name in actors if name not in words]
     chance = stage.dice.sample(left, min(len(left), words.count(ANY)))
     return [chance.pop() if word == ANY and chance else word for word in words]
 
 
-async def restart(stage: Stage, step: Step) -> str:
+async def restart(stage: ChaosStage, step: ScriptLine) -> str:
     (name,) = step.words
     await stage.asking.restart(name)
     return ""
 
 
-async def scale(stage: Stage, step: Step) -> str:
+async def scale(stage: ChaosStage, step: ScriptLine) -> str:
     count = int(float(step.words[1]))
     check_watchers(count)
     await scale_watchers(stage.asking, count)
     return ""
 
 
-async def device(stage: Stage, step: Step) -> str:
+async def device(stage: ChaosStage, step: ScriptLine) -> str:
     *resource, id_, health = step.words
     request = devices.ChaosDevice(resource="".join(resource), id=id_, health="" if health == "clear" else health)
     try:
         await stage.asking.override_health(request)
-    except Usage as error:
+    except UsageError as error:
         raise SupervisorError(str(error)) from None  # its plugin may register again, so the order is repeated
     return ""
 
 
-async def runtime(stage: Stage, step: Step) -> str:
+async def runtime(stage: ChaosStage, step: ScriptLine) -> str:
     await stage.asking.call(cri.OWNER, cri.CHAOS, cri.ChaosRuntime(fault=step.words[0]), cri.Empty)
     return ""
 
 
-async def apply(stage: Stage, step: Step) -> str:
+async def apply(stage: ChaosStage, step: ScriptLine) -> str:
     for resource, obj in documents(stage.directory / step.words[0]):
         await _apply(stage, resource, obj)
     return ""
 
 
-async def _apply(stage: Stage, resource: Resource, obj: dict[str, Any]) -> None:
+async def _apply(stage: ChaosStage, resource: Resource, obj: dict[str, Any]) -> None:
     """Create an object, or merge it into the existing one: the answer to an earlier attempt may have been lost.
 
     A strategic merge keeps what the server has added to containers; a pod's spec may not change.
@@ -99,7 +99,7 @@ async def _apply(stage: Stage, resource: Resource, obj: dict[str, Any]) -> None:
         await api.patch(resource, obj["metadata"]["name"], space, obj, kind="strategic")
 
 
-async def delete(stage: Stage, step: Step) -> str:
+async def delete(stage: ChaosStage, step: ScriptLine) -> str:
     try:
         await (await stage.api()).delete(PODS, step.words[1], DEFAULT)
     except ApiError as error:
@@ -108,7 +108,7 @@ async def delete(stage: Stage, step: Step) -> str:
     return ""
 
 
-async def wait(stage: Stage, step: Step) -> str:
+async def wait(stage: ChaosStage, step: ScriptLine) -> str:
     await asyncio.sleep(float(step.words[0]))
     return ""
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from protocols.errors import NodeplaneError
 from protocols.kubeclient.client import ApiError
 from protocols.process.tasks import awaited
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.chaos.conditions import CONDITIONS
 from supervisor.chaos.orders import ORDERS
-from supervisor.chaos.script import Script, ScriptFailed, Step
-from supervisor.chaos.stage import Stage
+from supervisor.chaos.script import Script, ScriptFailed, ScriptLine
+from supervisor.chaos.stage import ChaosStage
 
 POLL_S = 0.05
 PERMANENT_ERRORS = (400, 401, 403, 404, 405, 422)
@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 class Player:
-    def __init__(self, script: Script, stage: Stage, say: Say, begin: Say = lambda text: None) -> None:
+    def __init__(self, script: Script, stage: ChaosStage, say: Say, begin: Say = lambda text: None) -> None:
         """`say` is called with the result of each line that succeeded, `begin` with each line before it is played."""
         self._script = script
         self._stage = stage
@@ -30,7 +30,7 @@ class Player:
         self._background: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
-        """Play to the end. Raises ScriptFailed at the first line that fails, Usage for one that cannot succeed."""
+        """Play to the end. Raises ScriptFailed at the first line that fails, UsageError for one that cannot succeed."""
         try:
             await self._steps(self._script.steps)
             await self._join()
@@ -39,7 +39,7 @@ class Player:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
 
-    async def _steps(self, steps: Iterable[Step]) -> None:
+    async def _steps(self, steps: Iterable[ScriptLine]) -> None:
         for step in steps:
             if step.verb == "repeat":
                 for _ in range(int(float(step.words[0]))):
@@ -55,18 +55,18 @@ class Player:
         await asyncio.gather(*self._background)
         self._background.clear()
 
-    async def _step(self, step: Step) -> None:
+    async def _step(self, step: ScriptLine) -> None:
         began = time.monotonic()
         self._begin(step.text)
         note = await (self._expect(step) if step.verb == "expect" else self._order(step))
         self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({note})' if note else ''}")
 
-    async def _order(self, step: Step) -> str:
+    async def _order(self, step: ScriptLine) -> str:
         deadline, why = time.monotonic() + step.within, ""
         while True:
             try:
                 return await ORDERS[step.verb](self._stage, step)
-            except Usage:
+            except UsageError:
                 raise
             except NodeplaneError as error:
                 why = str(error)
@@ -76,7 +76,7 @@ class Player:
                 raise self._failed(step, f"not within {step.within:g} s; last: {why}")
             await asyncio.sleep(POLL_S)
 
-    async def _expect(self, step: Step) -> str:
+    async def _expect(self, step: ScriptLine) -> str:
         condition, *words = step.words
         deadline, instead = time.monotonic() + step.within, "nothing was heard"
         while True:
@@ -91,11 +91,11 @@ class Player:
                 raise self._failed(step, f"not within {step.within:g} s; instead: {instead}")
             await asyncio.sleep(POLL_S)
 
-    def _failed(self, step: Step, why: str) -> ScriptFailed:
+    def _failed(self, step: ScriptLine, why: str) -> ScriptFailed:
         return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")
 
 
-def line_count(steps: Iterable[Step]) -> int:
+def line_count(steps: Iterable[ScriptLine]) -> int:
     """Return how many lines are played, repetitions included."""
     return sum(
         int(float(step.words[0])) * line_count(step.body) if step.verb == "repeat" else step.verb != "join"

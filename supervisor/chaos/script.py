@@ -10,13 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from protocols.messages.cri import RUNTIME_FAULTS
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 
 WITHIN_S = 60.0
 """Default limit for an expectation to hold and for an order to succeed."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a script."""
 
     line: int
@@ -26,16 +26,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     within: float = WITHIN_S
     background: bool = False
     """The line ended with `&`: the next one does not wait for it."""
-    body: tuple["Step", ...] = ()
+    body: tuple["ScriptLine", ...] = ()
     """Steps between `repeat` and `end`."""
 
 
 class Script(msgspec.Struct, frozen=True):
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptLine, ...]
 
 
-class ScriptInvalid(Usage):
+class ScriptInvalid(UsageError):
     """Raised before anything is played when a line cannot be parsed."""
 
 
@@ -99,9 +99,9 @@ class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def block(self, lines: Iterator[tuple[int, str]], depth: int) -> tuple[Step, ...]:
+    def block(self, lines: Iterator[tuple[int, str]], depth: int) -> tuple[ScriptLine, ...]:
         """Return the steps up to `end`, or to the end of the script outside of `repeat`."""
-        steps: list[Step] = []
+        steps: list[ScriptLine] = []
         for number, line in lines:
             text = line.partition("#")[0].strip()
             if not text:
@@ -113,20 +113,20 @@ class _Reader:
             if step.verb == "repeat":
                 self._require(depth < 3, step, "repeats are nested too deep")
                 body = self.block(lines, depth + 1)
-                step = Step(line=number, text=text, verb="repeat", words=step.words, body=body)
+                step = ScriptLine(line=number, text=text, verb="repeat", words=step.words, body=body)
             steps.append(step)
         if depth:
             raise ScriptInvalid(f"{self._name}: `repeat` has no `end`")
         return tuple(steps)
 
-    def _step(self, number: int, text: str) -> Step:
+    def _step(self, number: int, text: str) -> ScriptLine:
         verb, *words = text.removesuffix(" &").split()
-        step = Step(line=number, text=text, verb=verb, words=tuple(words), background=text.endswith(" &"))
+        step = ScriptLine(line=number, text=text, verb=verb, words=tuple(words), background=text.endswith(" &"))
         if "within" in words:
             place = words.index("within")
             self._require(len(words) == place + 2, step, "`within` is followed by seconds, and nothing else")
             seconds = self._number(words[-1], step)
-            step = Step(
+            step = ScriptLine(
                 line=number,
                 text=text,
                 verb=verb,
@@ -137,7 +137,7 @@ class _Reader:
         self._check(step)
         return step
 
-    def _check(self, step: Step) -> None:
+    def _check(self, step: ScriptLine) -> None:
         words, forms, shorter, verb = step.words, SYNTAX, SYNTAX_FOR_DRIVERS, step.verb
         if verb == "expect":
             self._require(bool(words), step, f"expect what? one of {', '.join(EXPECTED)}")
@@ -149,7 +149,7 @@ class _Reader:
             )
         self._fill(step, form, words)
 
-    def _fill(self, step: Step, form: Syntax, words: tuple[str, ...]) -> None:
+    def _fill(self, step: ScriptLine, form: Syntax, words: tuple[str, ...]) -> None:
         enough = len(words) == len(form.slots) or (form.repeats and len(words) > len(form.slots))
         self._require(enough, step, f"it is followed by {' '.join(map(_shown, form.slots)) or 'nothing'}")
         for slot, word in zip(form.slots, words, strict=False):
@@ -159,7 +159,7 @@ class _Reader:
                 allowed = slot if isinstance(slot, tuple) else (slot,)
                 self._require(word in allowed, step, f"{word!r} is none of {', '.join(allowed)}")
 
-    def _number(self, word: str, step: Step) -> float:
+    def _number(self, word: str, step: ScriptLine) -> float:
         try:
             value = float(word)
         except ValueError:
@@ -167,11 +167,11 @@ class _Reader:
         self._require(0 <= value <= LIMIT, step, f"{word} is not between 0 and {LIMIT}")
         return value
 
-    def _require(self, holds: bool, step: Step, why: str) -> None:
+    def _require(self, holds: bool, step: ScriptLine, why: str) -> None:
         if not holds:
             raise self._fault(step, why)
 
-    def _fault(self, step: Step, why: str) -> ScriptInvalid:
+    def _fault(self, step: ScriptLine, why: str) -> ScriptInvalid:
         return ScriptInvalid(f"{self._name}:{step.line}: {step.text}: {why}")
 
 

@@ -23,7 +23,7 @@ KINDS = {each.kind: each for each in vars(resources).values() if isinstance(each
 DEFAULT = "default"
 
 
-class Stage:
+class ChaosStage:
     """A running plane, with the state that conditions need. Close it at the end."""
 
     def __init__(self, asking: Asking, directory: Path, dice: random.Random) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from protocols.process.layout import Layout
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
 
 ROOT = FLAGS["root"]
@@ -85,7 +85,7 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
 
 
 def plane_options(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> PlaneOptions:
-    """Read the options from flags, then the environment, then defaults. Raises Usage."""
+    """Read the options from flags, then the environment, then defaults. Raises UsageError."""
     given: dict[str, object] = {}
     for flag in FLAGS.values():
         if hasattr(args, flag.field):
@@ -103,7 +103,7 @@ def _from_environment(flag: Flag, text: str) -> object:
     try:
         return int(text)
     except ValueError:
-        raise Usage(f"{flag.variable}={text!r} is no number") from None
+        raise UsageError(f"{flag.variable}={text!r} is no number") from None
 
 
 def layout_from(args: argparse.Namespace) -> Layout:

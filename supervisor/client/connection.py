@@ -12,7 +12,7 @@ from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
 from protocols.messages import devices
 from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
-from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, Usage, owner_of
+from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, UsageError, owner_of
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
@@ -44,29 +44,29 @@ class Asking:
             return await self.bus.call(name, method, request, reply, timeout=timeout)
         except BusError as error:
             if error.code in ("INVALID_ARGUMENT", "NOT_FOUND"):
-                raise Usage(str(error)) from None
+                raise UsageError(str(error)) from None
             raise SupervisorError(str(error)) from None
 
     async def owner_of(self, instance: str) -> str:
-        """Return the supervisor that runs this actor. Raises Usage if none does."""
+        """Return the supervisor that runs this actor. Raises UsageError if none does."""
         known: list[str] = []
         for name in self.names():
             plane = await self.call(name, STATUS, Empty(), PlaneStatus)
             if any(actor.instance == instance for actor in plane.actors):
                 return name
             known += [actor.instance for actor in plane.actors]
-        raise Usage(f"no actor is called {instance!r}; there are: {', '.join(known)}")
+        raise UsageError(f"no actor is called {instance!r}; there are: {', '.join(known)}")
 
     async def kill(self, instance: str, number: int) -> None:
-        """Send a signal to an actor. Raises Usage if no supervisor runs it."""
+        """Send a signal to an actor. Raises UsageError if no supervisor runs it."""
         await self.call(await self.owner_of(instance), KILL, KillActor(instance, number), Empty)
 
     async def restart(self, instance: str) -> None:
-        """Restart an actor in an orderly way. Raises Usage if no supervisor runs it."""
+        """Restart an actor in an orderly way. Raises UsageError if no supervisor runs it."""
         await self.call(await self.owner_of(instance), RESTART, ActorName(instance), Empty)
 
     async def override_health(self, order: devices.ChaosDevice) -> None:
-        """Override the health of a device, or end that. Raises Usage for a device that nobody reports."""
+        """Override the health of a device, or end that. Raises UsageError for a device that nobody reports."""
         await self.call(devices.OWNER, devices.CHAOS_DEVICE, order, devices.Empty)
 
 

@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError, Message
 
 from protocols.process.tasks import Tasks, awaited
 from protocols.wire.methods import Method, unix_channel
-from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.exchange import Exchange, ExchangeRecorder, Sent
 from supervisor.conform.verdict import CallFailed, NotApplicable
-from supervisor.conform.waiting import Changes
+from supervisor.conform.waiting import ChangeSignal
 
 MAX_MESSAGE = 4 << 20
 """Bytes: gRPC's default limit of a received message, which kubelet's clients leave as it is."""
@@ -28,13 +28,13 @@ NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
 Reply = TypeVar("Reply", bound=Message)
 
 
-class Peer:
+class ServicePeer:
     """One connection to a program's service."""
 
     ALWAYS_ASKED: ClassVar[tuple[str, ...]] = ()
     """Methods that are called although they were not answered in time before."""
 
-    def __init__(self, name: str, socket: Path, recorder: Recorder, timeout: float) -> None:
+    def __init__(self, name: str, socket: Path, recorder: ExchangeRecorder, timeout: float) -> None:
         self.name, self.socket, self.recorder, self.timeout = name, socket, recorder, timeout
         self.channel = unix_channel(socket, ("grpc.max_receive_message_length", MAX_MESSAGE))
         self._closed = False
@@ -110,10 +110,10 @@ async def broken_off(call: Coroutine[Any, Any, object], seconds: float, by: Call
         await begun
 
 
-class Stream(Generic[Reply]):
+class CallStream(Generic[Reply]):
     """One call whose messages stream: how many came, the newest, and the end."""
 
-    def __init__(self, peer: Peer, method: Method[Any, Reply]) -> None:
+    def __init__(self, peer: ServicePeer, method: Method[Any, Reply]) -> None:
         self.count = 0
         self.newest: Reply | None = None
         self.first: Exchange | None = None
@@ -124,7 +124,7 @@ class Stream(Generic[Reply]):
         self.listener: Callable[[Reply], None] | None = None
         """Called with each message."""
         self._peer, self._method = peer, method
-        self._changes = Changes()
+        self._changes = ChangeSignal()
         self._tasks = Tasks()
         listen: Any = peer.channel.unary_stream(method.path, request_serializer=method.request.SerializeToString)
         self._call: Any = listen(method.request())
@@ -154,7 +154,7 @@ class Stream(Generic[Reply]):
         self._peer.recorder.add(exchange)
         self._changes.notify()
 
-    async def until(self, holds: Callable[["Stream[Reply]"], bool], seconds: float) -> bool:
+    async def until(self, holds: Callable[["CallStream[Reply]"], bool], seconds: float) -> bool:
         """Wait until it holds; return False if it does not in time."""
         return await self._changes.until(lambda: holds(self), seconds)
 

@@ -76,7 +76,7 @@ class Sent(msgspec.Struct):
         return Exchange(record, Shown.of(self.request), Shown.of(self.reply))
 
 
-class Recorder:
+class ExchangeRecorder:
     """The exchanges of one behaviour after another."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugin_names import endpoint_fault, registry_fault, resource_fault, version_fault
 from protocols.wire.plugins import DEVICE_PLUGIN, GET_INFO, NOTIFY, REGISTER, VERSION
-from supervisor.conform.exchange import Exchange, Recorder, Sent
+from supervisor.conform.exchange import Exchange, ExchangeRecorder, Sent
 from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
@@ -27,7 +27,7 @@ DIAL_S = 10.0
 
 
 @dataclass
-class Attempt:
+class RegisterCall:
     """One Register call."""
 
     request: pb.RegisterRequest
@@ -64,10 +64,10 @@ class Attempt:
         return self.request.resource_name
 
 
-class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
+class Kubelet(PlayedKubelet[PluginPeer, RegisterCall]):
     """Serves `DIRECTORY/device-plugins/kubelet.sock`, and finds plugins by sockets in `DIRECTORY/plugins_registry`."""
 
-    def __init__(self, directory: Path, recorder: Recorder, timeout: float) -> None:
+    def __init__(self, directory: Path, recorder: ExchangeRecorder, timeout: float) -> None:
         super().__init__(recorder, timeout)
         self.plugins = directory / "device-plugins"
         self.socket = self.plugins / "kubelet.sock"
@@ -118,7 +118,7 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
                 self.has_others = self.has_others or info.type != DEVICE_PLUGIN
                 return True
             self._of_plugins.add(path)
-            attempt = Attempt(_as_request(info, path), path, exchange=registrar.last)
+            attempt = RegisterCall(_as_request(info, path), path, exchange=registrar.last)
             attempt.fault = self.rejection() or registry_fault(info.name, info.supported_versions)
             attempt.fault = attempt.fault or await self._connect(attempt, _endpoint(info, path))
             await self._notify(registrar, attempt)
@@ -132,7 +132,7 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         self.changes.notify()
         return attempt.peer is not None
 
-    async def _notify(self, registrar: Registrar, attempt: Attempt) -> None:
+    async def _notify(self, registrar: Registrar, attempt: RegisterCall) -> None:
         """Report the result; a plugin that does not take it is not registered."""
         status = registration.RegistrationStatus(plugin_registered=not attempt.fault, error=attempt.fault)
         try:
@@ -162,13 +162,13 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         self.changes.notify()
         return b""
 
-    def _attempt(self, raw: bytes) -> Attempt:
+    def _attempt(self, raw: bytes) -> RegisterCall:
         try:
-            return Attempt(pb.RegisterRequest.FromString(raw))
+            return RegisterCall(pb.RegisterRequest.FromString(raw))
         except DecodeError:
-            return Attempt(pb.RegisterRequest(), fault="the request is not a valid RegisterRequest")
+            return RegisterCall(pb.RegisterRequest(), fault="the request is not a valid RegisterRequest")
 
-    async def _fault(self, attempt: Attempt) -> str:
+    async def _fault(self, attempt: RegisterCall) -> str:
         """Check in kubelet's order, and get the options as kubelet does: while the plugin waits."""
         request = attempt.request
         socket = self.plugins / request.endpoint
@@ -181,7 +181,7 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
         faults = (version_fault(request.version), resource_fault(request.resource_name), attempt.endpoint_fault)
         return next(filter(None, (*faults, attempt.socket_fault)), "") or await self._connect(attempt, socket)
 
-    async def _connect(self, attempt: Attempt, socket: Path) -> str:
+    async def _connect(self, attempt: RegisterCall, socket: Path) -> str:
         peer = PluginPeer(attempt.resource, socket, self.recorder, min(DIAL_S, self.timeout))
         try:
             await peer.get_options()
@@ -198,13 +198,13 @@ class Kubelet(PlayedKubelet[PluginPeer, Attempt]):
 class ServedKubelet(Kubelet):
     """Connects to a plugin that serves already, as after its Register; the name of the socket stands for its name."""
 
-    def __init__(self, socket: Path, recorder: Recorder, timeout: float) -> None:
+    def __init__(self, socket: Path, recorder: ExchangeRecorder, timeout: float) -> None:
         super().__init__(socket.parent, recorder, timeout)
         self._plugin = socket
 
     async def start(self) -> None:
         """Raises CallFailed."""
-        attempt = Attempt(pb.RegisterRequest(resource_name=self._plugin.name))
+        attempt = RegisterCall(pb.RegisterRequest(resource_name=self._plugin.name))
         if fault := await self._connect(attempt, self._plugin):
             raise CallFailed("UNAVAILABLE", fault)
         if attempt.peer:

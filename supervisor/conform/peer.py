@@ -7,23 +7,23 @@ from typing import ClassVar, TypeAlias
 from protocols.messages.devices import HEALTHY
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
-from supervisor.conform.caller import NO_ANSWER, Peer, Stream
-from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.caller import NO_ANSWER, CallStream, ServicePeer
+from supervisor.conform.exchange import Exchange, ExchangeRecorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 PRE_START_S = 30.0
 """kubelet's deadline for PreStartContainer."""
 SAMPLE = 8
 """Devices that are allocated to see what an answer looks like."""
-Lists: TypeAlias = Stream[pb.ListAndWatchResponse]
+Lists: TypeAlias = CallStream[pb.ListAndWatchResponse]
 
 
-class PluginPeer(Peer):
+class PluginPeer(ServicePeer):
     """One connection to one plugin, as a registration makes it."""
 
     ALWAYS_ASKED: ClassVar[tuple[str, ...]] = (GET_OPTIONS.name,)  # at each registration
 
-    def __init__(self, resource: str, socket: Path, recorder: Recorder, timeout: float) -> None:
+    def __init__(self, resource: str, socket: Path, recorder: ExchangeRecorder, timeout: float) -> None:
         super().__init__(resource, socket, recorder, timeout)
         self.resource = resource
         self.options = pb.DevicePluginOptions()
@@ -39,7 +39,7 @@ class PluginPeer(Peer):
 
     def listen(self) -> Lists:
         """Call ListAndWatch."""
-        self.lists = Stream(self, LIST_AND_WATCH)
+        self.lists = CallStream(self, LIST_AND_WATCH)
         return self.lists
 
     async def first_list(self) -> pb.ListAndWatchResponse:

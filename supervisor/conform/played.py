@@ -4,15 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from supervisor.conform.caller import Peer
-from supervisor.conform.exchange import Exchange, Recorder
-from supervisor.conform.waiting import Changes
+from supervisor.conform.caller import ServicePeer
+from supervisor.conform.exchange import Exchange, ExchangeRecorder
+from supervisor.conform.waiting import ChangeSignal
 
 MAX_ATTEMPTS = 200
 """Registrations retained of one incarnation; after them none is accepted."""
 REJECTED = "the kubelet is not ready; try again"
-P = TypeVar("P", bound=Peer)
-P_co = TypeVar("P_co", bound=Peer, covariant=True)
+P = TypeVar("P", bound=ServicePeer)
+P_co = TypeVar("P_co", bound=ServicePeer, covariant=True)
 
 
 class Registration(Protocol[P_co]):
@@ -39,10 +39,10 @@ R = TypeVar("R", bound=Registration[Any])
 class PlayedKubelet(ABC, Generic[P, R]):
     """A kubelet that stops and starts anew; retains what one incarnation sees."""
 
-    def __init__(self, recorder: Recorder, timeout: float) -> None:
+    def __init__(self, recorder: ExchangeRecorder, timeout: float) -> None:
         self.recorder, self.timeout = recorder, timeout
         self.attempts: list[R] = []
-        self.changes = Changes()
+        self.changes = ChangeSignal()
         self.rejecting = 0
         """Number of registrations to reject."""
 

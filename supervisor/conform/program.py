@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 
 END_S = 5.0
 GROUP = 2
@@ -26,7 +26,7 @@ class Program(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Raises OSError, and Usage if it cannot be started."""
+        """Raises OSError, and UsageError if it cannot be started."""
 
     @property
     @abstractmethod
@@ -76,13 +76,13 @@ class CommandLauncher(NamedTuple):
     output: Path
 
     def program(self) -> Program:
-        return Command(*self)
+        return CommandProgram(*self)
 
     def excluded(self, name: str, phase: str) -> str:
         return ""
 
 
-class Command(Program):
+class CommandProgram(Program):
     """One command line; each `start` is another process. Output goes to a file."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
@@ -158,7 +158,7 @@ def tail(path: Path, mark: int) -> tuple[str, int]:
 
 
 async def run_shell(script: str, environment: Mapping[str, str], seconds: float) -> None:
-    """Run a command of the user's by sh. Raises Usage if it fails, or does not end in time."""
+    """Run a command of the user's by sh. Raises UsageError if it fails, or does not end in time."""
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL
     )
@@ -167,13 +167,13 @@ async def run_shell(script: str, environment: Mapping[str, str], seconds: float)
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise Usage(f"{script!r} did not end within {seconds:g} s") from None
+        raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
     if code:
-        raise Usage(f"{script!r} ended with code {code}")
+        raise UsageError(f"{script!r} ended with code {code}")
 
 
 async def output_of(script: str, environment: Mapping[str, str], seconds: float) -> str:
-    """Return what a command of the user's prints, nothing if it fails. Raises Usage if it does not end in time."""
+    """Return what a command of the user's prints, nothing if it fails. Raises UsageError if it does not end in time."""
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
     )
@@ -182,5 +182,5 @@ async def output_of(script: str, environment: Mapping[str, str], seconds: float)
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise Usage(f"{script!r} did not end within {seconds:g} s") from None
+        raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
     return "" if process.returncode else printed.decode(errors="replace")

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import ClassVar, Generic
 
 from supervisor.conform.busy import until_asleep
-from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.exchange import Exchange, ExchangeRecorder
 from supervisor.conform.played import MAX_ATTEMPTS, P, PlayedKubelet, R
 from supervisor.conform.program import Launcher, Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
-from supervisor.conform.waiting import Changes
+from supervisor.conform.waiting import ChangeSignal
 
 START_FACTOR = 3
 """A program may take that many times as long to start as it may to answer."""
@@ -40,12 +40,12 @@ class Running:
 
     def __init__(self, launcher: Launcher, timeout: float) -> None:
         self.timeout = timeout
-        self.recorder = Recorder()
+        self.recorder = ExchangeRecorder()
         self.launcher = launcher
         self.program = launcher.program()
         self.break_with, self.mend_with, self.shows_with = "", "", ""
         """Shell commands that break devices, that mend them, and that print the pods that an agent knows."""
-        self.changes = Changes()
+        self.changes = ChangeSignal()
         self._begun = False
         self._started = 0.0
         self.started_in = 0.0
@@ -77,11 +77,11 @@ class Running:
         return await self.changes.until(holds, seconds, over=lambda: not self.program.runs)
 
     async def shell(self, script: str) -> None:
-        """Run a shell command of the user's with the variables of the program. Raises Usage."""
+        """Run a shell command of the user's with the variables of the program. Raises UsageError."""
         await run_shell(script, self.launcher.environment, self.timeout)
 
     async def reported_after(self, script: str, what: str, holds: Callable[[], bool]) -> None:
-        """Run a shell command of the user's, and wait until it holds. Raises Failed, Usage."""
+        """Run a shell command of the user's, and wait until it holds. Raises Failed, UsageError."""
         await self.shell(script)
         if not await self.until(holds, self.timeout):
             raise Failed(f"no {what} came within {self.timeout:g} s after {script!r}")

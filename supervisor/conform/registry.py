@@ -11,8 +11,8 @@ from pathlib import Path
 from protocols.process.sockets import answers, is_socket
 from protocols.process.tasks import Tasks, restarted
 from protocols.wire.plugins import GET_INFO, NOTIFY
-from supervisor.conform.caller import Peer
-from supervisor.conform.waiting import Changes
+from supervisor.conform.caller import ServicePeer
+from supervisor.conform.waiting import ChangeSignal
 
 SCAN_S, RETRY_S, DIAL_S = 0.05, 0.5, 10.0
 Identity = tuple[int, int]
@@ -24,7 +24,7 @@ class Registry:
     def __init__(
         self,
         sockets: Callable[[], Iterator[Path]],
-        changes: Changes,
+        changes: ChangeSignal,
         ask: Callable[[Path], Awaitable[bool]],
         gone: Callable[[Path], Awaitable[None]],
     ) -> None:
@@ -87,7 +87,7 @@ def is_served(socket: Path) -> bool:
         return False
 
 
-class Registrar(Peer):
+class Registrar(ServicePeer):
     """Connection to the Registration service at such a socket."""
 
     ALWAYS_ASKED = (GET_INFO.name, NOTIFY.name)

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.conform.kinds import PLUGIN, Kind
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
@@ -45,28 +45,28 @@ class Behaviour(msgspec.Struct, frozen=True):
 
 
 def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
-    """Return ours and those of the folders, in the order in which they run. Raises Usage."""
+    """Return ours and those of the folders, in the order in which they run. Raises UsageError."""
     found = [load(path) for path in (*kind.scripts(), *(path for folder in folders for path in _scripts(folder)))]
     names = [behaviour.name for behaviour in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise Usage(f"two behaviours are called {min(twice)}; rename the file of one")
+        raise UsageError(f"two behaviours are called {min(twice)}; rename the file of one")
     return sorted(found, key=lambda each: (PHASES.index(each.phase), each.order, each.name))
 
 
 def _scripts(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise Usage(f"{folder} is not a directory of behaviours")
+        raise UsageError(f"{folder} is not a directory of behaviours")
     return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
 
 
 def load(path: Path) -> Behaviour:
-    """Raises Usage for a file that is no behaviour."""
+    """Raises UsageError for a file that is no behaviour."""
     module = _module(path)
     texts = {name.lower(): getattr(module, name, None) for name in ("PHASE", "RULE", "SOURCE", "ADVICE")}
     if missing := [name.upper() for name, text in texts.items() if not isinstance(text, str)]:
-        raise Usage(f"{path}: {missing[0]} is missing, or no text")
+        raise UsageError(f"{path}: {missing[0]} is missing, or no text")
     if texts["phase"] not in PHASES:
-        raise Usage(f"{path}: PHASE is {texts['phase']!r}; use one of {', '.join(PHASES)}")
+        raise UsageError(f"{path}: PHASE is {texts['phase']!r}; use one of {', '.join(PHASES)}")
     return Behaviour(
         name=path.stem.replace("_", "-"),
         title=(inspect.getdoc(module) or "").partition("\n")[0],
@@ -79,7 +79,7 @@ def load(path: Path) -> Behaviour:
 def _module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"nodeplane_behaviour_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise Usage(f"{path} is no Python module")
+        raise UsageError(f"{path} is no Python module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -90,7 +90,7 @@ def _runner(path: Path, module: ModuleType) -> Run:
         return run  # type: ignore[no-any-return]  # what users' modules have is theirs
     if (check := getattr(module, "check", None)) is not None:
         return for_each(check, shows_list=module.PHASE in ("list", "health"))
-    raise Usage(f"{path}: it has neither run(stage) nor check(plugin)")
+    raise UsageError(f"{path}: it has neither run(stage) nor check(plugin)")
 
 
 def for_each(check: Check, *, shows_list: bool) -> Run:

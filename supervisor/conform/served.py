@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from protocols.process.sockets import answers
 from protocols.wire.methods import CLIENT_OPTIONS, Method
-from supervisor.base.errors import Usage, owner_of
+from supervisor.base.errors import UsageError, owner_of
 from supervisor.conform.program import END_S, Program
 from supervisor.conform.verdict import NotApplicable
 
@@ -22,7 +22,7 @@ LIFE = ("registration", "restarts", "end")
 """Phases about the start and the end of a program."""
 
 
-class SocketUnusable(Usage, grpc="UNAVAILABLE"):
+class SocketUnusable(UsageError, grpc="UNAVAILABLE"):
     """Raised when nothing at the socket of --socket can be judged: it is absent, not permitted, or does not answer."""
 
 

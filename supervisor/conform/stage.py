@@ -4,7 +4,7 @@ from typing import ClassVar, TypeAlias
 
 from protocols.messages.devices import HEALTHY
 from supervisor.conform.cdi import folders_of
-from supervisor.conform.kubelet import Attempt, Kubelet
+from supervisor.conform.kubelet import Kubelet, RegisterCall
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.profiles import Profile
 from supervisor.conform.program import Launcher
@@ -16,7 +16,7 @@ Device: TypeAlias = tuple[str, str]
 """Resource and id."""
 
 
-class Stage(ProgramStage[PluginPeer, Attempt]):
+class Stage(ProgramStage[PluginPeer, RegisterCall]):
     SUBJECT: ClassVar[str] = "plugin"
     CALL: ClassVar[str] = "Register"
 

@@ -9,7 +9,7 @@ POLL_S = 0.1
 """Time after which `over` is asked again."""
 
 
-class Changes:
+class ChangeSignal:
     """Whoever changes something calls `notify`."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from protocols.trace import Row
 from supervisor.calls.client import CallBatch
 from supervisor.console.drawing.text import safe
 from supervisor.console.feed.feed import Feed
-from supervisor.console.model.devices import Device
+from supervisor.console.model.devices import DeviceTile
 from supervisor.console.model.pods import Pod
 from supervisor.console.model.world import World
 from supervisor.console.screens.devices import DevicesScreen
@@ -34,7 +34,7 @@ from supervisor.root.logs import path_of, tail
 from supervisor.trace.collect import pod_trace
 from supervisor.why.command import diagnose
 from supervisor.why.model.text import lines
-from supervisor.why.targets import Target
+from supervisor.why.targets import WhyTarget
 
 DRAW_S = 0.5
 """Time between two drawings; nothing is drawn when nothing changed."""
@@ -121,7 +121,7 @@ class Console(Screens):
         order = partial(self.feed.supervisors.order, instance, action)
         self._ask(WORDS[action].format(name=instance), f"{action} {instance}", order)
 
-    def ask_device(self, device: Device, health: str) -> None:
+    def ask_device(self, device: DeviceTile, health: str) -> None:
         order = partial(self.feed.break_device, "" if device.dra else device.source, device.id, health)
         self._ask(f"Make {device.id} {health}?" if health else f"End the override of {device.id}?", device.id, order)
 
@@ -156,7 +156,7 @@ class Console(Screens):
 
     async def why_of(self, pod: Pod) -> list[str]:
         try:
-            return lines(await diagnose(self.layout, Target("pod", pod.name, pod.namespace)))
+            return lines(await diagnose(self.layout, WhyTarget("pod", pod.name, pod.namespace)))
         except (NodeplaneError, OSError) as error:
             return [f"(no reason: {error})"]
 
@@ -166,7 +166,7 @@ class Console(Screens):
         except NodeplaneError as error:
             return f"(no log: {error})"
 
-    async def explain(self, device: Device) -> str:
+    async def explain(self, device: DeviceTile) -> str:
         try:
             return await self.feed.api.explain(device.id)
         except NodeplaneError as error:

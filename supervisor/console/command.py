@@ -7,7 +7,7 @@ import sys
 
 from protocols.process.layout import Layout
 from supervisor.base import values
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.recordings import opened
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import running
@@ -27,18 +27,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     layout = layout_from(args)
     if args.replay:
-        opened(args.replay)  # or raises Usage
+        opened(args.replay)  # or raises UsageError
     else:
         running(layout)  # or raises NotRunning
     if args.web:
         return _serve(args, layout)
     if args.port:
-        raise Usage("--port is the port of --web; give both")
+        raise UsageError("--port is the port of --web; give both")
     parent = os.environ.pop(PARENT, "")
     if parent:
         die_with_parent(int(parent))
     elif not sys.stdout.isatty():
-        raise Usage("the console needs a terminal; use --web for a browser, `nodeplane status` in scripts")
+        raise UsageError("the console needs a terminal; use --web for a browser, `nodeplane status` in scripts")
     logging.basicConfig(handlers=[logging.NullHandler()])  # a line on standard error would spoil the screen
     if args.replay:
         _replay(args.replay)

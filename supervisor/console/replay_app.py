@@ -17,7 +17,7 @@ from protocols.trace import Row
 from supervisor.calls.client import CallBatch
 from supervisor.console.app import DRAW_S, Screens, event_line
 from supervisor.console.drawing.text import Line
-from supervisor.console.model.devices import Device
+from supervisor.console.model.devices import DeviceTile
 from supervisor.console.model.pods import Pod
 from supervisor.console.replay.slider import KEYS, slider_line, time_at
 from supervisor.console.replay.world import overview, world_at
@@ -27,7 +27,7 @@ from supervisor.why.command import diagnose_recorded
 from supervisor.why.gather.dra import explanations
 from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.model.text import lines
-from supervisor.why.targets import Target
+from supervisor.why.targets import WhyTarget
 
 JUMP_MS = 10_000
 PLAY_S = 1.0
@@ -126,7 +126,7 @@ class Replay(Screens):
 
     async def why_of(self, pod: Pod) -> list[str]:
         try:
-            return lines(await diagnose_recorded(self.recording, self.at_ms, Target("pod", pod.name, pod.namespace)))
+            return lines(await diagnose_recorded(self.recording, self.at_ms, WhyTarget("pod", pod.name, pod.namespace)))
         except NodeplaneError as error:
             return [f"(no reason: {error})"]
 
@@ -137,7 +137,7 @@ class Replay(Screens):
         except NodeplaneError as error:
             return f"(no log: {error})"
 
-    async def explain(self, device: Device) -> str:
+    async def explain(self, device: DeviceTile) -> str:
         try:
             now = self._sources()
             objects = await list_objects(now.client, driver=device.id.partition("/")[0])

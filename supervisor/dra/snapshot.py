@@ -32,7 +32,7 @@ from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.dra.explain import Explanation, explain, published
 from supervisor.dra.shares import CapacityUse, capacity_use
 
@@ -112,10 +112,10 @@ def _putters(tracker: Tracker) -> dict[str, Callable[[Object], None]]:
 
 
 def check_kind(obj: Object, also: tuple[str, ...] = ()) -> None:
-    """Raise Usage for an object of a kind that is not read here."""
+    """Raise UsageError for an object of a kind that is not read here."""
     kind = str(obj.get("kind") or "")
     if kind not in (*KINDS, *also):
-        raise Usage(f"{kind or 'an object without kind'} is not read here; give {', '.join((*KINDS, *also))}")
+        raise UsageError(f"{kind or 'an object without kind'} is not read here; give {', '.join((*KINDS, *also))}")
 
 
 ANY = "(any)"
@@ -135,7 +135,7 @@ class Placement(msgspec.Struct, frozen=True):
 def placements(snapshot: DeviceSnapshot, claims: list[Object]) -> list[Placement]:
     """Allocate each claim on each node beside what is held, as if it were the only one.
 
-    Raises Usage for an invalid claim.
+    Raises UsageError for an invalid claim.
     """
     slices = list(snapshot.tracker.slices())
     names = {each.reach.node for each in slices}
@@ -148,7 +148,7 @@ def _placed(snapshot: DeviceSnapshot, obj: Object, node: Node) -> Placement:
     try:
         claim = claim_of(_as_claim(obj))
     except SHAPE_ERRORS as error:
-        raise Usage(f"the claim cannot be read: {error!r:.200}") from None
+        raise UsageError(f"the claim cannot be read: {error!r:.200}") from None
     inputs, held = snapshot.tracker.inputs, snapshot.held
     node_inputs = AllocatorInputs(snapshot.catalog.view(node).pools, held, inputs.classes, CelSelectors(), inputs.gates)
     try:

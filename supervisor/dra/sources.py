@@ -30,7 +30,7 @@ from protocols.kube.times import format_time
 from protocols.kube.yaml_text import read_yaml
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.process.files import read_bounded
-from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.errors import NotRunning, SupervisorError, UsageError
 
 T = TypeVar("T")
 GROUP = "resource.k8s.io/"
@@ -42,7 +42,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 def read_objects(paths: list[str]) -> list[Object]:
-    """Read objects from files, in any order. Raises Usage."""
+    """Read objects from files, in any order. Raises UsageError."""
     found: list[Object] = []
     for path in paths:
         for obj in _documents(path):
@@ -56,25 +56,25 @@ def _documents(path: str) -> Iterator[Any]:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise Usage(f"cannot read {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > MAX_FILE_BYTES:
-        raise Usage(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; give a part of it")
+        raise UsageError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; give a part of it")
     try:
         yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # both are safe
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise Usage(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def _items(path: str, obj: Any) -> list[Object]:
     if obj is None:
         return []
     if not isinstance(obj, dict):
-        raise Usage(f"{path} holds something that is no object: {str(obj)[:60]!r}")
+        raise UsageError(f"{path} holds something that is no object: {str(obj)[:60]!r}")
     version = str(obj.get("apiVersion") or "")
     if str(obj.get("kind") or "").endswith("List") and isinstance(obj.get("items"), list):
         return [each for item in obj["items"] for each in _items(path, {"apiVersion": version, **item})]
     if version.startswith(GROUP) and version.removeprefix(GROUP) not in VERSIONS:
-        raise Usage(f"{path}: {version} is not read from files; `kubectl convert` or `kubectl get` gives it as v1")
+        raise UsageError(f"{path}: {version} is not read from files; `kubectl convert` or `kubectl get` gives it as v1")
     return [as_v1(obj) if obj.get("kind") in KINDS else obj]
 
 
@@ -82,7 +82,7 @@ def _complete(obj: Object, number: int) -> None:
     """Give an object a name where the server would. Objects without a creation time count as equally old."""
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
-        raise Usage(f"metadata of a {obj.get('kind')} is no map")
+        raise UsageError(f"metadata of a {obj.get('kind')} is no map")
     metadata["name"] = str(metadata.get("name") or f"unnamed-{number}")
 
 
@@ -105,12 +105,12 @@ PARTS = ("certificate-authority", "client-certificate", "client-key")
 def client_options(path: Path) -> Iterator[ClientOptions]:
     """Return options for an API client by a kubeconfig; embedded certificates are files inside the context.
 
-    Raises Usage.
+    Raises UsageError.
     """
     cluster, user = _current(path)
     server = str(cluster.get("server") or "")
     if not server.startswith("https://"):
-        raise Usage(f"{path} names no https server; only those are spoken to")
+        raise UsageError(f"{path} names no https server; only those are spoken to")
     with tempfile.TemporaryDirectory(prefix="nodeplane-") as directory:
         files = [
             _file(path, holder, part, Path(directory))
@@ -119,7 +119,7 @@ def client_options(path: Path) -> Iterator[ClientOptions]:
         ca, cert, key = files
         token = str(user.get("token") or "")
         if ca is None or (not token and (cert is None or key is None)):
-            raise Usage(f"{path} needs a CA, and a client certificate or a token; other credentials are not read")
+            raise UsageError(f"{path} needs a CA, and a client certificate or a token; other credentials are not read")
         yield ClientOptions(server=server.rstrip("/"), ca=ca, cert=cert, key=key, token=token, timeout=TIMEOUT_S)
 
 
@@ -127,15 +127,15 @@ def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         found = read_yaml(read_bounded(path)).value
     except OSError as error:
-        raise Usage(f"cannot read {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except yaml.YAMLError as error:
-        raise Usage(f"{path} is no kubeconfig: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"{path} is no kubeconfig: {' '.join(str(error).split())[:200]}") from None
     try:
         context = _named(found, "contexts", found["current-context"])["context"]
         cluster = _named(found, "clusters", context["cluster"])["cluster"]
         return cluster, _named(found, "users", context["user"])["user"]
     except (KeyError, TypeError, StopIteration):
-        raise Usage(f"{path} has no current context with a cluster and a user") from None
+        raise UsageError(f"{path} has no current context with a cluster and a user") from None
 
 
 def _named(config: Any, kind: str, name: str) -> Any:
@@ -149,7 +149,7 @@ def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Pat
         try:
             made.write_bytes(base64.b64decode(str(data), validate=True))
         except binascii.Error:
-            raise Usage(f"{part}-data in {path} is no base64") from None
+            raise UsageError(f"{part}-data in {path} is no base64") from None
         made.chmod(0o600)
         return made
     return path.parent / holder[part] if holder.get(part) else None
@@ -161,18 +161,18 @@ OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
 
 
 def read_api(kubeconfig: Path, *, claims: bool = False) -> list[Object]:
-    """List the DRA objects of an API; `claims` adds ResourceClaims. Raises NotRunning, SupervisorError, Usage."""
+    """List the DRA objects of an API; `claims` adds ResourceClaims. Raises NotRunning, SupervisorError, UsageError."""
     resources = (*RESOURCES, RESOURCECLAIMS) if claims else RESOURCES
     return _asked(kubeconfig, lambda client: list_objects(client, resources))
 
 
 def read_slices(kubeconfig: Path, driver: str) -> list[Object]:
-    """List the ResourceSlices of a driver. Raises NotRunning, SupervisorError, Usage."""
+    """List the ResourceSlices of a driver. Raises NotRunning, SupervisorError, UsageError."""
     return _asked(kubeconfig, lambda client: list_objects(client, (RESOURCESLICES,), driver=driver))
 
 
 def read_pod(kubeconfig: Path, key: str) -> tuple[Any, list[Object]]:
-    """Return a pod, and the objects that decide where it can run. Raises NotRunning, SupervisorError, Usage."""
+    """Return a pod, and the objects that decide where it can run. Raises NotRunning, SupervisorError, UsageError."""
     namespace, _, name = key.rpartition("/")
 
     async def read(client: ApiClient) -> tuple[Any, list[Object]]:
@@ -181,7 +181,7 @@ def read_pod(kubeconfig: Path, key: str) -> tuple[Any, list[Object]]:
         except ApiError as error:
             if error.code != 404:
                 raise
-            raise Usage(f"no pod {namespace or 'default'}/{name}; give it as NAMESPACE/NAME") from None
+            raise UsageError(f"no pod {namespace or 'default'}/{name}; give it as NAMESPACE/NAME") from None
         return pod, await list_objects(client, (*RESOURCES, RESOURCECLAIMS, NODES, PODS))
 
     return _asked(kubeconfig, read)
@@ -199,7 +199,7 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
     with client_options(kubeconfig) as options:
         try:
             return asyncio.run(run(options))
-        except (Usage, SupervisorError):
+        except (UsageError, SupervisorError):
             raise
         except ApiError as error:
             raise SupervisorError(f"the API at {options.server} refuses: {error}") from None

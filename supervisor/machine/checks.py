@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from protocols.node.namespaces import NAMESPACES
-from supervisor.machine.facts import CONTROLLERS, Machine
+from supervisor.machine.facts import CONTROLLERS, MachineFacts
 
 OK, LIMITED, FAILS = "ok", "limited", "fails"
 """States: works; a plane runs, but something does not work; no plane runs."""
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-def findings(here: Machine) -> list[Finding]:
+def findings(here: MachineFacts) -> list[Finding]:
     return [found for check in CHECKS for found in check(here)]
 
 
@@ -39,7 +39,7 @@ def fails(found: list[Finding]) -> bool:
     return any(each.state == FAILS for each in found)
 
 
-def _kernel(here: Machine) -> Iterator[Finding]:
+def _kernel(here: MachineFacts) -> Iterator[Finding]:
     found = f"{here.system} {here.kernel}"
     version = tuple(int(part) for part in re.findall(r"\d+", here.kernel)[:2])
     if here.system != "Linux" or version < OLDEST_KERNEL:
@@ -50,7 +50,7 @@ def _kernel(here: Machine) -> Iterator[Finding]:
         yield Finding("kernel", found)
 
 
-def _user(here: Machine) -> Iterator[Finding]:
+def _user(here: MachineFacts) -> Iterator[Finding]:
     yield Finding("python", f"{here.python}, SQLite {here.sqlite}")
     if here.uid == 0:
         yield Finding("user", "root")
@@ -59,7 +59,7 @@ def _user(here: Machine) -> Iterator[Finding]:
     yield Finding("user", f"uid {here.uid}, not root", LIMITED, f"{effect}; run as root, or use --runtime")
 
 
-def _namespaces(here: Machine) -> Iterator[Finding]:
+def _namespaces(here: MachineFacts) -> Iterator[Finding]:
     missing = [name for name in NAMESPACES if name not in here.namespaces]
     found = ", ".join(here.namespaces) or "none"
     reason = f"the kernel lacks {', '.join(missing)}" if missing else here.unshare_error
@@ -73,7 +73,7 @@ def _namespaces(here: Machine) -> Iterator[Finding]:
     yield Finding("namespaces", f"{found}; cannot be made: {reason}", LIMITED, f"{effect}; {mend}")
 
 
-def _cgroups(here: Machine) -> Iterator[Finding]:
+def _cgroups(here: MachineFacts) -> Iterator[Finding]:
     have = here.cgroups
     found = f"{' and '.join(have.versions) or 'not mounted'}, may write: {', '.join(have.writable) or 'none'}"
     missing = [name for name in CONTROLLERS if name not in have.writable]
@@ -84,7 +84,7 @@ def _cgroups(here: Machine) -> Iterator[Finding]:
         yield Finding("cgroups", found, LIMITED, effect)
 
 
-def _shm(here: Machine) -> Iterator[Finding]:
+def _shm(here: MachineFacts) -> Iterator[Finding]:
     if here.shm >= SHM:
         yield Finding("/dev/shm", _mib(here.shm))
     else:
@@ -93,7 +93,7 @@ def _shm(here: Machine) -> Iterator[Finding]:
         yield Finding("/dev/shm", found, LIMITED, effect)
 
 
-def _descriptors(here: Machine) -> Iterator[Finding]:
+def _descriptors(here: MachineFacts) -> Iterator[Finding]:
     soft, hard = here.descriptors
     found, most = f"{_limit(soft)}, at most {_limit(hard)}", hard if hard >= 0 else DESCRIPTORS
     mend = "raise the hard limit (ulimit -Hn, LimitNOFILE=)"
@@ -106,7 +106,7 @@ def _descriptors(here: Machine) -> Iterator[Finding]:
         yield Finding("open files", found)
 
 
-def _inotify(here: Machine) -> Iterator[Finding]:
+def _inotify(here: MachineFacts) -> Iterator[Finding]:
     instances, watches = here.inotify
     found = f"{instances} instances, {watches} watches of a user"
     if instances >= INSTANCES:
@@ -116,7 +116,7 @@ def _inotify(here: Machine) -> Iterator[Finding]:
         yield Finding("inotify", found, LIMITED, effect)
 
 
-def _clocks(here: Machine) -> Iterator[Finding]:
+def _clocks(here: MachineFacts) -> Iterator[Finding]:
     wall = datetime.datetime.fromtimestamp(here.wall_time, datetime.UTC)
     found = f"{wall:%Y-%m-%dT%H:%M:%SZ}, resolution {here.clock_resolution:g} s, {here.clocksource or 'unknown source'}"
     if wall.year < YEAR:
@@ -127,13 +127,13 @@ def _clocks(here: Machine) -> Iterator[Finding]:
         yield Finding("clocks", found)
 
 
-def _memory(here: Machine) -> Iterator[Finding]:
+def _memory(here: MachineFacts) -> Iterator[Finding]:
     effect = "a plane of one node takes about 300 MiB; free some, or run `adopt` or a single group"
     state = FAILS if here.memory < LEAST_MEMORY else LIMITED if here.memory < MEMORY else OK
     yield Finding("memory", f"{_mib(here.memory)} available", state, effect if state != OK else "")
 
 
-def _root(here: Machine) -> Iterator[Finding]:
+def _root(here: MachineFacts) -> Iterator[Finding]:
     if here.root_error:
         yield Finding("root", here.root, FAILS, here.root_error)
         return
@@ -143,7 +143,7 @@ def _root(here: Machine) -> Iterator[Finding]:
     yield Finding("root", f"{here.root}, {_mib(here.disk)} free{running}", state, effect)
 
 
-def _ports(here: Machine) -> Iterator[Finding]:
+def _ports(here: MachineFacts) -> Iterator[Finding]:
     if here.loopback_error:
         effect = f"the API listens on 127.0.0.1: {here.loopback_error}; bring up the interface lo"
         yield Finding("ports", "no loopback", FAILS, effect)
@@ -155,7 +155,7 @@ def _ports(here: Machine) -> Iterator[Finding]:
         yield Finding("ports", "the plane's own" if here.runs else "free")
 
 
-def _runtimes(here: Machine) -> Iterator[Finding]:
+def _runtimes(here: MachineFacts) -> Iterator[Finding]:
     others = [f"{name} {path}" for name, path in here.runtimes.items()]
     yield Finding("runtimes", ", ".join(("embedded", *others)))
     programs = ", ".join(here.programs) or "none"
@@ -165,7 +165,7 @@ def _runtimes(here: Machine) -> Iterator[Finding]:
         yield Finding("programs", programs, LIMITED, "no kubectl on PATH; any Kubernetes client does")
 
 
-CHECKS: tuple[Callable[[Machine], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[MachineFacts], Iterator[Finding]], ...] = (
     _kernel,
     _user,
     _namespaces,

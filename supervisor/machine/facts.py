@@ -33,7 +33,7 @@ class Cgroups(msgspec.Struct, frozen=True):
     writable: tuple[str, ...] = ()
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes are in bytes, times in seconds."""
 
     system: str
@@ -74,11 +74,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     programs: dict[str, str]
 
 
-def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> Machine:
+def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> MachineFacts:
     """Read the facts; `root` is that of the plane, empty for the default one."""
     chosen = root or default_root()
     error, running = _root_state(chosen)
-    return Machine(
+    return MachineFacts(
         system=platform.system(),
         kernel=platform.release(),
         python=platform.python_version(),

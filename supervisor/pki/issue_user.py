@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor.base.errors import PkiFailed
 from supervisor.pki.certificates import Certificate
-from supervisor.pki.kubeconfig import Access
+from supervisor.pki.kubeconfig import KubeconfigAccess
 from supervisor.pki.node_config import USER as NODE_USER
 
 NODES = "system:nodes"
@@ -30,7 +30,7 @@ def certificate_of(program: str, node: str = "") -> Certificate:
     return Certificate("client", user, group)
 
 
-def issue(pki: Path, what: Certificate, server: str) -> Access:
+def issue(pki: Path, what: Certificate, server: str) -> KubeconfigAccess:
     """Sign a client certificate with the CA of `pki`; writes nothing. Raises PkiFailed."""
     from supervisor.pki.issue import load_authority, make_leaf
 
@@ -40,4 +40,4 @@ def issue(pki: Path, what: Certificate, server: str) -> Access:
         raise PkiFailed(f"no CA that is whole and good for a while lies in {pki}; start the plane once")
     made = make_leaf(authority, what, now)
     ca = (pki / "ca.crt").read_bytes()
-    return Access(server=server, user=what.common_name, ca=ca, certificate=made.certificate, key=made.key)
+    return KubeconfigAccess(server=server, user=what.common_name, ca=ca, certificate=made.certificate, key=made.key)

@@ -30,7 +30,7 @@ current-context: nodeplane
 """
 
 
-class Access(msgspec.Struct, frozen=True):
+class KubeconfigAccess(msgspec.Struct, frozen=True):
     """User and server of a kubeconfig; certificates and key are PEM."""
 
     server: str
@@ -40,7 +40,7 @@ class Access(msgspec.Struct, frozen=True):
     key: bytes
 
 
-def kubeconfig(access: Access) -> str:
+def kubeconfig(access: KubeconfigAccess) -> str:
     return TEMPLATE.format(
         server=access.server,
         user=access.user,
@@ -58,7 +58,7 @@ def embedded(data: bytes) -> str:
 def write_kubeconfig(layout: Layout, server: str) -> None:
     """Write the admin's kubeconfig (mode 0600) if it changes."""
     ca, certificate, key = (path.read_bytes() for path in (layout.ca_cert, *layout.client_cert("admin")))
-    text = kubeconfig(Access(server=server, user="admin", ca=ca, certificate=certificate, key=key))
+    text = kubeconfig(KubeconfigAccess(server=server, user="admin", ca=ca, certificate=certificate, key=key))
     if _read(layout.kubeconfig) != text.encode():
         write_atomic(layout.kubeconfig, text.encode(), 0o600)
 

@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from supervisor.base.errors import Usage
-from supervisor.pki.kubeconfig import Access, embedded, kubeconfig
+from supervisor.base.errors import UsageError
+from supervisor.pki.kubeconfig import KubeconfigAccess, embedded, kubeconfig
 
 USER = "system:node:"
 """Prefix of the node's user in the API, before the node's name."""
 
 
-class NodeConfigInvalid(Usage):
+class NodeConfigInvalid(UsageError):
     """Raised when a file does not let a node join: unreadable, of another user, damaged, or expired."""
 
 
@@ -58,7 +58,9 @@ extensions:
 
 def write(what: NodeConfig) -> str:
     pair = what.client
-    access = Access(server=what.server, user=USER + what.node, ca=what.ca, certificate=pair.certificate, key=pair.key)
+    access = KubeconfigAccess(
+        server=what.server, user=USER + what.node, ca=what.ca, certificate=pair.certificate, key=pair.key
+    )
     return kubeconfig(access) + OURS.format(
         extension=EXTENSION,
         serving=embedded(what.serving.certificate),

@@ -11,7 +11,7 @@ from protocols.bus import Bus, Call
 from protocols.messages import supervisor as messages
 from protocols.process.files import is_locked
 from protocols.process.settings import Settings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import (
     APISERVER,
     EMBEDDED,
@@ -77,7 +77,7 @@ class Control:
 
     async def _kill(self, request: messages.KillActor, call: Call) -> messages.Empty:
         if request.signal not in signal.valid_signals():
-            raise Usage(f"{request.signal} is no signal; use 1 to 64")
+            raise UsageError(f"{request.signal} is no signal; use 1 to 64")
         self._tree.kill(request.instance, request.signal)
         return messages.Empty()
 
@@ -90,11 +90,11 @@ class Control:
         if request.actor == NODE:
             return await self._scale_nodes(request.count)
         if request.actor not in (WATCHER, APISERVER):
-            raise Usage(f"{request.actor!r} cannot be scaled; only `watcher` and `node` run more than once")
+            raise UsageError(f"{request.actor!r} cannot be scaled; only `watcher` and `node` run more than once")
         check_watchers(request.count)
         running = [name for name, child in self._tree.children.items() if child.spec.actor == APISERVER]
         if not running:
-            raise Usage("this supervisor runs no watcher group")
+            raise UsageError("this supervisor runs no watcher group")
         await self._resize(running, request.count)
         return messages.Empty()
 
@@ -102,7 +102,7 @@ class Control:
         """Add or remove nodes by number; the first one stays."""
         settings, children = self._options.settings, self._tree.children
         if settings.joined or not any(child.spec.group == NODE for child in children.values()):
-            raise Usage("this supervisor runs no node group of a plane")
+            raise UsageError("this supervisor runs no node group of a plane")
         check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
         wanted = {spec.instance: spec for spec in map(additional_node, range(2, count + 1))}
         surplus = [name for name, child in children.items() if child.spec.actor == NODE and name not in wanted]

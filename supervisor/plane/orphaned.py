@@ -13,7 +13,7 @@ from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError, guard
-from supervisor.base.groups import NODE, RUNTIME, Limits, child
+from supervisor.base.groups import NODE, RUNTIME, SupervisionLimits, child
 from supervisor.forkserver.client import environment
 from supervisor.plane.start import Begin, run_prepared
 from supervisor.report.console import READY
@@ -42,7 +42,7 @@ def take_over(where: Layout) -> None:
 
 
 def _main() -> int:
-    begin = Begin(time.monotonic(), Limits(), lambda prepared: prepared)
+    begin = Begin(time.monotonic(), SupervisionLimits(), lambda prepared: prepared)
     return run_prepared(_prepared(layout(sys.argv[1])), begin, sys.stdout.fileno())
 
 

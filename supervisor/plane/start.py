@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
 from supervisor.base.errors import exit_code, explain
-from supervisor.base.groups import Limits
+from supervisor.base.groups import SupervisionLimits
 from supervisor.base.options import PlaneOptions
 from supervisor.forkserver.client import ForkClient, launch
 from supervisor.pki import certificates
@@ -31,7 +31,7 @@ def start(
     slot: int = 0,
     detach: bool = False,
     ready_s: float = 0.0,
-    limits: Limits | None = None,
+    limits: SupervisionLimits | None = None,
     adapt: Adapt | None = None,
 ) -> int:
     """Run a plane, or one group of it, to its end and return the exit code.
@@ -40,7 +40,7 @@ def start(
     `adapt` changes what was prepared: tests use other children.
     """
     adapt = adapt or (lambda prepared: prepared)
-    begin = Begin(time.monotonic() - process_age_s(), limits or Limits(), adapt, ready_s if detach else 0.0)
+    begin = Begin(time.monotonic() - process_age_s(), limits or SupervisionLimits(), adapt, ready_s if detach else 0.0)
     if not detach:
         return run_prepared(prepare(options, group, slot), begin, -1)
     prepare(options, group, slot).release()  # errors reach the caller's terminal
@@ -56,7 +56,7 @@ def start(
 
 class Begin(NamedTuple):
     started_at: float
-    limits: Limits
+    limits: SupervisionLimits
     adapt: Adapt
     ready_s: float = 0.0
 

@@ -22,7 +22,7 @@ from protocols.messages.supervisor import STOP, Empty, StopPlane
 from protocols.process.settings import Settings
 from protocols.process.tasks import Tasks, awaited, restarted
 from supervisor.base.errors import PlaneFailed
-from supervisor.base.groups import NODE, NODE_GRACE_S, Limits
+from supervisor.base.groups import NODE, NODE_GRACE_S, SupervisionLimits
 from supervisor.forkserver.client import ForkClient
 from supervisor.pki import certificates, kubeconfig
 from supervisor.pki.certificates import Issuing
@@ -55,7 +55,7 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
     console: Console
     started_at: float
     """Monotonic time at which the command started."""
-    limits: Limits = Limits()
+    limits: SupervisionLimits = SupervisionLimits()
     ready_s: float = 0.0
     """Seconds without progress after which a plane that is not ready ends; 0: it waits for ever."""
     parent: Parent | None = None

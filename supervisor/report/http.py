@@ -52,7 +52,7 @@ READING, ANSWERING, WRITING = "reading", "answering", "writing"
 """Phases of a connection: the request is incomplete; the answer is computed; the answer is sent."""
 
 
-class Connection(msgspec.Struct, eq=False):
+class ReportConnection(msgspec.Struct, eq=False):
     peer: str
     close: Callable[[], None]
     """Close at once, without sending what is queued."""
@@ -63,9 +63,9 @@ class Connections:
     """Open connections, oldest first. When there are too many, one that waits for its client is closed. Pure."""
 
     def __init__(self) -> None:
-        self._open: list[Connection] = []
+        self._open: list[ReportConnection] = []
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: ReportConnection) -> bool:
         """Admit a connection, if need be by closing the longest idle one; return False if none is idle."""
         of_peer = [each for each in self._open if each.peer == connection.peer]
         full = len(self._open) >= MAX_CONNECTIONS
@@ -79,18 +79,18 @@ class Connections:
         self._open.append(connection)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ReportConnection) -> None:
         if connection in self._open:
             self._open.remove(connection)
 
-    def _of_busiest(self) -> list[Connection]:
+    def _of_busiest(self) -> list[ReportConnection]:
         """Return the connections of the address with most connections that can be closed."""
         counts = Counter(each.peer for each in self._open if each.phase != ANSWERING)
         busiest = counts.most_common(1)[0][0] if counts else ""
         return [each for each in self._open if each.peer == busiest]
 
 
-def _longest_idle(connections: list[Connection]) -> Connection | None:
+def _longest_idle(connections: list[ReportConnection]) -> ReportConnection | None:
     for phase in (READING, WRITING):
         for connection in connections:
             if connection.phase == phase:
@@ -112,7 +112,7 @@ READS_GZIP = re.compile(rb"accept-encoding:(.*,)?\s*gzip\s*(;\s*q=(?!0[.0]*\s*(,
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 REASONS = {
     200: "OK",
-    400: "Bad Request",
+    400: "Bad ReportRequest",
     404: "Not Found",
     405: "Method Not Allowed",
     500: "Internal Server Error",
@@ -188,7 +188,7 @@ class MetricsHttp:
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = writer.get_extra_info("peername") or ("",)
-        connection = Connection(str(address[0]), writer.transport.abort)
+        connection = ReportConnection(str(address[0]), writer.transport.abort)
         try:
             async with asyncio.timeout(REQUEST_S):
                 if not self._connections.enter(connection):
@@ -207,7 +207,7 @@ class MetricsHttp:
             self._connections.leave(connection)
             writer.close()
 
-    async def _response(self, request: "Request | int") -> bytes:
+    async def _response(self, request: "ReportRequest | int") -> bytes:
         if isinstance(request, int):
             return _response(request, f"{REASONS[request]}\n")
         status, body = await self._answer(request.target)
@@ -234,14 +234,14 @@ async def _made(page: Page) -> str:
     return await page()
 
 
-class Request(msgspec.Struct, frozen=True):
+class ReportRequest(msgspec.Struct, frozen=True):
     target: str
     """Path and query."""
     compress: bool = False
     """The client reads gzip, as Prometheus does."""
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | int:
+async def read_request(reader: asyncio.StreamReader) -> ReportRequest | int:
     """Read a GET request; return it, or the HTTP status of an error."""
     compress = False
     try:
@@ -251,7 +251,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | int:
         for _ in range(HEADERS_LIMIT):
             line = (await reader.readuntil(b"\n")).strip()
             if line == b"":
-                return Request(target, compress) if method == "GET" else 405
+                return ReportRequest(target, compress) if method == "GET" else 405
             compress = compress or bool(READS_GZIP.fullmatch(line))
     except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return 400

@@ -27,7 +27,7 @@ OTHERS_WRITE = stat.S_IWOTH
 GROUP_WRITE = stat.S_IWGRP
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A directory, symbolic link or file on a path, its end included."""
 
     path: Path
@@ -52,10 +52,10 @@ def check_files(directory: Path) -> None:
     """Raise DirectoryNotTrusted for the first file of a checked directory that another user can change."""
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         with suppress(FileNotFoundError):  # temporary files of a group that starts beside this one
-            _check_step(Step(path, path.lstat()), {os.geteuid(), ROOT_UID}, is_parent=False)
+            _check_step(PathStep(path, path.lstat()), {os.geteuid(), ROOT_UID}, is_parent=False)
 
 
-def _check_step(step: Step, owners: set[int], *, is_parent: bool) -> None:
+def _check_step(step: PathStep, owners: set[int], *, is_parent: bool) -> None:
     path, state = step
     if state.st_uid not in owners:
         mine = _user(os.geteuid())
@@ -79,13 +79,13 @@ def writable_by_others(state: os.stat_result) -> bool:
     return bool(state.st_mode & GROUP_WRITE) and not _is_private(state.st_gid, state.st_uid)
 
 
-def path_steps(path: Path) -> Iterator[Step]:
+def path_steps(path: Path) -> Iterator[PathStep]:
     """Yield every directory and symbolic link from / to `path`, as far as they exist, and follow links.
 
     Raises OSError.
     """
     left, here, links = list(path.absolute().parts), Path("/"), 0
-    yield Step(here, here.lstat())
+    yield PathStep(here, here.lstat())
     left.pop(0)
     while left:
         part = left.pop(0)
@@ -97,7 +97,7 @@ def path_steps(path: Path) -> Iterator[Step]:
             state = step.lstat()
         except FileNotFoundError:
             return
-        yield Step(step, state)
+        yield PathStep(step, state)
         if not stat.S_ISLNK(state.st_mode):
             here = step
             continue

@@ -14,7 +14,7 @@ import msgspec
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings, save_settings
-from supervisor.base.errors import AlreadyRunning, Usage
+from supervisor.base.errors import AlreadyRunning, UsageError
 from supervisor.base.groups import NODE, children
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.base.settings import settings_of, shape_of
@@ -37,7 +37,7 @@ def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
 
     found = read_node_config(Path(options.join) if options.join else where.node_kubeconfig, options.node_ip)
     if options.node_name and options.node_name != found.node:
-        raise Usage(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
+        raise UsageError(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
     named = msgspec.structs.replace(options, node_name=found.node)
     settings = settings_of(named, urlsplit(found.server).port or 443)
     warning = preflight.check(found, _own_id(where))
@@ -124,13 +124,13 @@ def write_node_files(where: Layout, what: NodeConfig) -> None:
 
 def _check_flags(options: PlaneOptions, group: str, where: Layout) -> None:
     if group not in ("", NODE):
-        raise Usage(f"{where.root} is a node of another plane, it has no {group} group; use another --root")
+        raise UsageError(f"{where.root} is a node of another plane, it has no {group} group; use another --root")
     if options.record:
-        raise Usage("--record: a node that joins is not recorded; give the flag to the plane that it joins")
+        raise UsageError("--record: a node that joins is not recorded; give the flag to the plane that it joins")
     if options.nodes != 1:
-        raise Usage("--nodes needs the plane's own CA; let each node join with a file of its own")
+        raise UsageError("--nodes needs the plane's own CA; let each node join with a file of its own")
     if (where.pki / "ca.key").exists():
-        raise Usage(f"{where.root} has a plane of its own, which a node that joins has not; use another --root")
+        raise UsageError(f"{where.root} has a plane of its own, which a node that joins has not; use another --root")
 
 
 def _own_id(where: Layout) -> str:

@@ -13,7 +13,7 @@ from protocols.process.layout import Layout
 from protocols.process.settings import Settings, load_settings, save_settings
 from protocols.recording.errors import RecordingInvalid
 from protocols.recording.writer import open_recording
-from supervisor.base.errors import AlreadyRunning, Usage
+from supervisor.base.errors import AlreadyRunning, UsageError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers, children
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.base.settings import check_port, settings_of, shape_of
@@ -80,7 +80,7 @@ def _prepare(options: PlaneOptions, where: Layout, line: tuple[str, int], undo: 
 
 
 def begin_recording(settings: Settings) -> None:
-    """Make or empty the file to record to. Raises Usage for one that cannot be written, or holds something else."""
+    """Create or empty the recording. Raises UsageError for a file that cannot be written or is no recording."""
     if not settings.record:
         return
     try:
@@ -88,7 +88,7 @@ def begin_recording(settings: Settings) -> None:
             file.truncate(0)
     except (RecordingInvalid, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Usage(f"--record {settings.record}: {reason}") from None
+        raise UsageError(f"--record {settings.record}: {reason}") from None
 
 
 def _agree_on_settings(
@@ -147,7 +147,7 @@ def _check_agreement(mine: Settings, theirs: Settings) -> None:
         ours, other = getattr(mine, field), getattr(theirs, field)
         if ours != other:
             differ = f"{field} is {ours!r} here but {other!r} in the groups that run already"
-            raise Usage(f"{differ}; give all the same{_SKEW[field]}")
+            raise UsageError(f"{differ}; give all the same{_SKEW[field]}")
 
 
 class _Retained(msgspec.Struct):

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 
 IGNORED = frozenset({"__pycache__", "node_modules", "venv"})
 """Directories left out, as is whatever begins with a dot (.git, .venv, caches, swap files) or ends with ~."""
@@ -22,14 +22,14 @@ LONGEST_S = 5.0
 State = dict[str, tuple[int, int]]
 
 
-class Changes:
+class SavedFiles:
     """Files below `paths` that were saved since it was made, or since `take`."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises Usage for a path that is not there, and for more than MOST_FILES files."""
+        """Raises UsageError for a path that is not there, and for more than MOST_FILES files."""
         for path in paths:
             if not os.path.exists(path):
-                raise Usage(f"--watch {path}: there is no such file or directory")
+                raise UsageError(f"--watch {path}: there is no such file or directory")
         self._paths = list(paths)
         self._outputs = own_outputs()
         self._state = self._scan()
@@ -53,7 +53,7 @@ class Changes:
             found[path] = (entry.st_mtime_ns, entry.st_size)
             if len(found) > MOST_FILES:
                 places = ", ".join(self._paths)
-                raise Usage(f"below {places} are more than {MOST_FILES} files; give paths: --watch src tests")
+                raise UsageError(f"below {places} are more than {MOST_FILES} files; give paths: --watch src tests")
         return found
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import FLAGS
 from supervisor.cli.flags import add_plane_flags
 from supervisor.testing.plane import TestPlane, search_path
@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def test(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
-        raise Usage("a command is missing: nodeplane test -- COMMAND...")
+        raise UsageError("a command is missing: nodeplane test -- COMMAND...")
     if problem := _cannot_run(words[0]):
         print(f"nodeplane: {words[0]}: {'not found' if problem == NOT_FOUND else 'not executable'}", file=sys.stderr)
         return problem
@@ -51,7 +51,7 @@ def test(args: argparse.Namespace) -> int:
 
 def _watch(args: argparse.Namespace, words: Sequence[str]) -> int:
     if getattr(args, "root", ""):
-        raise Usage("--watch has a root of its own for each run, which it removes: leave --root out")
+        raise UsageError("--watch has a root of its own for each run, which it removes: leave --root out")
     flags = flags_of(args)
     return WatchRun(lambda: TestPlane(flags), words, args.logs or "", args.watch or ["."]).run()
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from protocols.process.layout import SYSTEM_CDI, Layout, layout
 from protocols.process.settings import load_settings
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.client.connection import Asking, ask
 from supervisor.root.leftovers import mounts_below, unmount_below
 
@@ -38,10 +38,10 @@ class PlaneNotStarted(SupervisorError, grpc="UNAVAILABLE"):
     """Raised when a plane for a test ends while it starts, or does not become ready in time."""
 
 
-class FlagsRejected(PlaneNotStarted, grpc=Usage.grpc):
+class FlagsRejected(PlaneNotStarted, grpc=UsageError.grpc):
     """Raised when `up` rejects the flags or variables of a plane for a test; its message says all."""
 
-    exit_code: ClassVar[int] = Usage.exit_code
+    exit_code: ClassVar[int] = UsageError.exit_code
 
 
 class TestPlane:

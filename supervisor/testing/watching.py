@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from supervisor.testing.changes import POLL_S, Changes
+from supervisor.testing.changes import POLL_S, SavedFiles
 from supervisor.testing.plane import PlaneNotStarted, TestPlane
 from supervisor.testing.run import SIGNALED, Run, end_children
 
@@ -26,7 +26,7 @@ class WatchRun(Run):
     """One command, again and again; `make` makes a plane for each run."""
 
     def __init__(self, make: Callable[[], TestPlane], words: Sequence[str], kept: str, paths: Sequence[str]) -> None:
-        self._changes = Changes(paths)
+        self._changes = SavedFiles(paths)
         super().__init__(make(), words, kept)
         self._make, self._chosen, self._paths = make, kept, list(paths)
         self._result, self._took_s = 0, 0.0

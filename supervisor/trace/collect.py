@@ -13,7 +13,7 @@ from protocols.bus import Bus, BusOptions
 from protocols.messages.trace import Span
 from protocols.process.layout import Layout
 from protocols.trace import Collected, Collector, Row, run_dirs, wall_offset, waterfall
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.client.connection import running
 
 POD = "pod"
@@ -44,7 +44,7 @@ class PodTrace(msgspec.Struct, frozen=True):
 
 
 async def pod_trace(layout: Layout, namespace: str, name: str) -> PodTrace:
-    """Return the trace of the newest pod of a name, or of a uid. Raises NotRunning, Usage when nothing is known of it.
+    """Return the trace of the newest pod of a name, or of a uid. Raises NotRunning; UsageError if no process knows it.
 
     The pod may be deleted: the trace lasts as long as the processes retain its spans.
     """
@@ -53,10 +53,12 @@ async def pod_trace(layout: Layout, namespace: str, name: str) -> PodTrace:
 
 
 async def trace_of(collectors: Sequence[SpanSource], namespace: str, name: str, offset_ns: int) -> PodTrace:
-    """Return the trace of the newest pod of a name, or of a uid. Raises Usage when nothing is known of it."""
+    """Return the trace of the newest pod of a name, or of a uid. Raises UsageError when nothing is known of it."""
     spans, uids, silent = await _known(collectors, namespace, name)
     if not spans:
-        raise Usage(f"no process has spans of pod {namespace}/{name}; it may be too old, see `nodeplane trace --help`")
+        raise UsageError(
+            f"no process has spans of pod {namespace}/{name}; it may be too old, see `nodeplane trace --help`"
+        )
     shown = next((span.attributes[POD] for span in spans if POD in span.attributes), name)
     return PodTrace(shown, uids, waterfall(spans, offset_ns), silent)
 
@@ -70,7 +72,7 @@ async def follow(layout: Layout, namespace: str, name: str) -> AsyncIterator[lis
     async with plane(layout) as collectors:
         while True:
             spans: list[Span] = []
-            with contextlib.suppress(Usage):
+            with contextlib.suppress(UsageError):
                 spans, _, _ = await _known(collectors, namespace, name)
             known = {(span.actor, span.id): span for span in spans}
             new = [known[key] for key in known.keys() - seen]
@@ -145,7 +147,7 @@ async def _uids(collectors: Sequence[SpanSource], pod: str) -> tuple[tuple[str, 
     found = await ask_nodes(collector.text(pod) for collector in collectors)
     named = [span for collected in found for span in collected.spans if span.attributes.get(POD) == pod]
     if not named:
-        raise Usage(f"no process has seen a pod {pod}; give -n NAMESPACE, or its uid if it was deleted long ago")
+        raise UsageError(f"no process has seen a pod {pod}; give -n NAMESPACE, or its uid if it was deleted long ago")
     return newest(named), silent_of(found)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from protocols.kube.times import format_micro
 from protocols.recording.errors import RecordingInvalid
 from protocols.trace import Row
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.recordings import opened
 from supervisor.base.terminal import json_text, print_json, show
 from supervisor.cli.flags import layout_from
@@ -59,9 +59,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Print the trace of a pod; a process that does not answer is named on standard error."""
     if (args.pod is None) == (args.diff is None):
-        raise Usage("name one pod, or two with --diff")
+        raise UsageError("name one pod, or two with --diff")
     if args.follow and args.replay:
-        raise Usage("--replay shows what was recorded: it does not follow")
+        raise UsageError("--replay shows what was recorded: it does not follow")
     if args.diff:
         return _diff(args)
     if args.follow:
@@ -90,7 +90,7 @@ def _trace(args: argparse.Namespace, pod: str) -> PodTrace:
     try:
         return asyncio.run(trace_in(recording, recording.end_ms, args.namespace, _name(pod)))
     except RecordingInvalid as error:
-        raise Usage(f"--replay {args.replay}: {error}") from None
+        raise UsageError(f"--replay {args.replay}: {error}") from None
 
 
 def _warn(trace: PodTrace) -> None:
@@ -102,7 +102,7 @@ def _warn(trace: PodTrace) -> None:
 
 def _diff(args: argparse.Namespace) -> int:
     if args.follow:
-        raise Usage("--diff compares what was recorded: it does not follow")
+        raise UsageError("--diff compares what was recorded: it does not follow")
     traces = [read_trace(Path(each)) if each.endswith(".json") else _trace(args, each) for each in args.diff]
     a, b = traces
     found = compare(a.pod, a.rows, b.pod, b.rows)
@@ -116,18 +116,18 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def read_trace(path: Path) -> PodTrace:
-    """Read a trace that `-o json` printed. Raises Usage."""
+    """Read a trace that `-o json` printed. Raises UsageError."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_FILE + 1)
     except OSError as error:
-        raise Usage(f"cannot read {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > MAX_FILE:
-        raise Usage(f"{path} is longer than {MAX_FILE} bytes")
+        raise UsageError(f"{path} is longer than {MAX_FILE} bytes")
     try:
         saved = msgspec.json.decode(raw, type=JsonTrace)
     except msgspec.MsgspecError as error:
-        raise Usage(f"{path} holds no trace of `nodeplane trace -o json`: {error}") from None
+        raise UsageError(f"{path} holds no trace of `nodeplane trace -o json`: {error}") from None
     return PodTrace(saved.pod, saved.uids, [_row(span) for span in saved.spans], saved.silent)
 
 

@@ -12,7 +12,7 @@ from supervisor.trace.collect import PodTrace, trace_of
 
 
 async def trace_in(recording: Recording, at_ms: int, namespace: str, name: str) -> PodTrace:
-    """Return the trace of the newest pod of a name, or of a uid, at a time in ms. Raises Usage, RecordingInvalid."""
+    """Return the trace of the newest pod of a name, or of a uid, at a time. Raises UsageError, RecordingInvalid."""
     spans = RecordedSpans(recording, at_ms)
     return await trace_of([spans], namespace, name, spans.offset_ns)
 

@@ -16,14 +16,24 @@ from collections import deque
 from protocols.messages.supervisor import Heartbeat
 from protocols.process.rates import backoff_delay
 from protocols.process.texts import signal_name
-from supervisor.base.groups import ChildSpec, Limits, Restart
-from supervisor.tree.states import SERVING, WITH_PROCESS, Action, Exit, GiveUp, Signal, Spawn, State, Usage
+from supervisor.base.groups import ChildSpec, Restart, SupervisionLimits
+from supervisor.tree.states import (
+    SERVING,
+    WITH_PROCESS,
+    Action,
+    ChildState,
+    ChildUsage,
+    GiveUp,
+    ProcessExit,
+    Signal,
+    Spawn,
+)
 
 
 class Backoff:
     """Delay before the next start: none, then doubling with jitter."""
 
-    def __init__(self, limits: Limits, chance: random.Random) -> None:
+    def __init__(self, limits: SupervisionLimits, chance: random.Random) -> None:
         self._limits = limits
         self._chance = chance
         self._level = 0
@@ -44,10 +54,10 @@ class Backoff:
 class Child:
     """One child. Attributes are read-only for others."""
 
-    def __init__(self, spec: ChildSpec, limits: Limits, chance: random.Random | None = None) -> None:
+    def __init__(self, spec: ChildSpec, limits: SupervisionLimits, chance: random.Random | None = None) -> None:
         self.spec = spec
         self.limits = limits
-        self.state = State.WAITING
+        self.state = ChildState.WAITING
         self.pid = 0
         self.restarts = 0
         self.reason = ""
@@ -57,7 +67,7 @@ class Child:
         self._beat_at = 0.0
         self._stuck_at: float | None = None
         self._worked_at = 0.0
-        self._usage: tuple[Usage, float] | None = None
+        self._usage: tuple[ChildUsage, float] | None = None
         self._deadline: float | None = None
         self._ordered_at: float | None = None
         self._again = False
@@ -73,16 +83,16 @@ class Child:
     @property
     def settled(self) -> bool:
         """True once it serves or never will: `up` waits for that."""
-        return self.state in SERVING or self.state in (State.FAILED, State.STOPPED)
+        return self.state in SERVING or self.state in (ChildState.FAILED, ChildState.STOPPED)
 
     def start(self, now: float) -> list[Action]:
         """Start it, also after it failed or was stopped. No effect while it has a process."""
-        if self.state is State.STOPPING:
+        if self.state is ChildState.STOPPING:
             self._again = True
             return []
         if self.has_process:
             return []
-        if self.state is State.FAILED:
+        if self.state is ChildState.FAILED:
             self._forget_crashes()
         return self._spawn(now)
 
@@ -91,7 +101,7 @@ class Child:
         self.pid = pid
         self._fork_failures = 0
         self.started_at = self._beat_at = now
-        if self.state is State.STOPPING:
+        if self.state is ChildState.STOPPING:
             return [self._signal(signal.SIGTERM, "stop")]
         return []
 
@@ -112,24 +122,24 @@ class Child:
         """Return True if its CPU usage must be observed before each `tick`."""
         return bool(self.pid and self.beat) and now - self._beat_at >= self.limits.beat_s / 2
 
-    def observe(self, usage: Usage, now: float) -> None:
+    def observe(self, usage: ChildUsage, now: float) -> None:
         """Record the CPU usage of a process without heartbeats."""
         before, self._usage = self._usage, (usage, now)
         worked = usage.cpu_s - before[0].cpu_s if before else 0.0
         if usage.runnable or (before and worked >= self.limits.busy_share * (now - before[1])):
             self._worked_at = now
 
-    def exited(self, how: Exit, now: float) -> list[Action]:
+    def exited(self, how: ProcessExit, now: float) -> list[Action]:
         """Record the end of the process."""
         if not self.has_process:
             return []
         was, self.pid, self.beat, self._deadline = self.state, 0, None, None
-        if was is State.STOPPING:
+        if was is ChildState.STOPPING:
             return self._stopped(now)
         if self.spec.restart is Restart.TRANSIENT and how.clean:
-            self.state = State.STOPPED
+            self.state = ChildState.STOPPED
             return []
-        if was is not State.HUNG:
+        if was is not ChildState.HUNG:
             self.reason = describe(how)
         self.restarts += 1
         if self._excused(now):
@@ -140,23 +150,23 @@ class Child:
         """Record a failed fork, for want of memory or pids; these have a budget of their own."""
         if self.pid or not self.has_process:
             return []
-        if self.state is State.STOPPING:
+        if self.state is ChildState.STOPPING:
             self._deadline = None
             return self._stopped(now)
         self._fork_failures += 1
         if self._fork_failures >= self.limits.fork_failures:
             return self._fail(f"no process could be made {self._fork_failures} times; last: {reason}")
         delay = self._backoff.next() or self.limits.backoff_s
-        self.state, self.reason, self._deadline = State.BACKOFF, reason, now + delay
+        self.state, self.reason, self._deadline = ChildState.BACKOFF, reason, now + delay
         return []
 
     def lost_with_forkserver(self, reason: str) -> None:
         """Record that the process died with the forkserver, which does not count against the budget."""
-        if self.state is State.STOPPING:
-            self.state, self.pid, self._deadline = State.WAITING if self._again else State.STOPPED, 0, None
+        if self.state is ChildState.STOPPING:
+            self.state, self.pid, self._deadline = ChildState.WAITING if self._again else ChildState.STOPPED, 0, None
             self._again = False
         elif self.has_process:
-            self.state, self.pid, self.beat, self._deadline = State.WAITING, 0, None, None
+            self.state, self.pid, self.beat, self._deadline = ChildState.WAITING, 0, None, None
             self.reason = reason
             self.restarts += 1
 
@@ -164,11 +174,11 @@ class Child:
         """Stop it with SIGTERM, and SIGKILL after its grace period."""
         self._again = False
         if not self.has_process:
-            self.state, self._deadline = State.STOPPED, None
+            self.state, self._deadline = ChildState.STOPPED, None
             return []
-        if self.state is State.STOPPING:
+        if self.state is ChildState.STOPPING:
             return []
-        self.state, self._deadline = State.STOPPING, now + self.spec.grace_s
+        self.state, self._deadline = ChildState.STOPPING, now + self.spec.grace_s
         return [self._signal(signal.SIGTERM, "stop")] if self.pid else []
 
     def restart(self, now: float, why: str = "restart ordered") -> list[Action]:
@@ -202,7 +212,7 @@ class Child:
         self._usage = None
         if self._stuck_at is not None:
             self._stuck_at += seconds
-        if self._deadline is not None and self.state is not State.BACKOFF:
+        if self._deadline is not None and self.state is not ChildState.BACKOFF:
             self._deadline += seconds
 
     def deadline(self) -> float | None:
@@ -210,20 +220,20 @@ class Child:
         return self._deadline
 
     def _spawn(self, now: float) -> list[Action]:
-        self.state, self.pid, self.beat = State.STARTING, 0, None
+        self.state, self.pid, self.beat = ChildState.STARTING, 0, None
         self.started_at = self._beat_at = now
         self._usage = None
         self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
         return [Spawn(self.spec.instance)]
 
     def _advance(self, beat: Heartbeat, now: float) -> None:
-        if self.state is State.READY:
-            self.state = State.LIVE
-        elif self.state is State.STARTING and beat.state == "ready":
-            self.state, self.ready_at, self._start_failures = State.READY, now, 0
+        if self.state is ChildState.READY:
+            self.state = ChildState.LIVE
+        elif self.state is ChildState.STARTING and beat.state == "ready":
+            self.state, self.ready_at, self._start_failures = ChildState.READY, now, 0
 
     def _stopped(self, now: float) -> list[Action]:
-        self.state = State.STOPPED
+        self.state = ChildState.STOPPED
         if not self._again:
             return []
         self._again = False
@@ -245,7 +255,7 @@ class Child:
         delay = self._backoff.next()
         if delay == 0:
             return self._spawn(now)
-        self.state, self._deadline = State.BACKOFF, now + delay
+        self.state, self._deadline = ChildState.BACKOFF, now + delay
         return []
 
     def _budget_broken(self, now: float) -> str:
@@ -257,7 +267,7 @@ class Child:
         return ""
 
     def _fail(self, reason: str) -> list[Action]:
-        self.state, self.reason = State.FAILED, reason
+        self.state, self.reason = ChildState.FAILED, reason
         return [GiveUp(self.spec.instance, reason, self.spec.critical)]
 
     def _forget_crashes(self) -> None:
@@ -267,7 +277,7 @@ class Child:
 
     def _hung(self, now: float) -> str:
         limits = self.limits
-        if self.state not in SERVING and self.state is not State.STARTING:
+        if self.state not in SERVING and self.state is not ChildState.STARTING:
             return ""
         if self._stuck_at is not None and now - self._stuck_at >= limits.stuck_s and self.beat:
             return f"hung: {self.beat.stuck} made no progress"
@@ -279,11 +289,11 @@ class Child:
         return ""
 
     def _abort(self, why: str, now: float) -> list[Action]:
-        self.state, self.reason, self._deadline = State.HUNG, why, now + self.limits.abort_s
+        self.state, self.reason, self._deadline = ChildState.HUNG, why, now + self.limits.abort_s
         return [self._signal(signal.SIGABRT, why)] if self.pid else []
 
     def _deadline_passed(self, now: float) -> list[Action]:
-        if self.state is State.BACKOFF:
+        if self.state is ChildState.BACKOFF:
             return self._spawn(now)
         self._deadline = now + self.limits.abort_s
         return [self._signal(signal.SIGKILL, "would not end")] if self.pid else []
@@ -292,7 +302,7 @@ class Child:
         return Signal(self.spec.instance, self.pid, number, why)
 
 
-def describe(how: Exit) -> str:
+def describe(how: ProcessExit) -> str:
     """Return `killed by SIGKILL`, or `exit 1: last line of its log`."""
     if how.signal:
         return f"killed by {signal_name(how.signal)}"

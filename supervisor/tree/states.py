@@ -9,7 +9,7 @@ import msgspec
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ChildUsage(msgspec.Struct, frozen=True):
     cpu_s: float
     """CPU seconds of all its threads."""
     runnable: bool
@@ -18,17 +18,17 @@ class Usage(msgspec.Struct, frozen=True):
     """True while a signal such as SIGSTOP holds the process."""
 
 
-def usage_of(pid: int) -> Usage | None:
+def usage_of(pid: int) -> ChildUsage | None:
     """Return the usage of a process; None if it is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return Usage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] in "RZ", fields[0] == "T")
+    return ChildUsage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] in "RZ", fields[0] == "T")
 
 
-class State(enum.StrEnum):
+class ChildState(enum.StrEnum):
     """State of a child. WAITING, BACKOFF, STOPPED and FAILED have no process."""
 
     WAITING = "waiting"
@@ -42,11 +42,11 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-WITH_PROCESS = frozenset({State.STARTING, State.READY, State.LIVE, State.HUNG, State.STOPPING})
-SERVING = frozenset({State.READY, State.LIVE})
+WITH_PROCESS = frozenset({ChildState.STARTING, ChildState.READY, ChildState.LIVE, ChildState.HUNG, ChildState.STOPPING})
+SERVING = frozenset({ChildState.READY, ChildState.LIVE})
 
 
-class Exit(msgspec.Struct, frozen=True):
+class ProcessExit(msgspec.Struct, frozen=True):
     """End of a process: its exit code or, if `signal` is not 0, the signal that killed it."""
 
     code: int = 0

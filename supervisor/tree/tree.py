@@ -14,17 +14,17 @@ from protocols.messages.supervisor import Heartbeat
 from protocols.process import stalls
 from protocols.process.layout import layout
 from supervisor.base.errors import NoSuchActor
-from supervisor.base.groups import ChildSpec, Limits
+from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import client, wire
 from supervisor.forkserver.client import ForkClient
 from supervisor.root import logs
 from supervisor.tree.policy import Child
-from supervisor.tree.states import SERVING, Action, Exit, GiveUp, Signal, Spawn, State, usage_of
+from supervisor.tree.states import SERVING, Action, ChildState, GiveUp, ProcessExit, Signal, Spawn, usage_of
 
 PING_S = 2.0
 
 
-class Verdict(enum.StrEnum):
+class LivenessVerdict(enum.StrEnum):
     FINE = "fine"
     WAKE = "wake"
     """It may be stopped: SIGCONT repairs that at no cost."""
@@ -37,7 +37,7 @@ class ForkserverLiveness:
     Invariants: while it imports, it has the time of a start; a kill is always preceded by a wake.
     """
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: SupervisionLimits, now: float) -> None:
         self._limits = limits
         self._pong_at = now
         self._pinged_at: float | None = None
@@ -60,17 +60,17 @@ class ForkserverLiveness:
         if self._woken_at is not None:
             self._woken_at += seconds
 
-    def verdict(self, now: float) -> Verdict:
+    def verdict(self, now: float) -> LivenessVerdict:
         limit = self._limits.start_s if self._loading else self._limits.beat_s
         if now - self._pong_at < limit:
-            return Verdict.FINE
+            return LivenessVerdict.FINE
         if self._woken_at is None:
             self._woken_at = now
-            return Verdict.WAKE
+            return LivenessVerdict.WAKE
         if now - self._woken_at < self._limits.beat_s:
-            return Verdict.FINE
+            return LivenessVerdict.FINE
         self._woken_at = now
-        return Verdict.KILL
+        return LivenessVerdict.KILL
 
 
 MAX_FORKSERVER_DEATHS = 5
@@ -83,7 +83,7 @@ class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of every actor, before `--instance NAME`."""
     logs: Path
     root: Path
-    limits: Limits = Limits()
+    limits: SupervisionLimits = SupervisionLimits()
     on_failed: Callable[[str], None]
     """Called with the reason why the plane must end."""
     say: Callable[[str], None]
@@ -191,11 +191,11 @@ class Tree:
         if self._liveness.ping_due(now):
             self._forkserver.send(wire.Ping())
         verdict = self._liveness.verdict(now)
-        if verdict is Verdict.FINE:
+        if verdict is LivenessVerdict.FINE:
             return
-        word = "gets SIGCONT" if verdict is Verdict.WAKE else "is killed"
+        word = "gets SIGCONT" if verdict is LivenessVerdict.WAKE else "is killed"
         self._options.say(f"the forkserver (pid {self._forkserver.pid}) does not answer and {word}")
-        self._forkserver.signal(signal.SIGCONT if verdict is Verdict.WAKE else signal.SIGKILL)
+        self._forkserver.signal(signal.SIGCONT if verdict is LivenessVerdict.WAKE else signal.SIGKILL)
 
     def _arm(self, now: float) -> None:
         if self._timer:
@@ -264,20 +264,20 @@ class Tree:
         self._arm(now)
         return None
 
-    def _exited(self, child: Child, how: Exit, now: float) -> None:
-        serving, stopping = child.state in SERVING, child.state is State.STOPPING
+    def _exited(self, child: Child, how: ProcessExit, now: float) -> None:
+        serving, stopping = child.state in SERVING, child.state is ChildState.STOPPING
         actions = child.exited(how, now)
-        if not stopping and child.state is not State.FAILED:
+        if not stopping and child.state is not ChildState.FAILED:
             was = "" if serving else " before it was ready"
             self._options.say(f"{child.spec.instance} ended{was}: {child.reason}; now {child.state}")
         self._do(actions)
 
-    def _how(self, instance: str, status: int) -> Exit:
+    def _how(self, instance: str, status: int) -> ProcessExit:
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
-            return Exit(signal=-code)
+            return ProcessExit(signal=-code)
         last = logs.last_line(logs.path_of(self._options.logs, instance), self._log_at[instance]) if code else ""
-        return Exit(code=code, reason=last)
+        return ProcessExit(code=code, reason=last)
 
     def _forkserver_lost(self) -> None:
         asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
@@ -301,7 +301,7 @@ class Tree:
         asyncio.get_running_loop().add_reader(self._forkserver.fileno(), self._drain)
         now = time.monotonic()
         for child in self.children.values():
-            if child.state is State.WAITING:
+            if child.state is ChildState.WAITING:
                 self._do(child.start(now))
 
     def _forkserver_spent(self) -> bool:

@@ -7,7 +7,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.layout import Layout
 from protocols.recording.errors import RecordingInvalid
 from protocols.recording.reader import Recording
-from supervisor.base.errors import NotRunning, SupervisorError, Usage
+from supervisor.base.errors import NotRunning, SupervisorError, UsageError
 from supervisor.base.recordings import opened, time_in
 from supervisor.base.terminal import print_json, show
 from supervisor.cli.flags import layout_from
@@ -15,7 +15,7 @@ from supervisor.why.gather.live import connected
 from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis
-from supervisor.why.targets import KINDS, Target, target_of
+from supervisor.why.targets import KINDS, WhyTarget, target_of
 
 HELP = "the reason, in words, for the state of a pod, device, claim, node or plugin"
 EPILOG = "The conclusion is drawn from the API's objects and events, the trace, and the calls of plugins and drivers."
@@ -36,7 +36,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     target = target_of(args.target, args.namespace)
     if args.at and not args.replay:
-        raise Usage("--at is a time of a recording; give --replay FILE, too")
+        raise UsageError("--at is a time of a recording; give --replay FILE, too")
     if args.replay:
         recording = opened(args.replay)
         found = asyncio.run(diagnose_recorded(recording, time_in(recording, args.at), target))
@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def diagnose(where: Layout, target: Target, kubeconfig: str = "") -> Diagnosis:
-    """Gather the evidence about a target and draw the conclusion. Raises NotRunning, SupervisorError, Usage."""
+async def diagnose(where: Layout, target: WhyTarget, kubeconfig: str = "") -> Diagnosis:
+    """Gather the evidence about a target and draw the conclusion. Raises NotRunning, SupervisorError, UsageError."""
     try:
         async with connected(where, kubeconfig) as sources:
             return await KINDS[target.kind](sources, target)
@@ -61,8 +61,8 @@ async def diagnose(where: Layout, target: Target, kubeconfig: str = "") -> Diagn
         raise NotRunning(f"the API does not answer: {error}; see `nodeplane status`") from None
 
 
-async def diagnose_recorded(recording: Recording, at_ms: int, target: Target) -> Diagnosis:
-    """Draw the conclusion that `diagnose` would have drawn at this time. Raises SupervisorError, Usage."""
+async def diagnose_recorded(recording: Recording, at_ms: int, target: WhyTarget) -> Diagnosis:
+    """Draw the conclusion that `diagnose` would have drawn at this time. Raises SupervisorError, UsageError."""
     try:
         return await KINDS[target.kind](ReplaySources(recording, at_ms), target)
     except ApiError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from supervisor.base.errors import Usage, did_you_mean
+from supervisor.base.errors import UsageError, did_you_mean
 from supervisor.why.gather.others import gather_claim, gather_device, gather_node, gather_plugin
 from supervisor.why.gather.pod import gather_pod
 from supervisor.why.gather.sources import Sources
@@ -16,30 +16,30 @@ from supervisor.why.others.plugins import diagnose_plugin
 from supervisor.why.pods.diagnose import diagnose_pod
 
 
-class Target(NamedTuple):
+class WhyTarget(NamedTuple):
     kind: str
     name: str
     namespace: str
 
 
-async def _pod(sources: Sources, target: Target) -> Diagnosis:
+async def _pod(sources: Sources, target: WhyTarget) -> Diagnosis:
     return diagnose_pod(await gather_pod(sources, target.namespace, target.name))
 
 
-async def _device(sources: Sources, target: Target) -> Diagnosis:
+async def _device(sources: Sources, target: WhyTarget) -> Diagnosis:
     return _diagnosis(f"device/{target.name}", diagnose_device(await gather_device(sources, target.name)))
 
 
-async def _claim(sources: Sources, target: Target) -> Diagnosis:
+async def _claim(sources: Sources, target: WhyTarget) -> Diagnosis:
     found = await gather_claim(sources, target.namespace, target.name)
     return _diagnosis(f"claim/{found.key}", diagnose_claim(found))
 
 
-async def _node(sources: Sources, target: Target) -> Diagnosis:
+async def _node(sources: Sources, target: WhyTarget) -> Diagnosis:
     return _diagnosis(f"node/{target.name}", diagnose_node(await gather_node(sources, target.name)))
 
 
-async def _plugin(sources: Sources, target: Target) -> Diagnosis:
+async def _plugin(sources: Sources, target: WhyTarget) -> Diagnosis:
     found = await gather_plugin(sources, target.name)
     finding = diagnose_driver(found) if isinstance(found, DriverEvidence) else diagnose_plugin(found)
     return _diagnosis(f"plugin/{target.name}", finding)
@@ -49,7 +49,7 @@ def _diagnosis(target: str, found: Finding) -> Diagnosis:
     return Diagnosis(target, found.state, found.reason, found.evidence, found.advice)
 
 
-KINDS: dict[str, Callable[[Sources, Target], Awaitable[Diagnosis]]] = {
+KINDS: dict[str, Callable[[Sources, WhyTarget], Awaitable[Diagnosis]]] = {
     "pod": _pod,
     "device": _device,
     "claim": _claim,
@@ -58,13 +58,13 @@ KINDS: dict[str, Callable[[Sources, Target], Awaitable[Diagnosis]]] = {
 }
 
 
-def target_of(text: str, namespace: str) -> Target:
-    """Read KIND/NAME; a name alone is a pod's. Raises Usage."""
+def target_of(text: str, namespace: str) -> WhyTarget:
+    """Read KIND/NAME; a name alone is a pod's. Raises UsageError."""
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = "pod", text
     kind = kind.removesuffix("s")
     if kind not in KINDS or not name:
         hint = did_you_mean(kind, {each: f"{each}/{name}" for each in KINDS}) if kind not in KINDS else ""
-        raise Usage(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")
-    return Target(kind, name, namespace)
+        raise UsageError(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")
+    return WhyTarget(kind, name, namespace)

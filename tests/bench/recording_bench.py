@@ -13,7 +13,7 @@ from typing import Any
 
 from protocols.recording.reader import Recording
 from supervisor.why.command import diagnose_recorded
-from supervisor.why.targets import Target
+from supervisor.why.targets import WhyTarget
 from tests.bench.row import Row
 from tests.bench.watch_lab import cpu_seconds
 from tests.support.plane import Plane
@@ -67,6 +67,6 @@ def _opened(path: Path, times: float) -> Row:
     """Return the time until the reason for a pod's state is known, times what ten minutes have more."""
     began = time.monotonic()
     recording = Recording(path)
-    asyncio.run(diagnose_recorded(recording, recording.end_ms, Target("pod", "p-1", "default")))
+    asyncio.run(diagnose_recorded(recording, recording.end_ms, WhyTarget("pod", "p-1", "default")))
     value = (time.monotonic() - began) * times
     return Row("recording: open 10 minutes, and why", value, "s", None, f"<= {OPEN_S:g} s", value <= OPEN_S)

@@ -18,7 +18,7 @@ from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import Seconds
 from protocols.bus import BusError
 from protocols.messages.calls import CallRecord
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.capture.beside import Beside
 from supervisor.capture.devices import Published
@@ -165,5 +165,5 @@ async def test_driver_beside_a_kubelet_gives_its_faults_for_claims_health_and_re
 
 
 def test_wrong_directories_and_unknown_names_are_one_error(tmp_path: Path) -> None:
-    with pytest.raises(Usage, match="has no directory device-plugins"):
+    with pytest.raises(UsageError, match="has no directory device-plugins"):
         record_beside(RESOURCE, tmp_path, tmp_path / "served", 0)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from supervisor.cli.operate.judging import environment
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.exchange import ExchangeRecorder
 from supervisor.conform.kubelet import Kubelet
 from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program import CommandLauncher
@@ -131,7 +131,7 @@ async def judged(bug: str, names: Sequence[str], timeout: float, devices: int = 
     command = (sys.executable, str(SAMPLE), bug, str(devices))
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own:  # paths of sockets are short
         variables = {**environment(Path(kubelet), {"CDI_ROOT": f"{kubelet}/cdi"}), "PYTHONPATH": str(REPO)}
-        played = Kubelet(Path(kubelet), Recorder(), timeout)
+        played = Kubelet(Path(kubelet), ExchangeRecorder(), timeout)
         stage = Stage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout, PROFILES[GENERIC])
         broken = Path(kubelet) / "broken"
         stage.break_with, stage.mend_with = f"touch {broken}", f"rm {broken}"

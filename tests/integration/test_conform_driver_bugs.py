@@ -11,8 +11,8 @@ import pytest
 from supervisor.cli.operate.judging import environment
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
-from supervisor.conform.dra.objects import Objects
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.dra.objects import DraObjects
+from supervisor.conform.exchange import ExchangeRecorder
 from supervisor.conform.kinds import DRA
 from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
@@ -175,8 +175,8 @@ async def judged(plane: Plane, bug: str, names: Sequence[str], timeout: float, *
     with TemporaryDirectory(dir="/tmp") as kubelet, TemporaryDirectory() as own, Api(plane.settings.layout) as api:
         of_plane = {"NODEPLANE_ROOT": str(plane.root), "NODE_NAME": NODE, "CDI_ROOT": f"{kubelet}/cdi"}
         variables = {**environment(Path(kubelet), of_plane), "PYTHONPATH": str(REPO), "DRIVER_NAME": driver}
-        objects = Objects(api, NODE)
-        played = DriverKubelet(Path(kubelet), Recorder(), timeout, objects, [Path(f"{kubelet}/cdi")])
+        objects = DraObjects(api, NODE)
+        played = DriverKubelet(Path(kubelet), ExchangeRecorder(), timeout, objects, [Path(f"{kubelet}/cdi")])
         stage = DriverStage(played, CommandLauncher(command, variables, Path(own) / "output"), timeout)
         (Path(kubelet) / "cdi").mkdir()
         (Path(kubelet) / "cdi" / "another-vendor.json").write_text("{")

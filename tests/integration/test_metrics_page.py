@@ -15,9 +15,9 @@ from supervisor.report.http import (
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_OF_PEER,
     WRITING,
-    Connection,
     Connections,
     MetricsHttp,
+    ReportConnection,
 )
 
 PAGE = "x 1\n" * 2_000_000
@@ -94,8 +94,8 @@ async def test_silent_client_is_closed_at_the_deadline(tmp_path: Path, monkeypat
 def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
     connections, closed = Connections(), list[str]()
 
-    def connection(peer: str) -> Connection:
-        return Connection(peer, lambda: closed.append(peer))
+    def connection(peer: str) -> ReportConnection:
+        return ReportConnection(peer, lambda: closed.append(peer))
 
     for _ in range(MAX_CONNECTIONS_OF_PEER + 5):
         assert connections.enter(connection("greedy"))
@@ -108,11 +108,13 @@ def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
 
 def test_nobody_gives_way_while_all_answers_are_made() -> None:
     connections, closed = Connections(), list[int]()
-    held = [Connection(str(number), lambda number=number: closed.append(number)) for number in range(MAX_CONNECTIONS)]  # type: ignore[misc]
+    held = [
+        ReportConnection(str(number), lambda number=number: closed.append(number)) for number in range(MAX_CONNECTIONS)
+    ]  # type: ignore[misc]
     for each in held:
         assert connections.enter(each)
         each.phase = ANSWERING
-    assert not connections.enter(Connection("x", lambda: None))
+    assert not connections.enter(ReportConnection("x", lambda: None))
     held[3].phase = WRITING
-    assert connections.enter(Connection("x", lambda: None))
+    assert connections.enter(ReportConnection("x", lambda: None))
     assert closed == [3]

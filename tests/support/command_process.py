@@ -16,7 +16,7 @@ import actors.simulator.plugin.process
 import supervisor.plane.supervisor
 from protocols.errors import NodeplaneError
 from supervisor.base.errors import exit_code, explain, guard
-from supervisor.base.groups import Limits
+from supervisor.base.groups import SupervisionLimits
 from supervisor.base.options import layout_of
 from supervisor.cli.commands import parser_of
 from supervisor.cli.flags import plane_options
@@ -70,7 +70,7 @@ def _up(command: Command) -> int:
     forkserver = fork(command.modules)
     report_to = os.open(started, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        begin = Begin(time.monotonic() - process_age_s(), Limits(), lambda same: same)
+        begin = Begin(time.monotonic() - process_age_s(), SupervisionLimits(), lambda same: same)
         return run_prepared(prepare(options), begin, report_to, None, forkserver)
     except (NodeplaneError, OSError) as error:
         Console(supervisor_name("", 0), report_to).failed(explain(error))

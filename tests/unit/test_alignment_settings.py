@@ -6,7 +6,7 @@ import pytest
 from protocols.errors import SettingsInvalid
 from protocols.node.alignment import Alignment
 from protocols.process.settings import Settings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
@@ -91,6 +91,6 @@ def test_without_a_list_the_amounts_count() -> None:
     ],
 )
 def test_wrong_ones_are_named_in_one_line(flags: str, says: str) -> None:
-    with pytest.raises((Usage, SettingsInvalid), match=says) as caught:
+    with pytest.raises((UsageError, SettingsInvalid), match=says) as caught:
         settings(*flags.split())
     assert "\n" not in str(caught.value)

@@ -20,10 +20,10 @@ from protocols.wire import cri_pb2 as pb
 from supervisor.cli.main import main
 from supervisor.machine.check import summary
 from supervisor.machine.checks import FAILS, LIMITED, OK, fails, findings
-from supervisor.machine.facts import Cgroups, Machine, cgroups, machine
+from supervisor.machine.facts import Cgroups, MachineFacts, cgroups, machine
 from supervisor.machine.runtimes import runtimes
 
-GOOD = Machine(
+GOOD = MachineFacts(
     system="Linux",
     kernel="6.1.0-9-amd64",
     python="3.11.2",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor.conform.dra.driver_kubelet import DriverAttempt, DriverKubelet
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.exchange import ExchangeRecorder
 from supervisor.conform.registry import identity_of
 
 
@@ -23,7 +23,7 @@ def directory() -> Iterator[Path]:
 async def test_socket_that_is_bound_is_asked_when_it_listens(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server binds and listens by two calls; on a busy machine the socket is found in between."""
     objects: Any = None
-    kubelet = DriverKubelet(directory, Recorder(), 5.0, objects, [])
+    kubelet = DriverKubelet(directory, ExchangeRecorder(), 5.0, objects, [])
     path = directory / "driver-reg.sock"
     peer: Any = object()
 

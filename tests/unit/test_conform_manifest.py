@@ -17,7 +17,7 @@ from supervisor.conform.manifest.documents import (
     read_manifest,
 )
 from supervisor.conform.manifest.install import apply_others, check_manifest
-from supervisor.conform.manifest.pods import Ended, ended, stuck
+from supervisor.conform.manifest.pods import ContainerEnd, ended, stuck
 from supervisor.testing.api import ApiError
 
 PATHS = HostPaths(Path("/tmp/np1"), Path("/tmp/np2/cdi"))
@@ -186,8 +186,8 @@ def pod(*states: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> dict[
 def test_pod_has_ended_with_its_first_container_and_with_a_failed_init_container() -> None:
     over, failed = {"terminated": {"exitCode": 0}}, {"terminated": {"exitCode": 3, "message": "no\nGPU"}}
     assert ended(pod({"running": {}}, {"waiting": {}}, init=(over,))) is None
-    assert ended(pod({"running": {}}, over)) == Ended(0, "")
-    assert ended(pod({"waiting": {}}, init=(failed,))) == Ended(3, "no GPU")
+    assert ended(pod({"running": {}}, over)) == ContainerEnd(0, "")
+    assert ended(pod({"waiting": {}}, init=(failed,))) == ContainerEnd(3, "no GPU")
 
 
 def test_container_that_waits_in_vain_is_named() -> None:

@@ -13,7 +13,7 @@ from protocols.messages.devices import Device as Listed
 from supervisor.base.errors import SupervisorError
 from supervisor.calls.client import CallBatch
 from supervisor.console.model.calls import MAX_CALLS, Calls
-from supervisor.console.model.devices import Devices
+from supervisor.console.model.devices import DeviceReplicas
 from supervisor.console.screens.device import CALL_LINES, DeviceScreen
 from tests.support.waiting import until_async
 
@@ -58,7 +58,7 @@ class Page(DeviceScreen):
 
 
 def page(follow: Any) -> Page:
-    devices = Devices()
+    devices = DeviceReplicas()
     devices.inventory = {GPU: ResourceInventory(GPU, True, (Listed(GPU, "gpu-0"),))}
     devices.health = {f"{GPU} gpu-0": DeviceHealth(GPU, "gpu-0", HEALTHY)}
     host = SimpleNamespace(world=SimpleNamespace(devices=devices), calls_of=follow)

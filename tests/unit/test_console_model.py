@@ -26,12 +26,12 @@ from protocols.process.layout import layout
 from protocols.recording.samples import NAMES, SERVER_NAMES, names_of, samples
 from supervisor.console.drawing import picture, text, tiles
 from supervisor.console.feed.api import Api
-from supervisor.console.model.devices import DEVICES_WITH_HISTORY, HISTORY, Devices, SliceDevice
+from supervisor.console.model.devices import DEVICES_WITH_HISTORY, HISTORY, DeviceReplicas, SliceDevice
 from supervisor.console.model.history import POINTS, SAMPLES, Latencies, Rate, Series, plot
 from supervisor.console.model.metrics import Page, bucket_quantile
-from supervisor.console.model.plane import RED_S, House, Usage, links
+from supervisor.console.model.plane import RED_S, ActorUsage, House, links
 from supervisor.console.model.pleg import DELETED, EVENTS, STATUS_S, WAITING, Pleg
-from supervisor.console.model.pods import Pods, pod_of
+from supervisor.console.model.pods import PodReplicas, pod_of
 from supervisor.console.model.timeline import COUNTERS, QUANTILES, SERVER_COUNTER
 from supervisor.console.model.watch import WatchPage
 from supervisor.console.model.world import World
@@ -130,7 +130,7 @@ def whole(servers: int = 1) -> House:
     control = [actor(name, "control") for name in ("store", "watchcache", "scheduler", "controllers")]
     watchers = [actor(f"apiserver-{number}", "watcher") for number in range(servers)]
     house.update(plane(*control, *watchers, *(actor(name) for name in NODE)), 1.0)
-    house.measured({name: Usage(123.4, 5678.9) for name in house.actors}, 1.0)
+    house.measured({name: ActorUsage(123.4, 5678.9) for name in house.actors}, 1.0)
     return house
 
 
@@ -218,8 +218,8 @@ def test_cut_escapes_control_and_direction_characters() -> None:
     assert shown == "\\x1b[31mred\\x1b[0m\\n[bold]gpu[/bold]\\u202e"
 
 
-def big_devices(count: int, pods: int) -> Devices:
-    model = Devices()
+def big_devices(count: int, pods: int) -> DeviceReplicas:
+    model = DeviceReplicas()
     devices = tuple(Device("example.com/gpu", f"gpu-{number}", (number % 2,)) for number in range(count))
     model.inventory = {"example.com/gpu": ResourceInventory("example.com/gpu", True, devices)}
     model.health = {f"example.com/gpu {d.id}": DeviceHealth("example.com/gpu", d.id, HEALTHY) for d in devices}
@@ -256,7 +256,7 @@ def test_wrap_and_cut_middle_are_printable_and_never_too_wide(value: str, width:
 
 
 def test_dra_device_without_a_claim_is_free_not_unknown() -> None:
-    devices = Devices()
+    devices = DeviceReplicas()
     devices.slices["s"] = (SliceDevice("gpu.example.com", "pool", "gpu-0"),)
     (device,) = devices.all()
     assert device.unused
@@ -283,7 +283,7 @@ def test_devices_sort_by_number_within_numa_node() -> None:
 
 
 def test_tiles_of_hostile_ids_cannot_forge_lines() -> None:
-    model = Devices()
+    model = DeviceReplicas()
     device = Device(ESCAPE, ESCAPE)
     model.inventory = {ESCAPE: ResourceInventory(ESCAPE, True, (device,))}
     model.health = {f"{ESCAPE} {ESCAPE}": DeviceHealth(ESCAPE, ESCAPE, UNHEALTHY, ESCAPE)}
@@ -292,7 +292,7 @@ def test_tiles_of_hostile_ids_cannot_forge_lines() -> None:
 
 
 def test_health_history_is_bounded_per_device_and_in_all() -> None:
-    model = Devices()
+    model = DeviceReplicas()
     for number in range(HISTORY * 3):
         model.reported(DeviceHealth("r", "a", UNHEALTHY if number % 2 else HEALTHY, changed_ns=number + 1), 0)
     (device,) = big_devices(1, 0).all()
@@ -321,7 +321,7 @@ def test_pod_of_garbage_is_a_row() -> None:
 
 
 def test_pods_report_whether_a_status_changed() -> None:
-    pods = Pods()
+    pods = PodReplicas()
     obj = {"metadata": {"name": "a", "namespace": "d", "uid": "1"}, "status": {"phase": "Pending"}}
     assert pods.put(pod_of(obj))
     assert not pods.put(pod_of(obj))

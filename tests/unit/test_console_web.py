@@ -13,7 +13,7 @@ from yarl import URL
 
 from supervisor.console.web import process as web_process
 from supervisor.console.web import server as web_server
-from supervisor.console.web.access import Access, Verdict
+from supervisor.console.web.access import AccessVerdict, ConsoleAccess
 from supervisor.console.web.server import FULL, MAX_MESSAGE, MAX_SESSIONS, PortTaken, WebConsole
 from tests.support.waiting import until_async
 
@@ -198,9 +198,9 @@ async def test_port_in_use_is_named() -> None:
 
 
 def test_access_of_another_port_is_another_session() -> None:
-    one, two = Access(1111), Access(2222)
-    assert one.page("127.0.0.1:1111", one.token, {}) is Verdict.WELCOME
+    one, two = ConsoleAccess(1111), ConsoleAccess(2222)
+    assert one.page("127.0.0.1:1111", one.token, {}) is AccessVerdict.WELCOME
     cookies = {one.cookie: one.session}
-    assert one.page("localhost:1111", None, cookies) is Verdict.ALLOWED
-    assert two.page("localhost:2222", None, cookies) is Verdict.UNKNOWN
-    assert two.page("localhost:2222", None, {two.cookie: ""}) is Verdict.UNKNOWN
+    assert one.page("localhost:1111", None, cookies) is AccessVerdict.ALLOWED
+    assert two.page("localhost:2222", None, cookies) is AccessVerdict.UNKNOWN
+    assert two.page("localhost:2222", None, {two.cookie: ""}) is AccessVerdict.UNKNOWN

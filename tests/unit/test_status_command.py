@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream, PlaneStatus
-from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.cli.inspect import status
 from supervisor.cli.inspect.tap import check_stream
 from supervisor.cli.main import main
@@ -47,9 +47,9 @@ def test_status_is_a_line_per_actor_and_endpoint() -> None:
 
 def test_tap_of_unknown_owner_or_stream_names_those_that_are_there() -> None:
     found = plane(actor("devices", owns=(OwnedStream("health", 4, 3),)), actor("otlp"))
-    with pytest.raises(Usage, match="no actor is called 'nobody'; streams have: devices"):
+    with pytest.raises(UsageError, match="no actor is called 'nobody'; streams have: devices"):
         check_stream(found, "nobody", "health")
-    with pytest.raises(Usage, match="devices has no stream 'nope'; it has: health"):
+    with pytest.raises(UsageError, match="devices has no stream 'nope'; it has: health"):
         check_stream(found, "devices", "nope")
     check_stream(found, "devices", "health")
     check_stream(found, "otlp", "unknown")  # what it owns is not known yet

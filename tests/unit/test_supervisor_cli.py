@@ -16,7 +16,7 @@ import pytest
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from supervisor.__main__ import _slot
-from supervisor.base.errors import ForeignPackage, Usage, check_packages
+from supervisor.base.errors import ForeignPackage, UsageError, check_packages
 from supervisor.base.options import default_root
 from supervisor.base.terminal import duration
 from supervisor.cli.commands import COMMANDS, parser_of
@@ -170,7 +170,7 @@ def test_status_of_groups_is_merged() -> None:
 
 def test_signal_name_or_number_is_read() -> None:
     assert [signal_number(text) for text in ("9", "KILL", "sigstop")] == [9, 9, 19]
-    with pytest.raises(Usage, match="is no signal"):
+    with pytest.raises(UsageError, match="is no signal"):
         signal_number("BANG")
 
 
@@ -179,14 +179,14 @@ def test_scale_groups_picks_watcher_supervisors() -> None:
     assert watcher_supervisors(["supervisor-control", "supervisor-watcher"]) == ["supervisor-watcher"]
     lines = ["supervisor-watch-2", "supervisor-watch-3", "supervisor-watcher"]
     assert watcher_supervisors(lines) == ["supervisor-watcher", "supervisor-watch-2", "supervisor-watch-3"]
-    with pytest.raises(Usage, match="no watcher group"):
+    with pytest.raises(UsageError, match="no watcher group"):
         watcher_supervisors(["supervisor-node"])
 
 
 def test_slot_of_honcho_line_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HONCHO_PROCESS_NAME", "watcher.3")
     assert _slot("watcher") == 2
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         _slot("node")
     assert under_honcho(os.environ) == ("INVOCATION_ID" not in os.environ)
 

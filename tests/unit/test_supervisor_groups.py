@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, PlaneShape, children
 
 
@@ -34,7 +34,7 @@ def test_children_modules_are_not_imported() -> None:
 
 @pytest.mark.parametrize("shape", [PlaneShape(watchers=0), PlaneShape(watchers=65), PlaneShape(groups=("nod",))])
 def test_children_impossible_shape_is_usage_error(shape: PlaneShape) -> None:
-    with pytest.raises(Usage, match="use"):
+    with pytest.raises(UsageError, match="use"):
         children(shape)
 
 

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.pki import certificates
-from supervisor.report.http import Request, read_request
+from supervisor.report.http import ReportRequest, read_request
 from supervisor.report.metrics import merge, own_text
 
 A = """\
@@ -80,10 +80,10 @@ def test_merge_garbage_lines_are_left_out() -> None:
     ],
 )
 async def test_read_request_any_bytes_gives_path_or_code(data: bytes, answer: str | int) -> None:
-    assert await read(data) == (Request(answer) if isinstance(answer, str) else answer)
+    assert await read(data) == (ReportRequest(answer) if isinstance(answer, str) else answer)
 
 
-async def read(data: bytes) -> Request | int:
+async def read(data: bytes) -> ReportRequest | int:
     reader = asyncio.StreamReader(limit=8192)
     reader.feed_data(data)
     reader.feed_eof()
@@ -104,7 +104,7 @@ async def read(data: bytes) -> Request | int:
     ],
 )
 async def test_request_of_a_client_that_reads_gzip_is_known(header: bytes, reads: bool) -> None:
-    assert await read(b"GET /metrics HTTP/1.1\r\n" + header + b"\r\n\r\n") == Request("/metrics", reads)
+    assert await read(b"GET /metrics HTTP/1.1\r\n" + header + b"\r\n\r\n") == ReportRequest("/metrics", reads)
 
 
 def test_own_text_has_the_end_of_certificates_if_there_are_any(tmp_path: Path) -> None:

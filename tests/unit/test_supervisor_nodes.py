@@ -14,7 +14,7 @@ import yaml
 from protocols.messages.podworker import INSTANCE, serving_name
 from protocols.process.layout import layout
 from protocols.process.settings import Settings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import NODE, PlaneShape, check_nodes, children
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
@@ -143,9 +143,9 @@ def test_root_with_node_config_is_a_node(root: Path) -> None:
         ({"nodes": 2}, "--nodes needs the plane's own CA"),
         ({"node_name": "other"}, "the file is for node n2"),
     ):
-        with pytest.raises(Usage, match=complaint):
+        with pytest.raises(UsageError, match=complaint):
             prepare(msgspec.structs.replace(options, **flags))
-    with pytest.raises(Usage, match="it has no control group"):
+    with pytest.raises(UsageError, match="it has no control group"):
         prepare(options, "control")
 
 
@@ -154,7 +154,7 @@ def test_root_with_plane_joins_nobody(root: Path) -> None:
     (root / "pki" / "ca.key").write_bytes(PEM)
     file = root / "n2.kubeconfig"
     file.write_text(node_config.write(made()))
-    with pytest.raises(Usage, match="has a plane of its own"):
+    with pytest.raises(UsageError, match="has a plane of its own"):
         prepare(PlaneOptions(root=str(root), join=str(file)))
     with pytest.raises(NodeConfigInvalid, match=r"cannot read .*: No such file or directory; make one"):
         prepare(PlaneOptions(root=str(root / "x"), join=str(root / "none")))
@@ -189,7 +189,7 @@ def test_nodes_of_one_machine_have_own_settings(root: Path) -> None:
     ],
 )
 def test_nodes_out_of_range_are_refused(count: int, runtime: str, complaint: str) -> None:
-    with pytest.raises(Usage, match=complaint):
+    with pytest.raises(UsageError, match=complaint):
         check_nodes(count, runtime)
 
 
@@ -202,21 +202,21 @@ def test_api_server_bind_address_gives_reachable_url(root: Path) -> None:
     assert api_server(everywhere, "https://[fd00::1]:443") == "https://[fd00::1]:443"
     assert api_server(settings(root, bind_address="10.0.0.7"), "") == "https://10.0.0.7:6443"
     for wrong in ("http://127.0.0.1", "https://", "https://127.0.0.1:x", "https://127.0.0.1/path"):
-        with pytest.raises(Usage, match="is no https://HOST:PORT"):
+        with pytest.raises(UsageError, match="is no https://HOST:PORT"):
             api_server(here, wrong)
-    with pytest.raises(Usage, match=r"start the plane with --api-names 10[.]0[.]0[.]8"):
+    with pytest.raises(UsageError, match=r"start the plane with --api-names 10[.]0[.]0[.]8"):
         api_server(here, "10.0.0.8")
 
 
 def test_node_names_invalid_are_refused() -> None:
     assert checked_name("n" * 52)
     for wrong in ("n" * 53, "N", "a_b"):
-        with pytest.raises(Usage):
+        with pytest.raises(UsageError):
             checked_name(wrong)
     assert node_ip("") == node_ip("127.0.0.5") == node_ip("::1") == ""
     assert node_ip("fd00::5") == "fd00::5"
     for wrong in ("0.0.0.0", "host"):
-        with pytest.raises(Usage, match="--node-ip"):
+        with pytest.raises(UsageError, match="--node-ip"):
             node_ip(wrong)
 
 

@@ -7,7 +7,7 @@ import pytest
 from actors.apiserver.table import TABLE, served
 from protocols.errors import SettingsInvalid
 from protocols.process.settings import PodResourcesSettings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import FLAGS, PlaneOptions, layout_of
 from supervisor.base.settings import settings_of
 from supervisor.cli import reference
@@ -61,12 +61,12 @@ def test_settings_bind_address_and_names_are_kept() -> None:
     ],
 )
 def test_settings_of_services_and_admission_invalid_are_refused(flag: str, text: str) -> None:
-    with pytest.raises(Usage, match=text):
+    with pytest.raises(UsageError, match=text):
         settings_of(parse("--root=/r", "--node-name=n1", flag), 7000)
 
 
 def test_settings_api_names_reserved_are_refused() -> None:
-    with pytest.raises(Usage, match="a name that nodes serve by"):
+    with pytest.raises(UsageError, match="a name that nodes serve by"):
         settings_of(parse("--root=/r", "--node-name=n1", "--api-names=n2.nodes.nodeplane.internal"), 7000)
 
 
@@ -145,13 +145,13 @@ def test_settings_feature_gates_are_read() -> None:
     ],
 )
 def test_settings_bad_value_names_flag(flag: str, says: str) -> None:
-    with pytest.raises(Usage, match=says) as caught:
+    with pytest.raises(UsageError, match=says) as caught:
         settings_of(parse("--root=/r", flag), 1)
     assert "\n" not in str(caught.value)
 
 
 def test_options_environment_no_number_is_refused() -> None:
-    with pytest.raises(Usage, match="NODEPLANE_PORT='x' is no number"):
+    with pytest.raises(UsageError, match="NODEPLANE_PORT='x' is no number"):
         parse(NODEPLANE_PORT="x")
 
 

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.messages.supervisor import Heartbeat
-from supervisor.base.groups import ChildSpec, Limits, Restart
+from supervisor.base.groups import ChildSpec, Restart, SupervisionLimits
 from supervisor.tree.policy import Child, describe
-from supervisor.tree.states import Action, Exit, GiveUp, Signal, Spawn, State, Usage
+from supervisor.tree.states import Action, ChildState, ChildUsage, GiveUp, ProcessExit, Signal, Spawn
 
-LIMITS = Limits()
-KILLED = Exit(signal=9)
+LIMITS = SupervisionLimits()
+KILLED = ProcessExit(signal=9)
 
 
 def make(restart: Restart = Restart.PERMANENT, **limits: Any) -> Child:
     spec = ChildSpec(instance="a", actor="a", group="node", module="m", restart=restart)
-    return Child(spec, Limits(**limits), random.Random(1))
+    return Child(spec, SupervisionLimits(**limits), random.Random(1))
 
 
 def beat(pid: int, state: str = "ready", stuck: str = "") -> Heartbeat:
@@ -29,7 +29,7 @@ def up(child: Child, pid: int, now: float) -> None:
     """Spawned and ready at `now`."""
     assert child.spawned(pid, now) == []
     child.on_beat(beat(pid), now)
-    assert child.state is State.READY
+    assert child.state is ChildState.READY
 
 
 def started(now: float = 0.0, **limits: Any) -> Child:
@@ -42,7 +42,7 @@ def started(now: float = 0.0, **limits: Any) -> Child:
 def test_child_beats_after_ready_is_live() -> None:
     child = started()
     child.on_beat(beat(100), 1.0)
-    assert child.state is State.LIVE
+    assert child.state is ChildState.LIVE
     assert child.settled
 
 
@@ -53,7 +53,7 @@ def test_child_waiting_for_others_is_starting() -> None:
     for second in range(1, 100):
         child.on_beat(beat(100, "starting"), float(second))
         assert child.tick(float(second)) == []
-    assert child.state is State.STARTING
+    assert child.state is ChildState.STARTING
 
 
 def test_child_first_restart_is_immediate() -> None:
@@ -61,7 +61,7 @@ def test_child_first_restart_is_immediate() -> None:
     assert child.exited(KILLED, 1.0) == [Spawn("a")]
     up(child, 101, 1.1)
     assert child.exited(KILLED, 2.0) == []
-    assert child.state is State.BACKOFF
+    assert child.state is ChildState.BACKOFF
     due = child.deadline()
     assert due is not None
     assert 2.08 <= due <= 2.12
@@ -83,7 +83,7 @@ def test_backoff_doubles_to_limit() -> None:
     now, waits = 0.0, []
     for pid in range(101, 115):
         child.exited(KILLED, now)
-        if child.state is State.BACKOFF:
+        if child.state is ChildState.BACKOFF:
             due = child.deadline()
             assert due is not None
             waits.append(due - now)
@@ -123,11 +123,11 @@ def test_child_start_failures_end_it() -> None:
     now, actions = 0.0, list[Action]()
     for pid in range(1, 100):
         child.spawned(pid, now)
-        actions = child.exited(Exit(code=1, reason="no database"), now)
-        if child.state is State.FAILED:
+        actions = child.exited(ProcessExit(code=1, reason="no database"), now)
+        if child.state is ChildState.FAILED:
             break
         now = child.deadline() or now
-        if child.state is State.BACKOFF:
+        if child.state is ChildState.BACKOFF:
             child.tick(now)
     reason = "died 5 times before it was ready; last: exit 1: no database"
     assert actions == [GiveUp("a", reason, True)]
@@ -140,7 +140,7 @@ def test_child_crash_loop_ends_it() -> None:
     now = 0.0
     for pid in range(101, 200):
         child.exited(KILLED, now)
-        if child.state is State.FAILED:
+        if child.state is ChildState.FAILED:
             break
         now += 0.1
         child.tick(now)
@@ -154,7 +154,7 @@ def test_child_silent_is_hung() -> None:
     assert child.tick(4.9) == []
     (abort,) = child.tick(5.1)
     assert abort == Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")
-    assert child.state is State.HUNG
+    assert child.state is ChildState.HUNG
     assert child.tick(5.5) == []
     (kill,) = child.tick(6.2)
     assert isinstance(kill, Signal)
@@ -200,7 +200,7 @@ def test_child_beat_of_earlier_process_is_ignored() -> None:
     child.exited(KILLED, 1.0)
     child.spawned(101, 1.0)
     child.on_beat(beat(100), 1.1)
-    assert child.state is State.STARTING
+    assert child.state is ChildState.STARTING
 
 
 def test_stop_after_grace_kills() -> None:
@@ -212,7 +212,7 @@ def test_stop_after_grace_kills() -> None:
     assert isinstance(kill, Signal)
     assert kill.signal == signal.SIGKILL
     assert child.exited(KILLED, 8.2) == []
-    assert child.state is State.STOPPED
+    assert child.state is ChildState.STOPPED
 
 
 def test_stop_before_fork_is_reported() -> None:
@@ -226,7 +226,7 @@ def test_restart_is_orderly_and_does_not_count() -> None:
     child = started()
     for pid in range(100, 150):
         child.restart(float(pid))
-        assert child.exited(Exit(), float(pid)) == [Spawn("a")]
+        assert child.exited(ProcessExit(), float(pid)) == [Spawn("a")]
         up(child, pid + 1, float(pid))
     assert child.reason == "restart ordered"
 
@@ -235,18 +235,18 @@ def test_child_transient_may_end() -> None:
     child = make(Restart.TRANSIENT)
     child.start(0.0)
     child.spawned(1, 0.0)
-    assert child.exited(Exit(), 0.1) == []
-    assert child.state is State.STOPPED
+    assert child.exited(ProcessExit(), 0.1) == []
+    assert child.state is ChildState.STOPPED
     child.start(1.0)
     child.spawned(2, 1.0)
-    assert child.exited(Exit(code=1), 1.1) == [Spawn("a")]
+    assert child.exited(ProcessExit(code=1), 1.1) == [Spawn("a")]
 
 
 def test_child_dies_with_forkserver_is_no_fault() -> None:
     child = started()
     for _ in range(100):
         child.lost_with_forkserver("the forkserver died")
-        assert child.state is State.WAITING
+        assert child.state is ChildState.WAITING
         assert child.start(0.0) == [Spawn("a")]
         child.spawned(7, 0.0)
 
@@ -256,7 +256,7 @@ def test_child_fork_refused_is_retried_then_given_up() -> None:
     child.start(now)
     for refusal in range(LIMITS.fork_failures - 1):
         assert child.fork_failed("fork: no pids", now) == []
-        assert child.state is State.BACKOFF
+        assert child.state is ChildState.BACKOFF
         due = child.deadline()
         assert due is not None
         assert due >= now + 0.08, f"refusal {refusal} leads to a busy loop"
@@ -277,7 +277,7 @@ def test_child_forked_again_forgets_refusals() -> None:
         child.on_beat(beat(1), 1000.0)
         child.lost_with_forkserver("x")
         child.start(1000.0)
-    assert child.state is State.STARTING
+    assert child.state is ChildState.STARTING
 
 
 def test_child_refused_while_stopping_is_stopped() -> None:
@@ -285,14 +285,14 @@ def test_child_refused_while_stopping_is_stopped() -> None:
     child.start(0.0)
     child.stop(0.1)
     assert child.fork_failed("fork: no pids", 0.2) == []
-    assert child.state is State.STOPPED
+    assert child.state is ChildState.STOPPED
 
 
 def test_reason_of_exit_is_readable() -> None:
-    assert describe(Exit(signal=9)) == "killed by SIGKILL"
-    assert describe(Exit(signal=250)) == "killed by signal 250"
-    assert describe(Exit(code=2, reason="bad flag")) == "exit 2: bad flag"
-    assert describe(Exit(code=-1, reason="fork: no memory")) == "not started: fork: no memory"
+    assert describe(ProcessExit(signal=9)) == "killed by SIGKILL"
+    assert describe(ProcessExit(signal=250)) == "killed by signal 250"
+    assert describe(ProcessExit(code=2, reason="bad flag")) == "exit 2: bad flag"
+    assert describe(ProcessExit(code=-1, reason="fork: no memory")) == "not started: fork: no memory"
 
 
 STEP = st.tuples(
@@ -354,7 +354,7 @@ class _World:
                 if action.signal == signal.SIGKILL:
                     self.end(KILLED)
 
-    def end(self, how: Exit) -> None:
+    def end(self, how: ProcessExit) -> None:
         if self.pid:
             self.pid = 0
             self.do(self.child.exited(how, self.now))
@@ -366,7 +366,7 @@ class _World:
         if what in ("beat", "stuck"):
             child.on_beat(beat(self.pid or 999, stuck="x" if what == "stuck" else ""), self.now)
         elif what in ("exit", "clean"):
-            self.end(KILLED if what == "exit" else Exit())
+            self.end(KILLED if what == "exit" else ProcessExit())
         elif what == "stop":
             self.wanted = False
             self.do(child.stop(self.now))
@@ -378,7 +378,7 @@ class _World:
         elif what == "swept":
             self.pid = 0
             child.lost_with_forkserver("swept")
-            if child.state is State.WAITING:
+            if child.state is ChildState.WAITING:
                 self.do(child.start(self.now))
         elif what == "extend_limits":
             child.extend_limits(pause)
@@ -392,8 +392,8 @@ class _World:
             if self.pid:
                 self.child.on_beat(beat(self.pid), self.now)
             self.do(self.child.tick(self.now))
-        assert self.child.state in (State.LIVE, State.FAILED, State.STOPPED)
-        assert (self.child.state is State.LIVE) == (self.pid != 0)
+        assert self.child.state in (ChildState.LIVE, ChildState.FAILED, ChildState.STOPPED)
+        assert (self.child.state is ChildState.LIVE) == (self.pid != 0)
 
 
 def silent(child: Child, until: float, cpu: float, runnable: bool = False) -> tuple[float, list[Action]]:
@@ -402,7 +402,7 @@ def silent(child: Child, until: float, cpu: float, runnable: bool = False) -> tu
     while now < until:
         now += 1.0
         if child.is_silent(now):
-            child.observe(Usage(now * cpu, runnable), now)
+            child.observe(ChildUsage(now * cpu, runnable), now)
         if actions := child.tick(now):
             return now, actions
     return now, []
@@ -424,7 +424,7 @@ def test_child_waiting_is_hung_at_once() -> None:
 def test_child_stops_working_is_hung_after_limit() -> None:
     child = started()
     assert silent(child, 8.0, 1.0) == (8.0, [])
-    child.observe(Usage(8.0, False), 9.0)
+    child.observe(ChildUsage(8.0, False), 9.0)
     assert child.tick(9.0) == child.tick(12.9) == []
     assert child.tick(13.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]
 
@@ -434,5 +434,5 @@ def test_child_beat_ends_observation() -> None:
     assert silent(child, 10.0, 1.0) == (10.0, [])
     child.on_beat(beat(100), 10.0)
     assert not child.is_silent(12.0)
-    child.observe(Usage(10.1, False), 14.0)
+    child.observe(ChildUsage(10.1, False), 14.0)
     assert child.tick(15.0) == [Signal("a", 100, signal.SIGABRT, "hung: no beat for 5 s")]

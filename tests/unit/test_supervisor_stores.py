@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocols.etcd import store_options
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import etcd_files, settings_of, stores
 
@@ -58,7 +58,7 @@ def test_leader_election_auto_is_on_with_etcd() -> None:
     ],
 )
 def test_stores_wrong_are_refused(given: list[str], says: str) -> None:
-    with pytest.raises(Usage, match=says) as caught:
+    with pytest.raises(UsageError, match=says) as caught:
         stores(given, SOCKET)
     assert "\n" not in str(caught.value)
 
@@ -85,5 +85,5 @@ def test_etcd_files_wrong_are_refused(tmp_path: Path) -> None:
         ((str(tmp_path / "none"), "", "", True), "No such file"),
         ((str(tmp_path / "junk"), "", "", True), "no PEM file"),
     ):
-        with pytest.raises(Usage, match=says):
+        with pytest.raises(UsageError, match=says):
             etcd_files(*given)

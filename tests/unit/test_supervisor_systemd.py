@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from supervisor.base import journal
-from supervisor.base.errors import Usage, guard
+from supervisor.base.errors import UsageError, guard
 from supervisor.base.journal import ERROR, INFO, NOTICE, WARNING, for_journal, is_journal, level_of
 from supervisor.plane.supervisor import TICK_LIMIT_S, Supervisor
 from supervisor.report.console import Console
@@ -143,7 +143,7 @@ def test_command_that_fails_is_an_error_in_the_journal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> int:
-        raise Usage("the flag is wrong")
+        raise UsageError("the flag is wrong")
 
     monkeypatch.setattr(journal, "is_journal", lambda descriptor: True)
     assert guard(fail) == 2

@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import cast
 
-from supervisor.base.groups import ChildSpec, Limits
+from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import wire
 from supervisor.forkserver.client import ForkClient
-from supervisor.tree.states import State, usage_of
+from supervisor.tree.states import ChildState, usage_of
 from supervisor.tree.tree import Tree, TreeOptions
 
-LIMITS = Limits(backoff_s=0.01)
+LIMITS = SupervisionLimits(backoff_s=0.01)
 
 
 class Forkserver:
@@ -52,10 +52,10 @@ async def test_order_not_taken_is_repeated(tmp_path: Path) -> None:
     made = tree(forkserver, said, tmp_path)
     made.start()
     child = made.child("a")
-    assert (child.state, child.reason) == (State.BACKOFF, "the forkserver takes no orders")
+    assert (child.state, child.reason) == (ChildState.BACKOFF, "the forkserver takes no orders")
     forkserver.takes = True
     async with asyncio.timeout(60):
-        while child.state is not State.STARTING:
+        while child.state is not ChildState.STARTING:
             made.changed.clear()
             await made.changed.wait()
     assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a"]

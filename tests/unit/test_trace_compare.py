@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from protocols.trace import Row
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.trace.command import MAX_FILE, JsonTrace, read_trace
 from supervisor.trace.compare import Comparison, compare, table
 
@@ -99,11 +99,11 @@ def test_a_saved_trace_is_read_and_anything_else_is_a_usage_error(tmp_path: Path
     saved.write_bytes(msgspec.json.encode(JsonTrace("default/a", ("u",), (), [])))
     assert read_trace(saved).pod == "default/a"
     saved.write_text("{}")
-    with pytest.raises(Usage, match="holds no trace"):
+    with pytest.raises(UsageError, match="holds no trace"):
         read_trace(saved)
-    with pytest.raises(Usage, match="cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         read_trace(tmp_path / "none.json")
     with saved.open("wb") as file:
         file.truncate(MAX_FILE + 1)
-    with pytest.raises(Usage, match="longer"):
+    with pytest.raises(UsageError, match="longer"):
         read_trace(saved)

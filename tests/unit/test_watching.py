@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.cli.main import main
 from supervisor.testing import changes
-from supervisor.testing.changes import Changes
+from supervisor.testing.changes import SavedFiles
 from tests.support.plane import until
 
 
@@ -23,7 +23,7 @@ def touch(path: Path, text: str = "x") -> None:
 def test_save_is_a_file_made_written_or_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     touch(tmp_path / "src" / "a.py")
-    seen = Changes(["."])
+    seen = SavedFiles(["."])
     assert seen.found() == ""
     for action in (
         lambda: touch(tmp_path / "src" / "a.py", "longer"),
@@ -38,13 +38,16 @@ def test_save_is_a_file_made_written_or_removed(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", [".git/index", ".venv/a.py", "a/__pycache__/a.pyc", "node_modules/b.js", "a.py~"])
 def test_caches_dependencies_and_hidden_files_are_no_saves(name: str, tmp_path: Path) -> None:
-    seen = Changes([str(tmp_path)])
+    seen = SavedFiles([str(tmp_path)])
     touch(tmp_path / name)
     assert seen.found() == ""
 
 
 def test_output_of_the_command_itself_is_no_save(tmp_path: Path) -> None:
-    code = "from supervisor.testing.changes import Changes; c = Changes(['.']); print(flush=True); exit(len(c.found()))"
+    code = (
+        "from supervisor.testing.changes import SavedFiles; "
+        "c = SavedFiles(['.']); print(flush=True); exit(len(c.found()))"
+    )
     with (tmp_path / "log.txt").open("w") as log:
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, stdout=log, env={"PYTHONPATH": os.getcwd()})
     assert done.returncode == 0
@@ -52,7 +55,7 @@ def test_output_of_the_command_itself_is_no_save(tmp_path: Path) -> None:
 
 def test_saves_close_to_one_another_are_one(tmp_path: Path) -> None:
     left = [1, 2, 3]
-    seen = Changes([str(tmp_path)])
+    seen = SavedFiles([str(tmp_path)])
     touch(tmp_path / "a")
     seen.take(lambda seconds: touch(tmp_path / f"a{left.pop()}") if left else None)
     assert left == []
@@ -63,11 +66,11 @@ def test_too_many_files_and_missing_paths_are_errors(tmp_path: Path, monkeypatch
     monkeypatch.setattr(changes, "MOST_FILES", 3)
     for number in range(4):
         touch(tmp_path / str(number))
-    with pytest.raises(Usage, match="more than 3 files; give paths"):
-        Changes([str(tmp_path)])
-    with pytest.raises(Usage, match="there is no such file"):
-        Changes([str(tmp_path / "none")])
-    assert Changes([str(tmp_path / "1")]).found() == ""
+    with pytest.raises(UsageError, match="more than 3 files; give paths"):
+        SavedFiles([str(tmp_path)])
+    with pytest.raises(UsageError, match="there is no such file"):
+        SavedFiles([str(tmp_path / "none")])
+    assert SavedFiles([str(tmp_path / "1")]).found() == ""
 
 
 def test_watch_rejects_a_root_of_the_users(capsys: pytest.CaptureFixture[str]) -> None:

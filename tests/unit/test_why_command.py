@@ -11,14 +11,14 @@ import pytest
 
 from protocols.kinds.table import PODS
 from protocols.messages.devices import Device, ResourceInventory
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.terminal import duration
 from supervisor.why import command
 from supervisor.why.gather import device_managers
-from supervisor.why.gather.sources import DeviceManager, Reader, get, unknown
+from supervisor.why.gather.sources import DeviceManager, SourceReader, get, unknown
 from supervisor.why.model.text import span_text
 from supervisor.why.model.types import Diagnosis
-from supervisor.why.targets import Target, target_of
+from supervisor.why.targets import WhyTarget, target_of
 
 HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0;x\x07\r\u202e",), ("nothing",))
 
@@ -26,13 +26,13 @@ HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("web", Target("pod", "web", "n")),
-        ("pods/web", Target("pod", "web", "n")),
-        ("device/example.com/gpu/gpu-0", Target("device", "example.com/gpu/gpu-0", "n")),
-        ("plugin/example.com/gpu", Target("plugin", "example.com/gpu", "n")),
+        ("web", WhyTarget("pod", "web", "n")),
+        ("pods/web", WhyTarget("pod", "web", "n")),
+        ("device/example.com/gpu/gpu-0", WhyTarget("device", "example.com/gpu/gpu-0", "n")),
+        ("plugin/example.com/gpu", WhyTarget("plugin", "example.com/gpu", "n")),
     ],
 )
-def test_target_is_kind_and_name(text: str, target: Target) -> None:
+def test_target_is_kind_and_name(text: str, target: WhyTarget) -> None:
     assert target_of(text, "n") == target
 
 
@@ -40,7 +40,7 @@ def test_target_is_kind_and_name(text: str, target: Target) -> None:
     ("text", "hint"), [("nod/a", "did you mean node/a?"), ("pod/", "KIND/NAME"), ("x/y", "one of")]
 )
 def test_unknown_kind_is_an_error_with_a_hint(text: str, hint: str) -> None:
-    with pytest.raises(Usage, match=hint.replace("?", r"\?")):
+    with pytest.raises(UsageError, match=hint.replace("?", r"\?")):
         target_of(text, "default")
 
 
@@ -80,7 +80,7 @@ def test_source_that_fails_is_named() -> None:
     async def failing() -> int:
         raise OSError("no such file")
 
-    reader = Reader()
+    reader = SourceReader()
     assert asyncio.run(reader.read("events", failing(), 7)) == 7
     assert reader.unread == ["events could not be read: no such file"]
 

@@ -16,7 +16,7 @@ from protocols.kube.meta import Object
 from protocols.messages.devices import DeviceHealth, DraDriver
 from protocols.process.layout import layout
 from protocols.process.settings import save_settings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriverRow, DriversView
 from supervisor.why.gather.live import LiveSources
@@ -79,7 +79,7 @@ class Nodes:
         return self._managers[self._node]
 
     async def trace(self, namespace: str, name: str) -> Any:
-        raise Usage("no process has spans of it")
+        raise UsageError("no process has spans of it")
 
     async def log(self, *_: Any) -> str:
         raise ApiError(404, {"message": "no log"})
@@ -131,7 +131,7 @@ async def test_pod_beside_a_kubelet_waits_for_what_its_status_says() -> None:
     )
     assert found.devices == (row,)
     assert found.unread == ("node n7 runs a kubelet, which reports neither calls nor steps",)
-    with pytest.raises(Usage, match="nodeplane capture --kubelet"):
+    with pytest.raises(UsageError, match="nodeplane capture --kubelet"):
         await gather_plugin(sources(kubelet), GPU)
 
 
@@ -160,9 +160,9 @@ async def test_driver_is_found_on_the_node_that_it_serves() -> None:
 
 
 async def test_plugin_of_a_node_elsewhere_is_asked_for_there() -> None:
-    with pytest.raises(Usage, match=f"{GPU} is offered by node n3, which runs elsewhere"):
+    with pytest.raises(UsageError, match=f"{GPU} is offered by node n3, which runs elsewhere"):
         await gather_plugin(sources(DeviceManager(), nodes=[node("n1", allocatable={}), node("n3")]), GPU)
-    with pytest.raises(Usage, match="no plugin or driver is called"):
+    with pytest.raises(UsageError, match="no plugin or driver is called"):
         await gather_plugin(sources(DeviceManager(), forbidden=NODES), GPU)
 
 
@@ -206,7 +206,7 @@ async def test_claim_shows_the_health_of_a_device_of_another_node() -> None:
 
 
 async def test_name_that_a_user_may_not_list_has_no_hint() -> None:
-    with pytest.raises(Usage, match="no pod is called 'default/p'; `kubectl"):
+    with pytest.raises(UsageError, match="no pod is called 'default/p'; `kubectl"):
         await gather_pod(sources(DeviceManager(), forbidden=PODS), "default", "p")
 
 

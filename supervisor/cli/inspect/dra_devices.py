@@ -15,7 +15,7 @@ from protocols.errors import SettingsInvalid
 from protocols.kube.meta import Object
 from protocols.process.settings import load_settings
 from protocols.process.texts import printable
-from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.base.terminal import print_json, show
 from supervisor.base.values import feature_gates
 from supervisor.cli.flags import layout_from
@@ -43,7 +43,7 @@ def _show_dra_devices(args: argparse.Namespace) -> int:
     claims = read_objects(args.claim or [])
     for claim in claims:
         if claim.get("kind") not in CLAIMS:
-            raise Usage(f"--claim takes {' and '.join(CLAIMS)}, not {claim.get('kind')}")
+            raise UsageError(f"--claim takes {' and '.join(CLAIMS)}, not {claim.get('kind')}")
     for line in [*snapshot.unreadable, *fault_lines(snapshot.faults())]:
         print(printable(line), file=sys.stderr)
     if args.shares:
@@ -56,7 +56,7 @@ def _show_dra_devices(args: argparse.Namespace) -> int:
 def _objects(args: argparse.Namespace) -> list[Object]:
     if args.slices or args.patches:
         if args.kubeconfig:
-            raise Usage("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
+            raise UsageError("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
         found = read_objects([*(args.slices or ()), *(args.patches or ())])
         for obj in found:
             check_kind(obj, ("ResourceClaim",) if args.shares else ())
@@ -87,7 +87,7 @@ def _gates(args: argparse.Namespace) -> Gates:
 def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
     found = snapshot.as_published() if args.published else snapshot.explanations(args.explain or "")
     if args.explain and not found:
-        raise Usage(f"no device is called {args.explain!r}; `nodeplane devices --published` lists them")
+        raise UsageError(f"no device is called {args.explain!r}; `nodeplane devices --published` lists them")
     if args.output == "json":
         print_json(found)
     elif args.explain:
@@ -111,7 +111,7 @@ def _show_shares(args: argparse.Namespace, found: list[SharedDevice]) -> int:
 
 def _show_why(args: argparse.Namespace) -> int:
     if args.slices or args.patches or args.claim:
-        raise Usage("--why asks an API about a pod; --claim with --slices shows what a claim would get")
+        raise UsageError("--why asks an API about a pod; --claim with --slices shows what a claim would get")
     found = pod_answer(*read_pod(_kubeconfig(args), args.why), _gates(args))
     if args.output == "json":
         print_json(found)

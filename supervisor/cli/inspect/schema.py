@@ -2,7 +2,7 @@
 
 import argparse
 
-from supervisor.base.errors import Usage, did_you_mean
+from supervisor.base.errors import UsageError, did_you_mean
 from supervisor.base.terminal import print_json
 from supervisor.cli.outputs import OUTPUTS, schema
 
@@ -23,6 +23,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if name not in OUTPUTS:
         hint = did_you_mean(name, {each: each for each in OUTPUTS})
-        raise Usage(f"no output is called {name!r}; {hint}`nodeplane schema` lists them")
+        raise UsageError(f"no output is called {name!r}; {hint}`nodeplane schema` lists them")
     print_json(schema(name))
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ROOT_NAME, ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from protocols.process.texts import printable
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, check_access
@@ -158,16 +158,18 @@ def show_logs(args: argparse.Namespace) -> int:
 
 
 def log_files(directory: Path, actor: str | None) -> list[Path]:
-    """Return the logs of one actor, or of all. Raises Usage if there is no such log."""
+    """Return the logs of one actor, or of all. Raises UsageError if there is no such log."""
     found = sorted(directory.glob("*.log"))
     if actor is None:
         return [path for path in found if path.stem != AUDIT]
     chosen = [path for path in found if path.stem == actor]
     if not chosen and (actor == ROOT_NAME or actor.startswith(f"{ROOT_NAME}-")):
-        raise Usage(f"{actor} writes to the terminal, or journal, of its `nodeplane up`; only with --detach to a file")
+        raise UsageError(
+            f"{actor} writes to the terminal, or journal, of its `nodeplane up`; only with --detach to a file"
+        )
     if not chosen:
         names = ", ".join(path.stem for path in found) or "none yet"
-        raise Usage(f"no log of {actor!r} below {directory}; there are: {names}")
+        raise UsageError(f"no log of {actor!r} below {directory}; there are: {names}")
     return chosen
 
 

@@ -12,7 +12,7 @@ import msgspec
 from protocols.bus import Event, Op, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.messages.supervisor import PlaneStatus
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
@@ -69,13 +69,13 @@ async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> No
 
 
 def check_stream(plane: PlaneStatus, owner: str, stream: str) -> None:
-    """Raise Usage for an owner or a stream that the plane does not have, as far as heartbeats name them."""
+    """Raise UsageError for an owner or a stream that the plane does not have, as far as heartbeats name them."""
     owned = {actor.instance: [each.stream for each in actor.beat.owns] if actor.beat else [] for actor in plane.actors}
     if owner not in owned:
         known = ", ".join(name for name, streams in owned.items() if streams)
-        raise Usage(f"no actor is called {owner!r}; streams have: {known}")
+        raise UsageError(f"no actor is called {owner!r}; streams have: {known}")
     if owned[owner] and stream not in owned[owner]:
-        raise Usage(f"{owner} has no stream {stream!r}; it has: {', '.join(owned[owner])}")
+        raise UsageError(f"{owner} has no stream {stream!r}; it has: {', '.join(owned[owner])}")
 
 
 def untyped(body: bytes) -> Any:

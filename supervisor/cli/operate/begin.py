@@ -39,7 +39,7 @@ def protos(args: argparse.Namespace) -> int:
 
 
 def new(args: argparse.Namespace) -> int:
-    """Write a project. Raises Usage, FilesExist."""
+    """Write a project. Raises UsageError, FilesExist."""
     names = names_for(args.directory, args.resource, args.driver)
     for path in write_project(args.kind, args.language, args.directory, names, force=args.force):
         print(path)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from protocols.messages import cri, devices
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.progress import Progress, progress
 from supervisor.chaos.script import parse
 from supervisor.cli.flags import HEALTH, layout_from
@@ -52,22 +52,22 @@ def chaos(args: argparse.Namespace) -> int:
 
 
 def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
-    """Parse a script, before the plane is asked anything, and return what plays it. Raises Usage."""
+    """Parse a script, before the plane is asked anything, and return what plays it. Raises UsageError."""
     from supervisor.chaos import player, stage  # the API client is slow to load
 
     file: Path = args.file
     try:
         parsed = parse(file.name, file.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise Usage(f"{file}: {getattr(error, 'strerror', '') or 'is no text'}") from None
+        raise UsageError(f"{file}: {getattr(error, 'strerror', '') or 'is no text'}") from None
     seed = args.seed or random.randrange(1, 10**6)
 
     async def question(asking: Asking) -> None:
         print(f"seed {seed}", flush=True)
-        played = stage.Stage(asking, file.parent, random.Random(seed))
+        played = stage.ChaosStage(asking, file.parent, random.Random(seed))
         try:
             with progress(file.name, player.line_count(parsed.steps)) as shown:
-                tally = Tally(shown)
+                tally = ScriptTally(shown)
                 await player.Player(parsed, played, tally.say, tally.begin).play()
         finally:
             await played.close()
@@ -75,7 +75,7 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
     return question
 
 
-class Tally:
+class ScriptTally:
     """Progress of a script: the line that was begun last, and how many are done."""
 
     def __init__(self, shown: Progress) -> None:
@@ -102,34 +102,34 @@ async def device(asking: Asking, args: argparse.Namespace) -> None:
 
 
 def device_order(given: Sequence[str]) -> devices.ChaosDevice:
-    """Return the request for `chaos device`. Raises Usage."""
+    """Return the request for `chaos device`. Raises UsageError."""
     *words, health = given or [""]
     if health not in HEALTH:
-        raise Usage(f"the health is missing: chaos device DEVICE {HEALTHS}, where DEVICE is {DEVICE}")
+        raise UsageError(f"the health is missing: chaos device DEVICE {HEALTHS}, where DEVICE is {DEVICE}")
     if not words:
-        raise Usage(f"the device is missing; name {DEVICE}, and then its health")
+        raise UsageError(f"the device is missing; name {DEVICE}, and then its health")
     if len(words) == 1 and words[0].count("/") < 2:
-        raise Usage(f"{words[0]} is no device; name {DEVICE}")
+        raise UsageError(f"{words[0]} is no device; name {DEVICE}")
     if len(words) > 2:
-        raise Usage(f"{' '.join(words)} are several devices; name one")
+        raise UsageError(f"{' '.join(words)} are several devices; name one")
     if len(words) == 2 and health == "unknown":
-        raise Usage("the health of a plugin's device is unknown only when its plugin is gone; stop the plugin")
+        raise UsageError("the health of a plugin's device is unknown only when its plugin is gone; stop the plugin")
     return devices.ChaosDevice(resource=words[0] if len(words) == 2 else "", id=words[-1], health=HEALTH[health])
 
 
 async def runtime(asking: Asking, args: argparse.Namespace) -> None:
     if args.count < 0:
-        raise Usage(f"--count {args.count}: a number of events is at least 0")
+        raise UsageError(f"--count {args.count}: a number of events is at least 0")
     request = cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)
     await asking.call(cri.OWNER, cri.CHAOS, request, cri.Empty)
 
 
 def signal_number(text: str) -> int:
-    """Parse `9`, `KILL` or `SIGKILL`. Raises Usage."""
+    """Parse `9`, `KILL` or `SIGKILL`. Raises UsageError."""
     if text.isdigit() and int(text) in signal.valid_signals():
         return int(text)
     name = text.upper()
     try:
         return int(signal.Signals[name if name.startswith("SIG") else f"SIG{name}"])
     except KeyError:
-        raise Usage(f"{text!r} is no signal; use a name such as KILL or STOP, or a number") from None
+        raise UsageError(f"{text!r} is no signal; use a name such as KILL or STOP, or a number") from None

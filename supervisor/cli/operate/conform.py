@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.base.terminal import print_json, table
 from supervisor.cli.flags import layout_from
-from supervisor.cli.operate.judging import Subject, stage_of
+from supervisor.cli.operate.judging import JudgedProgram, stage_of
 from supervisor.conform.kinds import DRA, KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
@@ -86,13 +86,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def conform(args: argparse.Namespace) -> int:
-    """Return 0 if no behaviour fails, else 1. Raises Usage."""
+    """Return 0 if no behaviour fails, else 1. Raises UsageError."""
     chosen = choose(behaviours(map(Path, args.behaviours), KINDS[args.kind]), args.only)
     if args.list:
         _show(chosen, args.output)
         return 0
     if not 0 < args.timeout <= 600:
-        raise Usage("--timeout must be more than 0 and at most 600 seconds")
+        raise UsageError("--timeout must be more than 0 and at most 600 seconds")
     subject = subject_of(args)
     results = run(subject, args, chosen)
     write_reports(subject.shown, results, args)
@@ -107,26 +107,26 @@ def _show(chosen: Sequence[Behaviour], output: str) -> None:
 
 
 def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
-    """Return the behaviours that --only names, or all. Raises Usage."""
+    """Return the behaviours that --only names, or all. Raises UsageError."""
     if not only:
         return list(found)
     names = only.split(",")
     if unknown := set(names) - {each.name for each in found}:
-        raise Usage(f"no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them")
+        raise UsageError(f"no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them")
     return [each for each in found if each.name in names]
 
 
-def subject_of(args: argparse.Namespace) -> Subject:
-    """Return what is judged. Raises Usage if it is not exactly one program."""
+def subject_of(args: argparse.Namespace) -> JudgedProgram:
+    """Return what is judged. Raises UsageError if it is not exactly one program."""
     if (bool(args.words), bool(args.socket), bool(args.manifest)).count(True) != 1:
-        raise Usage(f"one program is judged: {PROGRAMS}")
+        raise UsageError(f"one program is judged: {PROGRAMS}")
     if (args.image or args.runtime) and not args.manifest:
-        raise Usage("--image and --runtime are about the pods of a --manifest")
+        raise UsageError("--image and --runtime are about the pods of a --manifest")
     if args.profile and args.kind == DRA.name:
-        raise Usage("--profile is about resources of plugins and agents: a DRA driver names its devices itself")
+        raise UsageError("--profile is about resources of plugins and agents: a DRA driver names its devices itself")
     if args.image and args.runtime:
-        raise Usage("--image is imported into the embedded runtime: with --runtime import it there")
-    return Subject(
+        raise UsageError("--image is imported into the embedded runtime: with --runtime import it there")
+    return JudgedProgram(
         kind=KINDS[args.kind],
         timeout=args.timeout,
         words=command_of(args.words) if args.words else (),
@@ -141,16 +141,16 @@ def subject_of(args: argparse.Namespace) -> Subject:
 
 
 def command_of(given: Sequence[str]) -> list[str]:
-    """Return the words of COMMAND. Raises Usage if it cannot be run."""
+    """Return the words of COMMAND. Raises UsageError if it cannot be run."""
     words = list(given[1:] if given[:1] == ["--"] else given)
     if not words:
-        raise Usage(f"a command is missing: {PROGRAMS}")
+        raise UsageError(f"a command is missing: {PROGRAMS}")
     if not shutil.which(words[0], path=search_path()):
-        raise Usage(f"{words[0]}: not found, or not executable")
+        raise UsageError(f"{words[0]}: not found, or not executable")
     return words
 
 
-def run(subject: Subject, args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
+def run(subject: JudgedProgram, args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
     """Judge the behaviours."""
     adopt_orphans()
     try:

@@ -12,21 +12,21 @@ from protocols.process.settings import load_settings
 from protocols.wire import deviceplugin_v1beta1_pb2 as deviceplugin
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import GET_INFO, GET_OPTIONS
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.client.connection import running
 from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.cdi import folders_of
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
-from supervisor.conform.dra.objects import Objects
+from supervisor.conform.dra.objects import DraObjects
 from supervisor.conform.dra.served_driver import BY_CALLS, ServedDriverKubelet
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.exchange import ExchangeRecorder
 from supervisor.conform.kinds import AGENT, DRA, Kind
 from supervisor.conform.kubelet import Kubelet, ServedKubelet
 from supervisor.conform.manifest.documents import HostPaths, Manifest, pod_of, read_manifest
 from supervisor.conform.manifest.install import apply_others, check_manifest, import_image, prepare_directories
 from supervisor.conform.manifest.pod_program import PodLauncher
-from supervisor.conform.manifest.pods import Pods
+from supervisor.conform.manifest.pods import ManifestPods
 from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program import CommandLauncher, Launcher
 from supervisor.conform.program_stage import Running
@@ -38,7 +38,7 @@ from supervisor.testing.plane import OF_THE_ROOT, PREFIX, SHORT, TestPlane, envi
 NO_SERVER = "an agent calls a server and serves none: give it as -- COMMAND, not by --socket"
 
 
-class Subject(NamedTuple):
+class JudgedProgram(NamedTuple):
     """The judged program: `words` of a command, a `manifest`, or the `socket` of one that runs already."""
 
     kind: Kind
@@ -65,7 +65,7 @@ class Subject(NamedTuple):
 
 
 @contextmanager
-def stage_of(subject: Subject) -> Iterator[Running]:
+def stage_of(subject: JudgedProgram) -> Iterator[Running]:
     """Yield the stage; its directories are removed afterwards, unless one was given.
 
     Raises PlaneNotStarted, SocketUnusable, ManifestUnusable, and NotRunning for a driver with a socket without a plane.
@@ -74,13 +74,13 @@ def stage_of(subject: Subject) -> Iterator[Running]:
         yield _served(stack, subject) if subject.socket else _started(stack, subject)
 
 
-def _served(stack: ExitStack, subject: Subject) -> Running:
+def _served(stack: ExitStack, subject: JudgedProgram) -> Running:
     socket, timeout = Path(os.path.abspath(subject.socket)), subject.timeout
     if subject.kind is AGENT:
-        raise Usage(NO_SERVER)
+        raise UsageError(NO_SERVER)
     if subject.kind is not DRA:
         check_socket(socket, GET_OPTIONS, deviceplugin.Empty(), "a device plugin", timeout)
-        plugin = ServedKubelet(socket, Recorder(), timeout)
+        plugin = ServedKubelet(socket, ExchangeRecorder(), timeout)
         return Stage(plugin, ServedLauncher(socket, {**os.environ, "PATH": search_path()}), timeout)
     check_socket(socket, GET_INFO, registration.InfoRequest(), "a DRA driver, in plugins_registry/", timeout)
     assert subject.where is not None
@@ -88,11 +88,11 @@ def _served(stack: ExitStack, subject: Subject) -> Running:
     where = load_settings(subject.where.settings).layout
     variables = environment_of(where)
     objects, folders = _api(stack, where, variables)
-    kubelet = ServedDriverKubelet(socket, Recorder(), timeout, objects, folders)
+    kubelet = ServedDriverKubelet(socket, ExchangeRecorder(), timeout, objects, folders)
     return DriverStage(kubelet, ServedLauncher(socket, {**os.environ, **variables}, BY_CALLS), timeout)
 
 
-def _started(stack: ExitStack, subject: Subject) -> Running:
+def _started(stack: ExitStack, subject: JudgedProgram) -> Running:
     directory = Path(os.path.abspath(subject.kubelet_dir)) if subject.kubelet_dir else _temporary(stack)
     manifest = read_manifest(subject.manifest) if subject.manifest else None
     if manifest:
@@ -112,7 +112,7 @@ def _started(stack: ExitStack, subject: Subject) -> Running:
 
 def _stage(
     stack: ExitStack,
-    subject: Subject,
+    subject: JudgedProgram,
     directory: Path,
     launcher: Launcher,
     plane: TestPlane | None,
@@ -123,8 +123,8 @@ def _stage(
         return AgentStage(directory, launcher, timeout, PROFILES[subject.profile or GENERIC])
     if subject.kind is DRA and plane:
         api = _api(stack, plane.layout, launcher.environment)
-        return DriverStage(DriverKubelet(directory, Recorder(), timeout, *api, here), launcher, timeout)
-    return Stage(Kubelet(directory, Recorder(), timeout), launcher, timeout, PROFILES.get(subject.profile))
+        return DriverStage(DriverKubelet(directory, ExchangeRecorder(), timeout, *api, here), launcher, timeout)
+    return Stage(Kubelet(directory, ExchangeRecorder(), timeout), launcher, timeout, PROFILES.get(subject.profile))
 
 
 def _pods(
@@ -137,7 +137,7 @@ def _pods(
         import_image(where, image, pod)
     api = stack.enter_context(Api(where))
     apply_others(api, manifest)
-    return PodLauncher(Pods(api, where), pod, manifest.daemon_set["metadata"]["name"], variables)
+    return PodLauncher(ManifestPods(api, where), pod, manifest.daemon_set["metadata"]["name"], variables)
 
 
 def _temporary(stack: ExitStack) -> Path:
@@ -152,9 +152,9 @@ def _plane(stack: ExitStack, runtime: str) -> TestPlane:
     return plane
 
 
-def _api(stack: ExitStack, where: Layout, variables: Mapping[str, str]) -> tuple[Objects, list[Path]]:
+def _api(stack: ExitStack, where: Layout, variables: Mapping[str, str]) -> tuple[DraObjects, list[Path]]:
     """Return the objects of the plane's API, and the directories of CDI files."""
-    objects = Objects(stack.enter_context(Api(where)), variables["NODE_NAME"])
+    objects = DraObjects(stack.enter_context(Api(where)), variables["NODE_NAME"])
     return objects, folders_of(variables)
 
 

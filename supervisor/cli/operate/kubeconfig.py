@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from protocols.process.files import write_atomic
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.cli.operate.node_config import ApiOfRoot, checked_name
 from supervisor.pki.issue_user import KUBELET, USERS, certificate_of
 from supervisor.pki.kubeconfig import kubeconfig
@@ -38,11 +38,11 @@ def write_kubeconfig(args: argparse.Namespace) -> int:
 
 
 def _node(program: str, name: str | None) -> str:
-    """Return the name of a kubelet's node. Raises Usage."""
+    """Return the name of a kubelet's node. Raises UsageError."""
     if program == KUBELET:
         if not name:
-            raise Usage("--for kubelet needs the name of its node: --node NAME")
+            raise UsageError("--for kubelet needs the name of its node: --node NAME")
         return checked_name(name)
     if name:
-        raise Usage(f"--node is for kubelet; {program} has the same rights for all nodes")
+        raise UsageError(f"--node is for kubelet; {program} has the same rights for all nodes")
     return ""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from protocols.process.files import write_atomic
 from protocols.process.settings import Settings, load_settings
-from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.base.values import node_name
 from supervisor.cli.flags import layout_from
 from supervisor.pki import node_config
@@ -42,7 +42,7 @@ def write_node_config(args: argparse.Namespace) -> int:
 
 
 class ApiOfRoot:
-    """The CA and the URL of the API whose root the flags name. Raises NotRunning and Usage."""
+    """The CA and the URL of the API whose root the flags name. Raises NotRunning and UsageError."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         layout = layout_from(args)
@@ -58,7 +58,7 @@ class ApiOfRoot:
 
 
 def api_server(settings: Settings, wanted: str) -> str:
-    """Return the API's URL for the node. Raises Usage if the API's certificate does not name its host."""
+    """Return the API's URL for the node. Raises UsageError if the API's certificate does not name its host."""
     if not wanted:
         bound = ipaddress.ip_address(settings.bind_address)
         host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
@@ -69,9 +69,9 @@ def api_server(settings: Settings, wanted: str) -> str:
     except ValueError:
         host, port = "", 0
     if parts.scheme != "https" or not host or parts.path.strip("/"):
-        raise Usage(f"--server {wanted!r} is no https://HOST:PORT")
+        raise UsageError(f"--server {wanted!r} is no https://HOST:PORT")
     if host not in (*LOCAL, *CLUSTER, *settings.api_names):
-        raise Usage(f"the API's certificate does not name {host}; start the plane with --api-names {host}")
+        raise UsageError(f"the API's certificate does not name {host}; start the plane with --api-names {host}")
     return f"https://{bracketed(host)}:{port}"
 
 
@@ -85,5 +85,5 @@ def bracketed(host: str) -> str:
 
 def checked_name(name: str) -> str:
     if len(node_name(name)) > MAX_NAME_LENGTH:
-        raise Usage(f"node name {name} has more than {MAX_NAME_LENGTH} characters, which no certificate takes")
+        raise UsageError(f"node name {name} has more than {MAX_NAME_LENGTH} characters, which no certificate takes")
     return name

@@ -8,7 +8,7 @@ import msgspec
 
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.settings import Adopt
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import ADOPT
 from supervisor.base.options import PlaneOptions, layout_of
 from supervisor.cli.flags import add_plane_flags, plane_options
@@ -70,7 +70,7 @@ def up(args: argparse.Namespace) -> int:
 
 def _timeout(value: float) -> float:
     if not 0 < value <= LONGEST_READY_S:
-        raise Usage(f"--timeout {value:g}: use more than 0, and at most {LONGEST_READY_S:g} seconds")
+        raise UsageError(f"--timeout {value:g}: use more than 0, and at most {LONGEST_READY_S:g} seconds")
     return value
 
 
@@ -82,7 +82,7 @@ def adopt(args: argparse.Namespace) -> int:
         poll_s=_seconds(args.poll),
     )
     if adopted.socket == adopted.pod_resources:
-        raise Usage(f"--socket {adopted.socket} is kubelet's own; choose another path")
+        raise UsageError(f"--socket {adopted.socket} is kubelet's own; choose another path")
     runtime = args.cri if args.cri.startswith("unix://") else f"unix://{_socket(args.cri, '--runtime')}"
     options = msgspec.structs.replace(shared, runtime=runtime, adopt=adopted)
     return start(options, group=ADOPT, detach=args.detach, ready_s=_timeout(args.timeout))
@@ -93,16 +93,16 @@ def _served(path: str, shared: PlaneOptions) -> str:
 
 
 def _socket(path: str, flag: str) -> str:
-    """Return the absolute path of a socket. Raises Usage for a path that is too long for the kernel, or a directory."""
+    """Return the absolute path of a socket. Raises UsageError for a directory or a path too long for the kernel."""
     whole = os.path.abspath(os.path.expanduser(path.removeprefix("unix://")))
     if len(whole.encode()) > SOCKET_PATH_LIMIT:
-        raise Usage(f"{flag} {whole} has more than {SOCKET_PATH_LIMIT} bytes; use a shorter path")
+        raise UsageError(f"{flag} {whole} has more than {SOCKET_PATH_LIMIT} bytes; use a shorter path")
     if Path(whole).is_dir():
-        raise Usage(f"{flag} {whole} is a directory; name the socket in it")
+        raise UsageError(f"{flag} {whole} is a directory; name the socket in it")
     return whole
 
 
 def _seconds(value: float) -> float:
     if not MIN_POLL_S <= value <= 3600:
-        raise Usage(f"--poll {value:g} is no pause; use {MIN_POLL_S:g} to 3600 seconds")
+        raise UsageError(f"--poll {value:g} is no pause; use {MIN_POLL_S:g} to 3600 seconds")
     return value

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.wire.pod_resources import LIST_AND_WATCH
-from supervisor.conform.agent.resources_server import ResourcesServer, Served
+from supervisor.conform.agent.resources_server import ResourcesServer, ServedCall
 from supervisor.conform.profiles import GENERIC, PROFILES, Profile
 from supervisor.conform.program import Launcher, output_of
 from supervisor.conform.program_stage import START_FACTOR, NotServing, Running
@@ -30,7 +30,7 @@ class AgentStage(Running):
         self.server = ResourcesServer(directory, self.recorder, profile)
         self.changes = self.server.changes
 
-    async def peers(self) -> list[Served]:
+    async def peers(self) -> list[ServedCall]:
         """Return the calls since the program began, at least one. Raises NotServing."""
         self._check_able()
         begins = not (self._begun and self.program.runs and self.calls())
@@ -60,7 +60,7 @@ class AgentStage(Running):
             self.server.pods.add(f"pod-{number}")
         self.server.changes.notify()
 
-    def calls(self, since: float = 0.0) -> list[Served]:
+    def calls(self, since: float = 0.0) -> list[ServedCall]:
         """Return the calls since then, and since the program began."""
         return [call for call in self.server.calls if call.at >= max(since, self._started)]
 

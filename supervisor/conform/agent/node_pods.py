@@ -13,7 +13,7 @@ Key = tuple[str, str]
 """Namespace and name of a pod."""
 
 
-class Change(NamedTuple):
+class PodChange(NamedTuple):
     """One event, and its position."""
 
     position: int
@@ -26,7 +26,7 @@ class NodePods:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.pods: dict[Key, pb.PodResources] = {}
-        self.log: list[Change] = []
+        self.log: list[PodChange] = []
 
     @property
     def count(self) -> int:
@@ -49,7 +49,7 @@ class NodePods:
         self._note(Event.DELETED, pb.PodResources(name=name, namespace=namespace))
 
     def _note(self, action: int, pod: pb.PodResources) -> None:
-        self.log.append(Change(self.count + 1, _event(action, pod)))
+        self.log.append(PodChange(self.count + 1, _event(action, pod)))
 
     def clear(self) -> None:
         for namespace, name in list(self.pods):

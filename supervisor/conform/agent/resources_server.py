@@ -25,10 +25,10 @@ from protocols.wire.pod_resources import (
     LIST_V1ALPHA1,
 )
 from supervisor.conform.agent.node_pods import NodePods
-from supervisor.conform.exchange import Recorder, Sent
+from supervisor.conform.exchange import ExchangeRecorder, Sent
 from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.profiles import Profile
-from supervisor.conform.waiting import Changes
+from supervisor.conform.waiting import ChangeSignal
 
 Context = grpc.aio.ServicerContext[Any, Any]
 MAX_CALLS = 10_000
@@ -37,7 +37,7 @@ STREAMS = (LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE)
 CODES = {code.name: code for code in grpc.StatusCode}
 
 
-class Served(NamedTuple):
+class ServedCall(NamedTuple):
     """One call of an agent."""
 
     method: str
@@ -51,12 +51,12 @@ class Served(NamedTuple):
 class ResourcesServer:
     """Serves `DIRECTORY/pod-resources/kubelet.sock`."""
 
-    def __init__(self, directory: Path, recorder: Recorder, profile: Profile) -> None:
+    def __init__(self, directory: Path, recorder: ExchangeRecorder, profile: Profile) -> None:
         self.socket = directory / "pod-resources" / "kubelet.sock"
         self.recorder = recorder
-        self.changes = Changes()
+        self.changes = ChangeSignal()
         self.pods = NodePods(profile)
-        self.calls: deque[Served] = deque(maxlen=MAX_CALLS)
+        self.calls: deque[ServedCall] = deque(maxlen=MAX_CALLS)
         self.failing = ""
         """Code of all calls, empty for none."""
         self.hanging = False
@@ -118,7 +118,7 @@ class ResourcesServer:
         """Count the call, and fail it if that is ordered."""
         seconds = context.time_remaining()
         streams = sent.method in STREAMS
-        self.calls.append(Served(sent.method.name, time.monotonic(), streams, seconds))
+        self.calls.append(ServedCall(sent.method.name, time.monotonic(), streams, seconds))
         self.counted += 1
         self.changes.notify()
         await self.changes.until(lambda: not self.hanging, WAIT_S)

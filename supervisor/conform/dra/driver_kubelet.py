@@ -10,10 +10,10 @@ from pathlib import Path
 from protocols.process.sockets import is_socket, prepare_directory
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import DRA_PLUGIN, GET_INFO, NOTIFY, PREPARE
-from supervisor.conform.caller import Peer
+from supervisor.conform.caller import ServicePeer
 from supervisor.conform.dra.driver_peer import DriverPeer
-from supervisor.conform.dra.objects import Objects
-from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.dra.objects import DraObjects
+from supervisor.conform.exchange import Exchange, ExchangeRecorder
 from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
 from supervisor.conform.registry import Registrar, Registry, sockets_below
 from supervisor.conform.verdict import CallFailed
@@ -48,9 +48,9 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
     def __init__(
         self,
         directory: Path,
-        recorder: Recorder,
+        recorder: ExchangeRecorder,
         timeout: float,
-        objects: Objects,
+        objects: DraObjects,
         cdi: Sequence[Path],
         here: Callable[[str], Path] = Path,
     ) -> None:
@@ -109,7 +109,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
             await registrar.close()
         return attempt
 
-    async def _ask(self, attempt: DriverAttempt, registrar: Peer) -> None:
+    async def _ask(self, attempt: DriverAttempt, registrar: ServicePeer) -> None:
         try:
             attempt.info = await registrar.call(GET_INFO, registration.InfoRequest())
         except CallFailed as error:

@@ -10,30 +10,30 @@ from google.protobuf.message import Message
 
 from protocols.wire.plugins import PREPARE, UNPREPARE, WATCH_RESOURCES
 from supervisor.conform.async_api import Object
-from supervisor.conform.caller import Peer, Stream
+from supervisor.conform.caller import CallStream, ServicePeer
 from supervisor.conform.cdi import declared
-from supervisor.conform.dra.objects import REQUEST, Claim, Objects, Offered, Reference
+from supervisor.conform.dra.objects import REQUEST, DraObjects, DriverClaim, Offered, Reference
 from supervisor.conform.dra.pools import Pool, pools_of, usable
-from supervisor.conform.exchange import Exchange, Recorder
+from supervisor.conform.exchange import Exchange, ExchangeRecorder
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 SAMPLE = 8
 """Devices that are allocated to see what an answer looks like."""
-Health: TypeAlias = Stream[Any]
+Health: TypeAlias = CallStream[Any]
 Key: TypeAlias = tuple[str, str]
 """Pool and name of a device."""
 
 
-class DriverPeer(Peer):
+class DriverPeer(ServicePeer):
     """One connection to one instance of a driver, as kubelet has one for all calls."""
 
     def __init__(
         self,
         name: str,
         socket: Path,
-        recorder: Recorder,
+        recorder: ExchangeRecorder,
         timeout: float,
-        objects: Objects,
+        objects: DraObjects,
         cdi: Sequence[Path],
         services: Sequence[str],
     ) -> None:
@@ -79,7 +79,7 @@ class DriverPeer(Peer):
     @asynccontextmanager
     async def claim(
         self, devices: Sequence[Offered], request: str = REQUEST, reserved: Sequence[Reference] | None = None
-    ) -> AsyncIterator[Claim]:
+    ) -> AsyncIterator[DriverClaim]:
         """A claim allocated to the devices; at the end it is unprepared and deleted."""
         claim = await self.objects.create_claim([each.result(request) for each in devices], reserved=reserved)
         try:
@@ -87,7 +87,7 @@ class DriverPeer(Peer):
         finally:
             await self.drop(claim)
 
-    async def drop(self, claim: Claim) -> None:
+    async def drop(self, claim: DriverClaim) -> None:
         """Unprepare, whatever that answers, and delete."""
         with suppress(CallFailed, NotApplicable):
             await self.unprepare(claim)
@@ -102,16 +102,16 @@ class DriverPeer(Peer):
     async def probe(self) -> None:
         await self.prepare()
 
-    async def prepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
+    async def prepare(self, *claims: DriverClaim, version: str = "") -> Mapping[str, Any]:
         """Return the answer for each uid. Raises CallFailed."""
         method = PREPARE[version or self.versions[0]]
         return dict((await self.call(method, _request(method.request, claims))).claims)
 
-    async def prepared(self, claim: Claim, version: str = "") -> list[Any]:
+    async def prepared(self, claim: DriverClaim, version: str = "") -> list[Any]:
         """Prepare one claim; return its devices by pool and name. Raises Failed."""
         return answer_of(claim, await self.prepare(claim, version=version))
 
-    async def cdi_of(self, claim: Claim) -> set[str]:
+    async def cdi_of(self, claim: DriverClaim) -> set[str]:
         """Prepare one claim; return the CDI ids of its devices. Raises Failed, NotApplicable if there are none."""
         ids = {id for device in await self.prepared(claim) for id in device.cdi_device_ids}
         if not ids:
@@ -127,12 +127,12 @@ class DriverPeer(Peer):
         conflict = (await asyncio.to_thread(declared, self.cdi)).conflict(id)
         return f"{when} {conflict or f'no file declares {id}'}"
 
-    async def unprepare(self, *claims: Claim, version: str = "") -> Mapping[str, Any]:
+    async def unprepare(self, *claims: DriverClaim, version: str = "") -> Mapping[str, Any]:
         """Return the answer for each uid. Raises CallFailed."""
         method = UNPREPARE[version or self.versions[0]]
         return dict((await self.call(method, _request(method.request, claims))).claims)
 
-    async def unprepared(self, claim: Claim) -> None:
+    async def unprepared(self, claim: DriverClaim) -> None:
         """Raises Failed."""
         answers = await self.unprepare(claim)
         if claim.uid not in answers:
@@ -144,7 +144,7 @@ class DriverPeer(Peer):
         """Open a health stream. Raises NotApplicable if the driver names none."""
         if not self.health_versions:
             raise NotApplicable("GetInfo names no health service")
-        return Stream(self, WATCH_RESOURCES[version or self.health_versions[0]])
+        return CallStream(self, WATCH_RESOURCES[version or self.health_versions[0]])
 
     def open_health(self) -> None:
         """Watch the health of devices as kubelet does, if the driver names a service of it."""
@@ -165,11 +165,11 @@ class DriverPeer(Peer):
         await super().close()
 
 
-def _request(kind: type[Message], claims: Sequence[Claim]) -> Message:
+def _request(kind: type[Message], claims: Sequence[DriverClaim]) -> Message:
     return kind(claims=[claim._asdict() for claim in claims])
 
 
-def answer_of(claim: Claim, answers: Mapping[str, Any]) -> list[Any]:
+def answer_of(claim: DriverClaim, answers: Mapping[str, Any]) -> list[Any]:
     """Return the devices of a claim by pool and name. Raises Failed."""
     if claim.uid not in answers:
         others = f", but for {min(answers)}" if answers else ""

@@ -18,7 +18,7 @@ Reference = dict[str, str]
 """A pod as status.reservedFor of a claim names it."""
 
 
-class Claim(NamedTuple):
+class DriverClaim(NamedTuple):
     """A claim as calls to drivers name it."""
 
     namespace: str
@@ -52,7 +52,7 @@ class Offered(NamedTuple):
         return found
 
 
-class Objects(AsyncApi):
+class DraObjects(AsyncApi):
     """Claims and pods of one namespace."""
 
     def __init__(self, api: Api, node: str, namespace: str = NAMESPACE) -> None:
@@ -61,7 +61,7 @@ class Objects(AsyncApi):
         self._claims, self._pod_path = f"{DRA}/namespaces/{namespace}/resourceclaims", f"{NAMESPACES}/{namespace}/pods"
         self._pods: list[Reference] = []
 
-    async def of_namespace(self, name: str) -> "Objects":
+    async def of_namespace(self, name: str) -> "DraObjects":
         """Create a namespace; `delete_namespace` ends it."""
         body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.ask("POST", NAMESPACES, body)
@@ -71,7 +71,7 @@ class Objects(AsyncApi):
         except ApiError as error:
             if error.code != 409:  # that of a controller
                 raise
-        found = Objects(self._api, self.node, name)
+        found = DraObjects(self._api, self.node, name)
         found._turn = self._turn
         return found
 
@@ -105,7 +105,7 @@ class Objects(AsyncApi):
         results: Sequence[Mapping[str, Any]],
         config: Sequence[Mapping[str, Any]] = (),
         reserved: Sequence[Reference] | None = None,
-    ) -> Claim:
+    ) -> DriverClaim:
         """Create a claim with this allocation, as a user and the scheduler do; without results it has none.
 
         It is reserved for a pod, as each claim that a kubelet prepares, unless `reserved` names others.
@@ -123,7 +123,7 @@ class Objects(AsyncApi):
         if results:
             status = {"allocation": self._allocation(results, config), "reservedFor": list(reserved or ())}
             await self._set_status(created, status)
-        return Claim(self.namespace, created["metadata"]["uid"], name)
+        return DriverClaim(self.namespace, created["metadata"]["uid"], name)
 
     def _allocation(self, results: Sequence[Mapping[str, Any]], config: Sequence[Mapping[str, Any]]) -> Object:
         field = {"key": "metadata.name", "operator": "In", "values": [self.node]}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from protocols.process.sockets import is_socket
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
-from supervisor.conform.dra.objects import Objects
-from supervisor.conform.exchange import Recorder
+from supervisor.conform.dra.objects import DraObjects
+from supervisor.conform.exchange import ExchangeRecorder
 
 BY_CALLS = ("registration", "kubelet-restarts")
 """Behaviours of a driver's life that a second kubelet can judge: it asks the driver, not the driver it."""
@@ -15,7 +15,9 @@ BY_CALLS = ("registration", "kubelet-restarts")
 class ServedDriverKubelet(DriverKubelet):
     """Finds one socket only, and changes nothing in the directory of a kubelet."""
 
-    def __init__(self, socket: Path, recorder: Recorder, timeout: float, objects: Objects, cdi: Sequence[Path]) -> None:
+    def __init__(
+        self, socket: Path, recorder: ExchangeRecorder, timeout: float, objects: DraObjects, cdi: Sequence[Path]
+    ) -> None:
         super().__init__(socket.parent, recorder, timeout, objects, cdi)
         self._socket = socket
 

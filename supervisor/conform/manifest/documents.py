@@ -11,7 +11,7 @@ import yaml
 from protocols.kube.yaml_text import read_documents
 from protocols.process.files import read_bounded
 from protocols.process.layout import SYSTEM_CDI
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.conform.async_api import Object
 
 STDIN = "-"
@@ -25,7 +25,7 @@ OF_THE_SCHEDULER = ("nodeSelector", "affinity", "topologySpreadConstraints")
 """Fields of a pod that choose a node; here there is one."""
 
 
-class ManifestUnusable(Usage, grpc="FAILED_PRECONDITION"):
+class ManifestUnusable(UsageError, grpc="FAILED_PRECONDITION"):
     """Raised for a manifest whose DaemonSet cannot be run and judged; the text names the object."""
 
 

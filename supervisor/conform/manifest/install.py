@@ -50,7 +50,7 @@ def prepare_directories(directory: Path) -> None:
 
 
 def import_image(where: Layout, path: str, pod: Object) -> None:
-    """Import an archive. The name is that of the pod's image, if it has one only, else the archive's. Raises Usage."""
+    """Import an archive under the name of the pod's only image, else under the archive's. Raises UsageError."""
     names = {str(each.get("image", "")) for each in containers_of(pod)}
     request = ImportImage(os.path.abspath(path), tuple(names) if len(names) == 1 else ())
     ask(where, lambda asking: asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S))

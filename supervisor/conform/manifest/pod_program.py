@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from protocols.kube.pods import is_finished
 from protocols.process.tasks import Tasks, restarted
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.conform.async_api import Object
-from supervisor.conform.manifest.pods import Pods, ended, family, is_running, path_of, statuses, stuck
+from supervisor.conform.manifest.pods import ManifestPods, ended, family, is_running, path_of, statuses, stuck
 from supervisor.conform.program import END_S, LINES, Program, tail
-from supervisor.conform.waiting import Changes
+from supervisor.conform.waiting import ChangeSignal
 from supervisor.testing.api import ApiError
 
 START_S, GONE_S, DEAD_S = 60.0, 30.0, 5.0
@@ -28,14 +28,14 @@ LOG_FIELDS = 3
 """Time, stream and tag before the text of a line."""
 
 
-class PodNotStarted(Usage, grpc="FAILED_PRECONDITION"):
+class PodNotStarted(UsageError, grpc="FAILED_PRECONDITION"):
     """Raised when the pod of the DaemonSet is rejected, or waits for what does not come."""
 
 
 class PodLauncher(NamedTuple):
     """`body` is the pod without a name, `name` what that begins with."""
 
-    pods: Pods
+    pods: ManifestPods
     body: Object
     name: str
     environment: Mapping[str, str]
@@ -50,7 +50,7 @@ class PodLauncher(NamedTuple):
 class PodProgram(Program):
     """It runs as long as none of the pod's containers has ended."""
 
-    def __init__(self, pods: Pods, body: Object, name: str) -> None:
+    def __init__(self, pods: ManifestPods, body: Object, name: str) -> None:
         self._pods, self._body, self._name = pods, body, name
         self._pod: Object = {}
         """As it was read last; {} before the start and when it is gone."""
@@ -58,7 +58,7 @@ class PodProgram(Program):
         self._processes: dict[int, int] = {}
         """Descriptor by pid: it stays that of the process when another one gets the pid."""
         self._marks: dict[Path, int] = {}
-        self._changes = Changes()
+        self._changes = ChangeSignal()
         self._tasks = Tasks()
 
     async def start(self) -> None:

@@ -30,14 +30,14 @@ IN_VAIN = (
 """Reasons of containers that wait for what does not come by itself."""
 
 
-class Ended(NamedTuple):
+class ContainerEnd(NamedTuple):
     """The end of a container; `code` is that of a shell: 128 and the number of a signal."""
 
     code: int
     text: str
 
 
-class Pods(AsyncApi):
+class ManifestPods(AsyncApi):
     """`where` is the node's layout."""
 
     def __init__(self, api: Api, where: Layout) -> None:
@@ -93,13 +93,13 @@ def is_running(status: Object) -> bool:
     return bool((status.get("state") or {}).get("running"))
 
 
-def ended(pod: Object) -> Ended | None:
+def ended(pod: Object) -> ContainerEnd | None:
     """Return the end of the first container that has ended; init containers are to succeed."""
     containers = {each["name"] for each in pod["spec"]["containers"]}
     for status in statuses(pod):
         state = (status.get("state") or {}).get("terminated")
         if state and (state.get("exitCode") or status["name"] in containers):
-            return Ended(int(state.get("exitCode", 0)), " ".join(str(state.get("message", "")).split()))
+            return ContainerEnd(int(state.get("exitCode", 0)), " ".join(str(state.get("message", "")).split()))
     return None
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from supervisor.console.drawing.text import BAD, CHOSEN, DIM, PENDING, TITLE, Line, Part, cut, pad, role_of
-from supervisor.console.model.devices import Device, Group
+from supervisor.console.model.devices import DeviceTile, Group
 
 WIDE_TILE = 26
 WIDE_MOST = 120
@@ -57,22 +57,22 @@ def heading(group: Group, width: int) -> Line:
     return [Part(f"{name}{numa}", TITLE), Part(figures), Part(group.connection, role)]
 
 
-def glyph(device: Device) -> str:
+def glyph(device: DeviceTile) -> str:
     """Return a character that differs by health and by use, for terminals without colours."""
     if device.health == HEALTHY or device.unused:
         return "■" if device.pods else "□"
     return "x" if device.health == UNHEALTHY else "?"
 
 
-def role_of_health(device: Device) -> str:
+def role_of_health(device: DeviceTile) -> str:
     return DIM if device.unused else role_of(device.health) or PENDING
 
 
-def dense_tile(device: Device, chosen: bool) -> Line:
+def dense_tile(device: DeviceTile, chosen: bool) -> Line:
     return [Part("◆" if chosen else glyph(device), role_of_health(device))]
 
 
-def tile(device: Device, chosen: bool) -> Line:
+def tile(device: DeviceTile, chosen: bool) -> Line:
     name = pad(device.name, 9)
     pod = pad(device.pods[0].partition("/")[2] if device.pods else "-", WIDE_TILE - 14)
     holder = CHOSEN if chosen else "" if device.pods else DIM

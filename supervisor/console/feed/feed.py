@@ -11,7 +11,7 @@ from protocols.process.tasks import awaited, cancel
 from supervisor.calls.client import CallBatch, CallQuery, CallReader
 from supervisor.client.connection import Asking
 from supervisor.console.feed.api import Api
-from supervisor.console.feed.metrics import Metrics
+from supervisor.console.feed.metrics import MetricsFeed
 from supervisor.console.feed.streams import follow_all
 from supervisor.console.feed.supervisors import Supervisors
 from supervisor.console.model.world import World
@@ -30,7 +30,7 @@ class Feed:
         self._asking = Asking(self._bus, layout)
         self._tasks: list[asyncio.Task[None]] = []
         self.supervisors = Supervisors(self._asking, world)
-        self.metrics = Metrics(self._bus, world)
+        self.metrics = MetricsFeed(self._bus, world)
         self.api = Api(layout, world)
 
     async def start(self) -> None:

@@ -20,7 +20,7 @@ STEP_S = 0.5
 TIMEOUT_S = 5.0
 
 
-class Metrics:
+class MetricsFeed:
     """The part of the feed that fills timeline, PLEG and the Watch page."""
 
     def __init__(self, bus: Bus, world: World) -> None:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from supervisor.cli.inspect.top import pss_mib
-from supervisor.console.model.plane import Usage
+from supervisor.console.model.plane import ActorUsage
 from supervisor.tree.states import usage_of
 
 PSS_S = 10.0
 """The kernel walks all mappings of a process for its PSS, so it is read less often."""
 
 
-class Sampler:
+class ProcessSampler:
     """Usage by actor since the last sample. Processes of other machines or users show zeros."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Sampler:
         self._pss: dict[int, float] = {}
         self._pss_at = float("-inf")
 
-    def sample(self, pids: Mapping[str, int]) -> dict[str, Usage]:
+    def sample(self, pids: Mapping[str, int]) -> dict[str, ActorUsage]:
         """Return usage by name; blocks for about a millisecond per process, so run it in a thread."""
         now = time.monotonic()
         fresh = now - self._pss_at >= PSS_S
@@ -33,10 +33,10 @@ class Sampler:
     def _memory(self, pid: int, fresh: bool) -> float:
         return pss_mib(pid) if fresh or not self._pss.get(pid) else self._pss[pid]
 
-    def _usage(self, name: str, pid: int, now: float) -> Usage:
+    def _usage(self, name: str, pid: int, now: float) -> ActorUsage:
         found = usage_of(pid)
         cpu = self._cpu(name, pid, now, found.cpu_s if found else 0.0)
-        return Usage(cpu, self._pss[pid], stopped=found is not None and found.stopped)
+        return ActorUsage(cpu, self._pss[pid], stopped=found is not None and found.stopped)
 
     def _cpu(self, name: str, pid: int, now: float, used: float) -> float:
         old = self._seen.get(name)

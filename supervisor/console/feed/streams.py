@@ -31,7 +31,7 @@ def follow_all(bus: Bus, world: World) -> None:
         bus.follow(owner=devices.OWNER, stream=stream, sink=replica, type=type)
     states: Replica[PlegState] = Replica(lambda op, key, new, old: _pleg_state(world, new))
     bus.follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=states, type=PlegState)
-    bus.follow(owner=pleg.OWNER, stream=pleg.POD_LIFECYCLE, sink=Lifecycle(world), type=PodLifecycleEvent)
+    bus.follow(owner=pleg.OWNER, stream=pleg.POD_LIFECYCLE, sink=LifecycleSink(world), type=PodLifecycleEvent)
 
 
 def _device_change(world: World, stream: str) -> Callable[[Op, str, Any, Any], None]:
@@ -52,7 +52,7 @@ def _pleg_state(world: World, state: PlegState | None) -> None:
         world.changed()
 
 
-class Lifecycle:
+class LifecycleSink:
     """Sink of an edge stream: only events count."""
 
     def __init__(self, world: World) -> None:

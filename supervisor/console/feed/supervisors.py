@@ -6,7 +6,7 @@ import time
 
 from supervisor.base.errors import SupervisorError
 from supervisor.client.connection import Asking
-from supervisor.console.feed.processes import Deaths, Sampler
+from supervisor.console.feed.processes import Deaths, ProcessSampler
 from supervisor.console.model.world import World
 
 STATUS_S, UNSETTLED_S = 1.0, 0.1
@@ -24,7 +24,7 @@ class Supervisors:
     def __init__(self, asking: Asking, world: World) -> None:
         self._asking = asking
         self._world = world
-        self._sampler = Sampler()
+        self._sampler = ProcessSampler()
         self._deaths = Deaths(self._died)
         self._wake = asyncio.Event()
         self._unsettled_at = 0.0

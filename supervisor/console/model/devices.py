@@ -14,7 +14,7 @@ HISTORY, DEVICES_WITH_HISTORY = 20, 2_000
 ORDER = {messages.UNHEALTHY: 0, messages.UNKNOWN: 1, messages.HEALTHY: 2}
 
 
-class Device(msgspec.Struct, frozen=True):
+class DeviceTile(msgspec.Struct, frozen=True):
     """One tile. `source` is a resource, or a driver; `id` of a driver's device is DRIVER/POOL/DEVICE."""
 
     source: str
@@ -55,12 +55,12 @@ class Group(msgspec.Struct, frozen=True):
 
     source: str
     numa: tuple[int, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[DeviceTile, ...]
     connection: str
     """State of the plugin or driver."""
 
 
-class Devices:
+class DeviceReplicas:
     """Replicas of the device manager's streams, which the feed fills, and what follows from them."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Devices:
         self.slices: dict[str, tuple[SliceDevice, ...]] = {}
         """By name of the slice."""
         self._history: dict[tuple[str, str], deque[tuple[int, str, str]]] = {}
-        self._devices: list[Device] | None = None
+        self._devices: list[DeviceTile] | None = None
 
     def changed(self) -> None:
         """Compute anew when the devices are asked for next."""
@@ -89,19 +89,19 @@ class Devices:
         if len(self._history) > DEVICES_WITH_HISTORY:
             del self._history[next(iter(self._history))]
 
-    def history(self, device: Device) -> list[tuple[int, str, str]]:
+    def history(self, device: DeviceTile) -> list[tuple[int, str, str]]:
         """Return (time in ns, health, message), the newest first."""
         return list(reversed(self._history.get(device.key, ())))
 
-    def all(self) -> list[Device]:
+    def all(self) -> list[DeviceTile]:
         """Return every device, by source, NUMA node and id."""
         if self._devices is None:
             self._devices = sorted([*self._of_plugins(), *self._of_drivers()], key=_place)
         return self._devices
 
-    def groups(self, devices: Iterable[Device]) -> list[Group]:
+    def groups(self, devices: Iterable[DeviceTile]) -> list[Group]:
         """Return devices by source and NUMA node, in their order."""
-        found: dict[tuple[str, tuple[int, ...]], list[Device]] = {}
+        found: dict[tuple[str, tuple[int, ...]], list[DeviceTile]] = {}
         dra: dict[str, bool] = {}
         for device in devices:
             found.setdefault((device.source, device.numa), []).append(device)
@@ -128,7 +128,7 @@ class Devices:
         plain = [device.id for container in pod.containers for device in container.devices]
         return plain + sorted({device.id for claim in claims_of(pod) for device in claim.devices})
 
-    def _of_plugins(self) -> Iterable[Device]:
+    def _of_plugins(self) -> Iterable[DeviceTile]:
         numa = {(d.resource, d.id): d.numa for entry in self.inventory.values() for d in entry.devices}
         holders: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for pod in self.allocations.values():
@@ -141,7 +141,7 @@ class Devices:
             state = self.health.get(f"{resource} {id}")
             yield _device(resource, id, nodes, state, holders.get((resource, id), []), "", dra=False)
 
-    def _of_drivers(self) -> Iterable[Device]:
+    def _of_drivers(self) -> Iterable[DeviceTile]:
         holders: dict[str, list[tuple[str, str]]] = {}
         for pod in self.allocations.values():
             for container, claim in _claims(pod):
@@ -159,11 +159,11 @@ class Devices:
 def _device(
     source: str, id: str, numa: tuple[int, ...], state: DeviceHealth | None, holders: list[tuple[str, str]], why: str,
     *, dra: bool,
-) -> Device:  # fmt: skip
+) -> DeviceTile:  # fmt: skip
     health = state.health if state else messages.UNKNOWN
     message = (state.message if state else "") or (why if health == messages.UNKNOWN else "")
     pods, containers = tuple(dict.fromkeys(p for p, _ in holders)), tuple(dict.fromkeys(c for _, c in holders if c))
-    return Device(source, id, numa, health, message, state.changed_ns if state else 0, pods, containers, dra)
+    return DeviceTile(source, id, numa, health, message, state.changed_ns if state else 0, pods, containers, dra)
 
 
 def _claims(pod: PodAllocation) -> Iterable[tuple[str, messages.PreparedClaim]]:
@@ -174,7 +174,7 @@ def _claims(pod: PodAllocation) -> Iterable[tuple[str, messages.PreparedClaim]]:
         yield "", claim
 
 
-def _place(device: Device) -> tuple[object, ...]:
+def _place(device: DeviceTile) -> tuple[object, ...]:
     digits = device.name[len(device.name.rstrip("0123456789")) :]
     stem = device.name[: len(device.name) - len(digits)]
     return device.source, device.numa, device.id[: len(device.id) - len(device.name)], stem, int(digits[:18] or 0)

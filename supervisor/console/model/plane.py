@@ -22,7 +22,7 @@ RED_S = 3.0
 """Time in which a box stays red after a death: a restart takes a tenth of a second."""
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ActorUsage(msgspec.Struct, frozen=True):
     """CPU in percent of one processor, memory in MiB."""
 
     cpu: float
@@ -56,7 +56,7 @@ class Actor(msgspec.Struct):
     """One box of the house."""
 
     status: ActorStatus
-    usage: Usage = Usage(0.0, 0.0)
+    usage: ActorUsage = ActorUsage(0.0, 0.0)
     took_s: float | None = None
     """Duration of its last restart as the console saw it, from the end of the process until it served again."""
     died_at: float | None = None
@@ -150,7 +150,7 @@ class House:
             actor.died_at = actor.last_death = now
             actor.status = msgspec.structs.replace(actor.status, state="dead", pid=0, beat=None)
 
-    def measured(self, usage: Mapping[str, Usage], now: float) -> None:
+    def measured(self, usage: Mapping[str, ActorUsage], now: float) -> None:
         for name, found in usage.items():
             if name in self.actors:
                 self.actors[name].usage = found

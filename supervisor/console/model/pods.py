@@ -13,7 +13,7 @@ MOST_MESSAGE = 200
 """Characters of a container's last words."""
 
 
-class Container(msgspec.Struct, frozen=True):
+class PodContainer(msgspec.Struct, frozen=True):
     name: str
     ready: bool
     restarts: int
@@ -32,7 +32,7 @@ class Pod(msgspec.Struct, frozen=True):
     status: str
     """The phase, or the reason a container waits or ended, as kubectl shows it."""
     ready: int
-    containers: tuple[Container, ...]
+    containers: tuple[PodContainer, ...]
     restarts: int
     node: str
     created: float
@@ -43,7 +43,7 @@ class Pod(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-class Pods:
+class PodReplicas:
     """Pods by `namespace/name`, as the API's watch reports them."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def pod_of(obj: dict[str, Any]) -> Pod:
     )
 
 
-def _container(name: str, image: str, status: dict[str, Any]) -> Container:
+def _container(name: str, image: str, status: dict[str, Any]) -> PodContainer:
     kind, detail = next(iter(_map(status.get("state")).items()), ("waiting", {}))
     reason = str(_map(detail).get("reason") or "")
     if kind == "terminated" and not reason:
@@ -94,7 +94,7 @@ def _container(name: str, image: str, status: dict[str, Any]) -> Container:
     restarts = status.get("restartCount")
     state = f"{kind}: {reason}" if reason else kind
     count = restarts if isinstance(restarts, int) else 0
-    return Container(name, bool(status.get("ready")), count, state, image, _ended(status))
+    return PodContainer(name, bool(status.get("ready")), count, state, image, _ended(status))
 
 
 def _ended(status: dict[str, Any]) -> str:
@@ -108,7 +108,7 @@ def _ended(status: dict[str, Any]) -> str:
     return ", ".join(filter(None, (f"exit code {last.get('exitCode')}{at}", *parts)))
 
 
-def _status(phase: str, status: dict[str, Any], containers: Iterable[Container]) -> str:
+def _status(phase: str, status: dict[str, Any], containers: Iterable[PodContainer]) -> str:
     if reason := status.get("reason"):
         return str(reason)
     reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]

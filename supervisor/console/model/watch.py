@@ -18,7 +18,7 @@ STREAMED = "apiserver_watch_list_duration_seconds_count"
 """Lists at the beginning of watches."""
 
 
-class Replica(msgspec.Struct, frozen=True):
+class ApiReplica(msgspec.Struct, frozen=True):
     """One API process's copy of a resource."""
 
     server: str
@@ -39,13 +39,13 @@ class Watches(msgspec.Struct):
     """Changes that API processes retain for resuming."""
 
 
-class Resource(msgspec.Struct, frozen=True):
+class WatchedResource(msgspec.Struct, frozen=True):
     """One row of the page."""
 
     name: str
     mark: int
     seq: int
-    replicas: tuple[Replica, ...]
+    replicas: tuple[ApiReplica, ...]
     bookmark_age: float | None
     """Seconds since an event or a progress notice moved the position: how old a bookmark is at most."""
     watches: Watches
@@ -134,7 +134,7 @@ class WatchPage:
         found = {server: f"{sum(by_name.values())}w" for server, by_name in self._open.items()}
         return {**found, "store": f"rev {max(cache, self.store_revision)}"}
 
-    def rows(self, house: House, now: float) -> list[Resource]:
+    def rows(self, house: House, now: float) -> list[WatchedResource]:
         """Return all resources that the watch cache owns, by name."""
         replicas = self._replicas(house)
         return [
@@ -143,10 +143,12 @@ class WatchPage:
             if stream.stream.startswith(PREFIX)
         ]
 
-    def _row(self, name: str, seq: int, mark: int, replicas: dict[str, list[Replica]], now: float) -> Resource:
+    def _row(
+        self, name: str, seq: int, mark: int, replicas: dict[str, list[ApiReplica]], now: float
+    ) -> WatchedResource:
         moved = self._marks.get(name)
         watches = self._watches(name)
-        return Resource(
+        return WatchedResource(
             name=name,
             mark=mark,
             seq=seq,
@@ -156,12 +158,12 @@ class WatchPage:
             reach=self._reach(name, seq, watches.window, now),
         )
 
-    def _replicas(self, house: House) -> dict[str, list[Replica]]:
-        found: dict[str, list[Replica]] = {}
+    def _replicas(self, house: House) -> dict[str, list[ApiReplica]]:
+        found: dict[str, list[ApiReplica]] = {}
         for flow in house.flows():
             if flow.owner == OWNER and flow.follower.startswith(APISERVER):
                 found.setdefault(flow.stream.removeprefix(PREFIX), []).append(
-                    Replica(flow.follower, flow.mark_lag, flow.synced)
+                    ApiReplica(flow.follower, flow.mark_lag, flow.synced)
                 )
         return found
 

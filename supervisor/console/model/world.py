@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 from protocols.recording.samples import SERVER
-from supervisor.console.model.devices import Devices
+from supervisor.console.model.devices import DeviceReplicas
 from supervisor.console.model.metrics import Page
 from supervisor.console.model.plane import House
 from supervisor.console.model.pleg import Pleg
-from supervisor.console.model.pods import Pods
+from supervisor.console.model.pods import PodReplicas
 from supervisor.console.model.timeline import Timeline
 from supervisor.console.model.watch import WatchPage
 
@@ -22,8 +22,8 @@ class World:
         """Take a clock that returns the Unix time of what is shown."""
         self.now = clock
         self.house = House()
-        self.devices = Devices()
-        self.pods = Pods()
+        self.devices = DeviceReplicas()
+        self.pods = PodReplicas()
         self.watch = WatchPage()
         self.pleg = Pleg()
         self.timeline = Timeline()

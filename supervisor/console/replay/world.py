@@ -14,7 +14,7 @@ from protocols.recording.samples import SERVER
 from protocols.recording.values import convert
 from supervisor.console.feed.api import keep_slice
 from supervisor.console.feed.streams import STREAMS
-from supervisor.console.model.plane import Usage
+from supervisor.console.model.plane import ActorUsage
 from supervisor.console.model.pods import pod_of
 from supervisor.console.model.world import World
 from supervisor.console.replay.history import History, Player, steps
@@ -61,7 +61,7 @@ def _show_plane(world: World, state: State, at_ms: int, prefix: str) -> None:
     world.watch.moved(world.house, at_ms / 1_000)
     usage = {name: row for name, row in state.get(prefix + sources.USAGE, {}).items() if isinstance(row, list)}
     world.house.measured(
-        {name: Usage(*convert(row, tuple[float, float, bool])) for name, row in usage.items()}, at_ms / 1_000
+        {name: ActorUsage(*convert(row, tuple[float, float, bool])) for name, row in usage.items()}, at_ms / 1_000
     )
 
 

@@ -12,7 +12,7 @@ from supervisor.calls.text import INDENT, record_lines
 from supervisor.console.drawing import tiles
 from supervisor.console.drawing.text import BAD, DIM, PENDING, TITLE, Line, Part, cut, pad, safe, wrap
 from supervisor.console.model.calls import Calls
-from supervisor.console.model.devices import Device
+from supervisor.console.model.devices import DeviceTile
 from supervisor.console.screens.detail import MAX_LINES, DetailScreen
 
 CALL_LINES = 8
@@ -34,7 +34,7 @@ class DeviceScreen(DetailScreen):
         Binding("h", "health('')", "heal"),
     ]
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: DeviceTile) -> None:
         super().__init__()
         self._device = device
         self._explained = "reading the ResourceSlices ..." if device.dra else ""

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from protocols.messages.devices import HEALTHY
 from supervisor.console.drawing import text, tiles
 from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut
-from supervisor.console.model.devices import ORDER, Device, Group
+from supervisor.console.model.devices import ORDER, DeviceTile, Group
 from supervisor.console.screens.device import DeviceScreen
 from supervisor.console.widgets.frame import Frame
 from supervisor.console.widgets.listing import Listing
@@ -41,7 +41,7 @@ class DevicesScreen(Frame):
     def __init__(self) -> None:
         super().__init__()
         self.chosen: tuple[str, str] | None = None
-        self._devices: list[Device] = []
+        self._devices: list[DeviceTile] = []
         self._rows: list[tiles.Row] = []
         self._dense = False
 
@@ -56,7 +56,7 @@ class DevicesScreen(Frame):
         self.refresh_world(force=True)
 
     @property
-    def device(self) -> Device | None:
+    def device(self) -> DeviceTile | None:
         return next((each for each in self._devices if each.key == self.chosen), None)
 
     def refresh_body(self) -> None:
@@ -111,7 +111,7 @@ class DevicesScreen(Frame):
             self._show_chosen(row.group.devices[row.first + offset])
             self.action_open()
 
-    def _show_chosen(self, device: Device) -> None:
+    def _show_chosen(self, device: DeviceTile) -> None:
         self.chosen = device.key
         self.refresh_world(force=True)
         self.query_one("#tiles", Listing).follow()
@@ -133,7 +133,7 @@ class DevicesScreen(Frame):
     def _line(self, row: tiles.Row, width: int) -> Line:
         return tiles.line(row, width, dense=self._dense, chosen=self.chosen)
 
-    def _found(self, device: Device) -> bool:
+    def _found(self, device: DeviceTile) -> bool:
         return self.matches(device.source, device.id, device.health, *device.pods)
 
     def _summary(self) -> str:
@@ -166,13 +166,13 @@ def _key_of_row(row: tiles.Row) -> object:
     return row.group.source, row.group.numa, row.first, row.count > 0
 
 
-def _sorted(group: Group, key: Callable[[Device], tuple[Any, ...]]) -> Group:
+def _sorted(group: Group, key: Callable[[DeviceTile], tuple[Any, ...]]) -> Group:
     return Group(group.source, group.numa, tuple(sorted(group.devices, key=key)), group.connection)
 
 
-def _by_health(device: Device) -> tuple[int, bool]:
+def _by_health(device: DeviceTile) -> tuple[int, bool]:
     return ORDER.get(device.health, 1), not device.pods
 
 
-def _by_pod(device: Device) -> tuple[bool, tuple[str, ...]]:
+def _by_pod(device: DeviceTile) -> tuple[bool, tuple[str, ...]]:
     return not device.pods, device.pods

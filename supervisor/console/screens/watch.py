@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from protocols.messages.objects import OWNER
 from supervisor.console.drawing.text import BAD, DIM, GOOD, TITLE, Line, Part, age, cut, cut_middle, number, pad
-from supervisor.console.model.watch import Resource
+from supervisor.console.model.watch import WatchedResource
 from supervisor.console.widgets.frame import Frame
 from supervisor.console.widgets.listing import Listing
 from supervisor.console.widgets.style import text_of
@@ -71,7 +71,7 @@ class WatchScreen(Frame):
             line.append(Part(f"and {len(servers) - MOST_SERVERS} more"))
         return line
 
-    def _line(self, row: Resource, width: int) -> Line:
+    def _line(self, row: WatchedResource, width: int) -> Line:
         watches = row.watches
         reach = "-" if not watches.window else f">{number(watches.window)}" if row.reach is None else age(row.reach)
         figures = FIGURES.format(
@@ -89,18 +89,18 @@ class WatchScreen(Frame):
         return [Part(f"{pad(cut_middle(row.name, self._name_width()), self._name_width())} {figures}", role)]
 
 
-def _key(row: Resource) -> object:
+def _key(row: WatchedResource) -> object:
     return row.name
 
 
-def _name(row: Resource) -> tuple[object, ...]:
+def _name(row: WatchedResource) -> tuple[object, ...]:
     group, _, name = row.name.partition("/")
     return (group != "core", group, name)
 
 
-def _watches(row: Resource) -> tuple[object, ...]:
+def _watches(row: WatchedResource) -> tuple[object, ...]:
     return (-row.watches.open, row.name)
 
 
-def _changes(row: Resource) -> tuple[object, ...]:
+def _changes(row: WatchedResource) -> tuple[object, ...]:
     return (-row.seq, row.name)

@@ -13,7 +13,7 @@ TOKEN_BYTES = 32
 NAMES = ("127.0.0.1", "localhost")
 
 
-class Verdict(enum.Enum):
+class AccessVerdict(enum.Enum):
     """Answers to a request; each is an HTTP status."""
 
     ALLOWED = 200
@@ -24,7 +24,7 @@ class Verdict(enum.Enum):
     """Host or Origin are of another site."""
 
 
-class Access:
+class ConsoleAccess:
     """State of one server: its token until it is used, and the cookie of its session."""
 
     def __init__(self, port: int) -> None:
@@ -38,25 +38,25 @@ class Access:
     def session(self) -> str:
         return self._session
 
-    def page(self, host: str, token: str | None, cookies: Mapping[str, str]) -> Verdict:
+    def page(self, host: str, token: str | None, cookies: Mapping[str, str]) -> AccessVerdict:
         """Judge a request for a page or a file."""
         if host.lower() not in self._hosts:
-            return Verdict.FOREIGN
+            return AccessVerdict.FOREIGN
         if token is not None:
             return self._spend(token)
-        return Verdict.ALLOWED if self._knows(cookies) else Verdict.UNKNOWN
+        return AccessVerdict.ALLOWED if self._knows(cookies) else AccessVerdict.UNKNOWN
 
-    def socket(self, host: str, origin: str, cookies: Mapping[str, str]) -> Verdict:
+    def socket(self, host: str, origin: str, cookies: Mapping[str, str]) -> AccessVerdict:
         """Judge a WebSocket."""
         if host.lower() not in self._hosts or origin.lower() != f"http://{host.lower()}":
-            return Verdict.FOREIGN
-        return Verdict.ALLOWED if self._knows(cookies) else Verdict.UNKNOWN
+            return AccessVerdict.FOREIGN
+        return AccessVerdict.ALLOWED if self._knows(cookies) else AccessVerdict.UNKNOWN
 
-    def _spend(self, token: str) -> Verdict:
+    def _spend(self, token: str) -> AccessVerdict:
         if self._session or not same(token, self.token):
-            return Verdict.UNKNOWN
+            return AccessVerdict.UNKNOWN
         self._session = secrets.token_urlsafe(TOKEN_BYTES)
-        return Verdict.WELCOME
+        return AccessVerdict.WELCOME
 
     def _knows(self, cookies: Mapping[str, str]) -> bool:
         return bool(self._session) and same(cookies.get(self.cookie, ""), self._session)

@@ -10,7 +10,7 @@ from aiohttp import WSMsgType, web
 
 from protocols.process.tasks import awaited, cancel, shared
 from supervisor.base.errors import PortTaken
-from supervisor.console.web.access import Access, Verdict
+from supervisor.console.web.access import AccessVerdict, ConsoleAccess
 from supervisor.console.web.process import ConsoleProcess
 
 LOOPBACK = "127.0.0.1"
@@ -60,8 +60,10 @@ PAGE = """<!doctype html>
 </body></html>
 """
 REFUSALS = {
-    Verdict.UNKNOWN: "open the URL that `nodeplane console --web` printed; it works once, a new start prints another",
-    Verdict.FOREIGN: "this server answers only to its own pages, at 127.0.0.1 or localhost",
+    AccessVerdict.UNKNOWN: (
+        "open the URL that `nodeplane console --web` printed; it works once, a new start prints another"
+    ),
+    AccessVerdict.FOREIGN: "this server answers only to its own pages, at 127.0.0.1 or localhost",
 }
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -75,7 +77,7 @@ class WebConsole:
         self._sessions = 0
         self._ending: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
-        self.access = Access(port)
+        self.access = ConsoleAccess(port)
 
     @property
     def url(self) -> str:
@@ -93,7 +95,7 @@ class WebConsole:
         except OSError as error:
             raise PortTaken(f"cannot listen on {LOOPBACK}:{self._port}: {error.strerror}; use another --port") from None
         self._port = self._runner.addresses[0][1]
-        self.access = Access(self._port)
+        self.access = ConsoleAccess(self._port)
 
     async def close(self) -> None:
         """Stop listening; return when every console process has ended."""
@@ -105,10 +107,10 @@ class WebConsole:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Judge every request before its handler runs."""
         verdict = self._judge(request)
-        if verdict is Verdict.WELCOME:
+        if verdict is AccessVerdict.WELCOME:
             answer: web.StreamResponse = web.Response(status=verdict.value, headers={"Location": "/"})
             answer.set_cookie(self.access.cookie, self.access.session, httponly=True, samesite="Strict", path="/")
-        elif verdict is Verdict.ALLOWED:
+        elif verdict is AccessVerdict.ALLOWED:
             answer = await handler(request)
         else:
             answer = web.Response(status=verdict.value, text=REFUSALS[verdict] + "\n")
@@ -116,7 +118,7 @@ class WebConsole:
             answer.headers.update(self._headers())
         return answer
 
-    def _judge(self, request: web.Request) -> Verdict:
+    def _judge(self, request: web.Request) -> AccessVerdict:
         host = request.headers.get("Host", "")
         if request.path == "/ws":
             return self.access.socket(host, request.headers.get("Origin", ""), request.cookies)

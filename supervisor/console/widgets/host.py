@@ -7,7 +7,7 @@ from textual.app import App
 from protocols.trace import Row
 from supervisor.calls.client import CallBatch
 from supervisor.console.drawing.text import Line
-from supervisor.console.model.devices import Device
+from supervisor.console.model.devices import DeviceTile
 from supervisor.console.model.pods import Pod
 from supervisor.console.model.world import World
 
@@ -31,7 +31,7 @@ class Host(App[None]):
         """Ask, then restart, kill, stop or continue an actor."""
         raise NotImplementedError
 
-    def ask_device(self, device: Device, health: str) -> None:
+    def ask_device(self, device: DeviceTile, health: str) -> None:
         """Ask, then override a device's health; an empty health ends the override."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class Host(App[None]):
         """Return the end of a container's log, or why there is none."""
         raise NotImplementedError
 
-    async def explain(self, device: Device) -> str:
+    async def explain(self, device: DeviceTile) -> str:
         """Return the attributes of a driver's device with their sources, or why they are unknown."""
         raise NotImplementedError
 

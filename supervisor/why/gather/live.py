@@ -20,7 +20,7 @@ from protocols.messages.devices import Device, DeviceHealth, DraDriver, PluginVi
 from protocols.messages.supervisor import PlaneStatus
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.calls.client import read_calls
 from supervisor.client.connection import Asking, devices_known, running
 from supervisor.client.devices import rows_of
@@ -117,9 +117,11 @@ async def connected(where: Layout, kubeconfig: str = "") -> AsyncIterator[LiveSo
 
 
 def _access(plane: Layout, kubeconfig: str) -> Path:
-    """Return the kubeconfig to use; in the root of a joined node it is the node's. Raises Usage."""
+    """Return the kubeconfig to use; in the root of a joined node it is the node's. Raises UsageError."""
     if not kubeconfig and load_settings(plane.settings).adopt is not None:
-        raise Usage(f"{plane.root} adopts a kubelet and has no API; give --kubeconfig FILE, an access to its cluster's")
+        raise UsageError(
+            f"{plane.root} adopts a kubelet and has no API; give --kubeconfig FILE, an access to its cluster's"
+        )
     return Path(kubeconfig) if kubeconfig else plane.kubeconfig
 
 

@@ -11,7 +11,7 @@ from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import key_of, uid_of
 from protocols.messages.supervisor import ActorStatus
-from supervisor.base.errors import SupervisorError, Usage
+from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.dra.explain import EVERY, SELECTED
 from supervisor.dra.sources import RESOURCES, list_objects
 from supervisor.why.gather.device_managers import (
@@ -23,7 +23,7 @@ from supervisor.why.gather.device_managers import (
 )
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import DeviceManager, Reader, Sources, first_objects, get, here, names, unknown
+from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, first_objects, get, here, names, unknown
 from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 from supervisor.why.others.plugins import plugin_sentence
@@ -33,13 +33,15 @@ DEVICES = "devices"
 
 
 async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverEvidence:
-    """Return what is known of a resource's plugins, or of a DRA driver. Raises Usage if nobody knows the name."""
+    """Return what is known of a resource's plugins, or of a DRA driver. Raises UsageError if nobody knows the name."""
     known: set[str] = set()
     away: list[PluginEvidence | DriverEvidence] = []
     published = await _published(sources, name)
     async for near, manager in managers(sources):
         if manager.kubelet:
-            raise Usage("a kubelet does not report its plugins and drivers; `nodeplane capture --kubelet` records them")
+            raise UsageError(
+                "a kubelet does not report its plugins and drivers; `nodeplane capture --kubelet` records them"
+            )
         resources, drivers = manager.resources(), {row.driver.name: row.driver for row in manager.drivers.drivers}
         if name in resources:
             (found,) = plugin_evidence(manager, [name], near.now())
@@ -63,12 +65,14 @@ async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverE
     raise await _unknown_plugin(sources, name, sorted(known))
 
 
-async def _unknown_plugin(sources: Sources, name: str, known: list[str]) -> Usage:
+async def _unknown_plugin(sources: Sources, name: str, known: list[str]) -> UsageError:
     nodes: list[str] = []
     with suppress(ApiError):  # of a user who may not list nodes
         nodes = (await offered_elsewhere(sources)).get(name, [])
     if nodes:
-        return Usage(f"{name} is offered by node {', '.join(nodes)}, which runs elsewhere; ask there, with its --root")
+        return UsageError(
+            f"{name} is offered by node {', '.join(nodes)}, which runs elsewhere; ask there, with its --root"
+        )
     return unknown("plugin or driver", name, known, "nodeplane devices --plugins")
 
 
@@ -99,7 +103,7 @@ async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
 
 
 async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
-    """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises Usage if nobody knows it."""
+    """Return what is known of RESOURCE/ID or DRIVER/POOL/DEVICE. Raises UsageError if nobody knows it."""
     known: list[str] = []
     owner, away, resource = DeviceManager(), "", name.rpartition("/")[0]
     async for near, manager in managers(sources):
@@ -117,7 +121,7 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
             (plugin,) = plugin_evidence(manager, [resource], near.now())
             away = plugin_sentence(await _with_restart(near, plugin))
     if away:
-        raise Usage(f"no device of {resource} is known now; {away}")
+        raise UsageError(f"no device of {resource} is known now; {away}")
     return await _dra_device(sources, name, owner, known)
 
 
@@ -154,8 +158,8 @@ def _holder(claim: views.ResourceClaim) -> str:
 
 
 async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvidence:
-    """Return what is known of a ResourceClaim. Raises Usage if there is none of this name."""
-    reader, client = Reader(), sources.client
+    """Return what is known of a ResourceClaim. Raises UsageError if there is none of this name."""
+    reader, client = SourceReader(), sources.client
     claim = await get(client, RESOURCECLAIMS, name, namespace)
     if claim is None:
         known = await names(client, RESOURCECLAIMS, namespace)
@@ -175,8 +179,8 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
 
 
 async def gather_node(sources: Sources, name: str) -> NodeEvidence:
-    """Return what is known of a node. Raises Usage if there is none of this name."""
-    reader = Reader()
+    """Return what is known of a node. Raises UsageError if there is none of this name."""
+    reader = SourceReader()
     node = await get(sources.client, NODES, name)
     if node is None:
         raise unknown("node", name, await names(sources.client, NODES), "kubectl get nodes")

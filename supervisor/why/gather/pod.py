@@ -9,12 +9,22 @@ from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.trace import Row
-from supervisor.base.errors import NotRunning, Usage
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
 from supervisor.why.gather.dra import scheduling
-from supervisor.why.gather.sources import LOG_LINES, MOST, DeviceManager, Reader, Sources, get, here, names, unknown
+from supervisor.why.gather.sources import (
+    LOG_LINES,
+    MOST,
+    DeviceManager,
+    SourceReader,
+    Sources,
+    get,
+    here,
+    names,
+    unknown,
+)
 from supervisor.why.model.fields import number
-from supervisor.why.model.types import Event, PluginEvidence, PodEvidence
+from supervisor.why.model.types import ApiEvent, PluginEvidence, PodEvidence
 from supervisor.why.pods.view import containers, requested
 
 MAX_EVENTS = 50
@@ -24,8 +34,8 @@ ELSEWHERE = "runs elsewhere: its devices, calls and steps are known there, with 
 
 
 async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence:
-    """Return what the plane knows of a pod, deleted or not. Raises Usage for an unknown one, ApiError, ApiAway."""
-    reader = Reader()
+    """Return what the plane knows of a pod, deleted or not. Raises UsageError for an unknown one, ApiError, ApiAway."""
+    reader = SourceReader()
     pod = await get(sources.client, PODS, name, namespace)
     events = await reader.read("events", _events(sources, namespace, name, pod), ())
     steps = await _steps(reader, sources, namespace, uid_of(pod) if pod else name)
@@ -36,11 +46,11 @@ async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence
     return await _with_details(reader, sources, found, pod) if pod is not None else _sealed(found, reader)
 
 
-def _sealed(found: PodEvidence, reader: Reader) -> PodEvidence:
+def _sealed(found: PodEvidence, reader: SourceReader) -> PodEvidence:
     return msgspec.structs.replace(found, unread=tuple(reader.unread))
 
 
-async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
+async def _with_details(reader: SourceReader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
     node = node_of(pod)
     found = msgspec.structs.replace(found, logs=await reader.read("logs", _logs(sources, pod), {}))
     if node:
@@ -52,7 +62,7 @@ async def _with_details(reader: Reader, sources: Sources, found: PodEvidence, po
     return _sealed(msgspec.structs.replace(found, plugins=plugins, scheduling=answer), reader)
 
 
-async def _with_node(reader: Reader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
+async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence, pod: views.Pod) -> PodEvidence:
     """Add what the device manager of the pod's node knows."""
     node, blind = node_of(pod), ""
     async with sources.node(node) as near:
@@ -81,20 +91,20 @@ async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[Plug
     return tuple(each for each in found if each.known or each.resource not in offered)
 
 
-async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | None) -> tuple[Event, ...]:
+async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | None) -> tuple[ApiEvent, ...]:
     about = f"involvedObject.uid={uid_of(pod)}" if pod else f"involvedObject.kind=Pod,involvedObject.name={name}"
     return await events_of(sources, namespace, about)
 
 
-async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[Event, ...]:
+async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[ApiEvent, ...]:
     """Return the newest events of an object, oldest first."""
     found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
     items = sorted(found.get("items") or (), key=event_time)[-MAX_EVENTS:]
     return tuple(_event(each) for each in items)
 
 
-def _event(event: Object) -> Event:
-    return Event(
+def _event(event: Object) -> ApiEvent:
+    return ApiEvent(
         time_or(event_time(event)),
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
@@ -103,10 +113,10 @@ def _event(event: Object) -> Event:
     )
 
 
-async def _steps(reader: Reader, sources: Sources, namespace: str, name: str) -> tuple[Row, ...]:
+async def _steps(reader: SourceReader, sources: Sources, namespace: str, name: str) -> tuple[Row, ...]:
     try:
         trace = await sources.trace(namespace, name)
-    except Usage:  # no process has seen it, or retains it
+    except UsageError:  # no process has seen it, or retains it
         return ()
     except (NotRunning, OSError) as error:
         reader.unread.append(f"trace could not be read: {error}")

@@ -16,7 +16,7 @@ from protocols.kube.meta import Object, name_of
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
 from protocols.messages.supervisor import PlaneStatus
-from supervisor.base.errors import Usage, did_you_mean
+from supervisor.base.errors import UsageError, did_you_mean
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriversView
 from supervisor.trace.collect import PodTrace
@@ -102,7 +102,7 @@ class Sources(Protocol):
         ...
 
     async def trace(self, namespace: str, name: str) -> PodTrace:
-        """Return the steps of a pod, by name or uid. Raises NotRunning, Usage."""
+        """Return the steps of a pod, by name or uid. Raises NotRunning, UsageError."""
         ...
 
     async def log(self, pod: views.Pod, container: str, previous: bool) -> str:
@@ -110,7 +110,7 @@ class Sources(Protocol):
         ...
 
 
-class Reader:
+class SourceReader:
     """Reads sources one of which may fail: the others are read all the same."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ async def names(client: Reading, resource: Resource, namespace: str = "") -> lis
     return [name_of(each) for each in found.get("items") or ()]
 
 
-def unknown(what: str, name: str, known: Iterable[str], lists: str) -> Usage:
+def unknown(what: str, name: str, known: Iterable[str], lists: str) -> UsageError:
     """Return the error for a target that nobody knows, with the nearest name."""
     hint = did_you_mean(name.rpartition("/")[2], {each.rpartition("/")[2]: each for each in known})
-    return Usage(f"no {what} is called {name!r}; {hint}`{lists}` lists them")
+    return UsageError(f"no {what} is called {name!r}; {hint}`{lists}` lists them")

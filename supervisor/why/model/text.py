@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from protocols.process import texts
 from supervisor.base.terminal import duration
-from supervisor.why.model.types import Diagnosis, Event
+from supervisor.why.model.types import ApiEvent, Diagnosis
 
 MAX_LINES = 30
 """Lines of evidence shown; the first ones."""
@@ -45,7 +45,7 @@ def ago(seconds: float, now: float) -> str:
     return f"{at(seconds)} ({span_text(now - seconds)} ago)"
 
 
-def event_line(event: Event) -> str:
+def event_line(event: ApiEvent) -> str:
     times = f" ({event.count} times)" if event.count > 1 else ""
     return f"event {at(event.at)} {event.reason}{times}: {event.message}"
 

@@ -38,7 +38,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     advice: tuple[str, ...] = ()
 
 
-class Event(msgspec.Struct, frozen=True):
+class ApiEvent(msgspec.Struct, frozen=True):
     """An event of the API."""
 
     at: float
@@ -109,7 +109,7 @@ class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     now: float
     claim: views.ResourceClaim
-    events: tuple[Event, ...] = ()
+    events: tuple[ApiEvent, ...] = ()
     users: tuple[Object, ...] = ()
     """Pods that name the claim and have not ended."""
     scheduling: PodAnswer | None = None
@@ -122,7 +122,7 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     now: float
     node: views.Node
-    events: tuple[Event, ...] = ()
+    events: tuple[ApiEvent, ...] = ()
     actors: tuple[ActorStatus, ...] = ()
     """Processes of the node, if it is one of this plane that runs on this machine."""
     running: bool = True
@@ -135,7 +135,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     pod: views.Pod | None = None
     """None if the API has it no more."""
-    events: tuple[Event, ...] = ()
+    events: tuple[ApiEvent, ...] = ()
     """Oldest first."""
     steps: tuple[Row, ...] = ()
     """The trace."""

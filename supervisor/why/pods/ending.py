@@ -12,7 +12,7 @@ from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, at, event_line, joined, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.running import how, log, probe_text
-from supervisor.why.pods.view import Container, containers, deleted_at, spec_of, status_of
+from supervisor.why.pods.view import ContainerView, containers, deleted_at, spec_of, status_of
 
 DISRUPTION = "DisruptionTarget"
 EVICTED = {
@@ -80,7 +80,7 @@ def _terminating(found: PodEvidence) -> Finding:
     return _at_node(found, since)
 
 
-def _stopping(found: PodEvidence, since: str, alive: list[Container]) -> Finding:
+def _stopping(found: PodEvidence, since: str, alive: list[ContainerView]) -> Finding:
     pod = found.pod or {}
     left = time_or(meta(pod).get("deletionTimestamp")) - found.now
     hooked = [each for each in alive if mapping(mapping(each.spec.get("lifecycle")).get("preStop"))]

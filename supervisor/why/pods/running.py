@@ -10,7 +10,7 @@ from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.fields import mapping, number, rows
 from supervisor.why.model.text import ago, at, event_line, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
-from supervisor.why.pods.view import APP, Container, Ended, containers, spec_of, status_of
+from supervisor.why.pods.view import APP, ContainerEnd, ContainerView, containers, spec_of, status_of
 
 MEANINGS = {126: "the command cannot be executed", 127: "the command is not found", 128: "it could not be started"}
 BEFORE_S = 60.0
@@ -47,13 +47,13 @@ def crash_loop(found: PodEvidence) -> Finding | None:
     return Finding("crash loop", reason, evidence if begun else (), (advice,))
 
 
-def _crashed(container: Container) -> bool:
+def _crashed(container: ContainerView) -> bool:
     """Return True between two runs of a container that is to be started again."""
     ended = container.ended
     return ended is not None and ended.code != 0 and container.restarts > 0
 
 
-def how(run: Ended, now: float) -> str:
+def how(run: ContainerEnd, now: float) -> str:
     """Return how a run ended: code, signal, reason, time and length; or why it did not begin."""
     if run.reason == NOT_STARTED and run.message:
         return f"could not be started at {ago(run.finished, now)}: {' '.join(run.message.split())}"
@@ -65,13 +65,13 @@ def how(run: Ended, now: float) -> str:
     return f"ended with {code}{special} at {ago(run.finished, now)}{lasted}"
 
 
-def _restarts(container: Container) -> str:
+def _restarts(container: ContainerView) -> str:
     text = f"it was restarted {plural(container.restarts, 'time')}"
     backoff = container.message.partition(" restarting ")[0]
     return f"{text}, next after a {backoff}" if backoff.startswith("back-off ") else text
 
 
-def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
+def _killed_by(found: PodEvidence, container: ContainerView, run: ContainerEnd) -> str:
     """Return the limit, hook or probe for which a container was killed, if it was that."""
     limit = mapping(mapping(container.spec.get("resources")).get("limits")).get("memory")
     if run.reason == OUT_OF_MEMORY and limit:
@@ -88,13 +88,13 @@ def _killed_by(found: PodEvidence, container: Container, run: Ended) -> str:
     return ""
 
 
-def hook_of(container: Container, kind: str) -> str:
+def hook_of(container: ContainerView, kind: str) -> str:
     """Return what a lifecycle hook of a container does; "" without one."""
     hook = mapping(mapping(container.spec.get("lifecycle")).get(kind))
     return probe_text(hook) if hook else ""
 
 
-def _message(run: Ended) -> Iterator[str]:
+def _message(run: ContainerEnd) -> Iterator[str]:
     if run.message and run.reason != NOT_STARTED:
         yield f"termination message: {' '.join(run.message.split())}"
 
@@ -106,7 +106,7 @@ def log(found: PodEvidence, container: str) -> Iterator[str]:
         yield f"log of {container}: empty"
 
 
-def _before(found: PodEvidence, run: Ended) -> Iterator[str]:
+def _before(found: PodEvidence, run: ContainerEnd) -> Iterator[str]:
     """Yield what changed shortly before a container ended: its spec, or the health of its devices."""
     for row in found.steps:
         moment = row.time_ns / 1e9
@@ -125,7 +125,7 @@ def _is_change(row: Row) -> bool:
     return of_devices or ("apiserver" in row.actor and row.name in CHANGES)
 
 
-def _log_command(found: PodEvidence, container: Container) -> str:
+def _log_command(found: PodEvidence, container: ContainerView) -> str:
     namespace, _, name = found.key.partition("/")
     where = "" if namespace == "default" else f" -n {namespace}"
     return f"kubectl logs{where} {name} -c {container.name} --previous"
@@ -182,7 +182,7 @@ def _unasked(probe: dict[str, object], started: float, now: float) -> str:
     return "no answer is recorded yet"
 
 
-def _probe_of(container: Container) -> tuple[str, dict[str, object]]:
+def _probe_of(container: ContainerView) -> tuple[str, dict[str, object]]:
     """Return the kind of the probe that decides now, and the probe."""
     startup = mapping(container.spec.get("startupProbe"))
     if startup and not container.started:

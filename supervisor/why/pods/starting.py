@@ -8,9 +8,9 @@ from protocols.trace import Row
 from supervisor.calls.text import record_lines
 from supervisor.why.model.fields import rows
 from supervisor.why.model.text import ago, event_line, span_text
-from supervisor.why.model.types import Event, Finding, PodEvidence
+from supervisor.why.model.types import ApiEvent, Finding, PodEvidence
 from supervisor.why.pods.running import hook_of
-from supervisor.why.pods.view import Container, containers, status_of
+from supervisor.why.pods.view import ContainerView, containers, status_of
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
@@ -46,7 +46,7 @@ def configuration(found: PodEvidence) -> Finding | None:
     return Finding("waiting for its configuration", reason, (), (f"{advice}; the node tries again by itself",))
 
 
-def _culprit(found: PodEvidence, container: Container) -> CallRecord | None:
+def _culprit(found: PodEvidence, container: ContainerView) -> CallRecord | None:
     """Return the plugin's call for which a container cannot be created: it failed, or answered a wrong CDI name."""
     for call in reversed(found.calls):
         failed = call.method == "PreStartContainer" and call.status not in ("OK", "") and call.error
@@ -126,11 +126,11 @@ def step_in_progress(found: PodEvidence) -> Finding | None:
     return Finding("starting", reason + detail, found.unread)
 
 
-def _waiting(found: PodEvidence, reasons: Sequence[str]) -> Container | None:
+def _waiting(found: PodEvidence, reasons: Sequence[str]) -> ContainerView | None:
     return next((each for each in containers(found.pod or {}) if each.waiting in reasons), None)
 
 
-def _failing(found: PodEvidence, reasons: Sequence[str]) -> Event | None:
+def _failing(found: PodEvidence, reasons: Sequence[str]) -> ApiEvent | None:
     """Return the newest event of these reasons, if no container of the pod has started since."""
     event, pod = _last(found.events, reasons), found.pod or {}
     if event is None or not node_of(pod) or found.now - event.at > RECENT_S:
@@ -139,7 +139,7 @@ def _failing(found: PodEvidence, reasons: Sequence[str]) -> Event | None:
     return event if event.at > max(began, default=0.0) and any(not each.running for each in containers(pod)) else None
 
 
-def _last(events: Sequence[Event], reasons: Sequence[str]) -> Event | None:
+def _last(events: Sequence[ApiEvent], reasons: Sequence[str]) -> ApiEvent | None:
     return next((event for event in reversed(events) if event.reason in reasons), None)
 
 

@@ -12,7 +12,7 @@ from supervisor.why.model.fields import mapping, number, rows
 INIT, APP = "init container", "container"
 
 
-class Ended(msgspec.Struct, frozen=True):
+class ContainerEnd(msgspec.Struct, frozen=True):
     """The end of a container's run."""
 
     code: int
@@ -22,7 +22,7 @@ class Ended(msgspec.Struct, frozen=True):
     finished: float
 
 
-class Container(msgspec.Struct, frozen=True):
+class ContainerView(msgspec.Struct, frozen=True):
     """Spec and status of one container."""
 
     name: str
@@ -38,9 +38,9 @@ class Container(msgspec.Struct, frozen=True):
     """Reason for which it waits."""
     message: str = ""
     """Message of its waiting state."""
-    ended: Ended | None = None
+    ended: ContainerEnd | None = None
     """Set while it is terminated."""
-    last: Ended | None = None
+    last: ContainerEnd | None = None
     """The run before the current state."""
 
     @property
@@ -48,7 +48,7 @@ class Container(msgspec.Struct, frozen=True):
         return str(self.spec.get("image") or "")
 
 
-def containers(pod: views.Pod) -> list[Container]:
+def containers(pod: views.Pod) -> list[ContainerView]:
     """Return init containers, then the others, in the order of the spec."""
     return [
         *_of(pod, "initContainers", "initContainerStatuses", INIT),
@@ -56,17 +56,17 @@ def containers(pod: views.Pod) -> list[Container]:
     ]
 
 
-def _of(pod: views.Pod, field: str, status_field: str, kind: str) -> Iterator[Container]:
+def _of(pod: views.Pod, field: str, status_field: str, kind: str) -> Iterator[ContainerView]:
     statuses = {str(each.get("name")): each for each in rows(status_of(pod).get(status_field))}
     for spec in rows(spec_of(pod).get(field)):
         name = str(spec.get("name"))
         yield _container(name, kind, spec, statuses.get(name, {}))
 
 
-def _container(name: str, kind: str, spec: Object, status: Object) -> Container:
+def _container(name: str, kind: str, spec: Object, status: Object) -> ContainerView:
     state = mapping(status.get("state"))
     waiting, running = mapping(state.get("waiting")), mapping(state.get("running"))
-    return Container(
+    return ContainerView(
         name=name,
         kind=kind,
         spec=spec,
@@ -81,11 +81,11 @@ def _container(name: str, kind: str, spec: Object, status: Object) -> Container:
     )
 
 
-def _ended(state: Object) -> Ended | None:
+def _ended(state: Object) -> ContainerEnd | None:
     found = mapping(state.get("terminated"))
     if not found:
         return None
-    return Ended(
+    return ContainerEnd(
         number(found.get("exitCode")),
         str(found.get("reason") or ""),
         str(found.get("message") or "").strip(),

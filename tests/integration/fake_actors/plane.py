@@ -6,12 +6,12 @@ import sys
 import msgspec
 
 from protocols.errors import NodeplaneError
-from supervisor.base.groups import ChildSpec, Limits
+from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.cli.flags import plane_options
 from supervisor.plane.start import start
 from supervisor.startup.prepared import Prepared
 
-LIMITS = Limits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
+LIMITS = SupervisionLimits(beat_s=2.5, busy_s=6.0, abort_s=1.5, backoff_s=0.02, start_failures=3)
 
 
 def spec(word: str) -> ChildSpec:

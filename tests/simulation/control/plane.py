@@ -19,7 +19,7 @@ from actors.store.server import grpc_server
 from actors.watchcache.actor import WatchcacheActor
 from protocols.actor.shell import Factory
 from protocols.process.settings import Settings
-from supervisor.base.groups import CONTROL, ChildSpec, Limits, child, watcher
+from supervisor.base.groups import CONTROL, ChildSpec, SupervisionLimits, child, watcher
 from tests.simulation.control.followers import FollowerActor
 from tests.simulation.control.history import History
 from tests.simulation.control.limits import draw_control
@@ -129,7 +129,7 @@ class ControlPlane:
         else:
             machine = Machine(self.world, self.settings.layout.root, (supervisor, *self.processes, *sharing))
             self._cut_first_commit(machine, int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
-        limits = drawn_limits(self.world) if self.shape.draws_budget else Limits()
+        limits = drawn_limits(self.world) if self.shape.draws_budget else SupervisionLimits()
         plan = Plan(specs=(*self._specs(), *beside), settings=self.settings, limits=limits)
         supervision = Supervision(self.world, plan)
         self.world.spawn(supervision.name)

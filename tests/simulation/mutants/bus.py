@@ -122,7 +122,7 @@ BUS = (
     Mutant(
         "restart-forgotten",
         POLICY,
-        old="        if self.state is State.BACKOFF:\n            return self._spawn(now)\n",
+        old="        if self.state is ChildState.BACKOFF:\n            return self._spawn(now)\n",
         new="",
         mistake="A child that waits for its restart is never started.",
     ),

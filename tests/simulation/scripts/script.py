@@ -16,7 +16,7 @@ from protocols.process.layout import Layout
 from supervisor.chaos import stage as stage_module
 from supervisor.chaos.player import Player
 from supervisor.chaos.script import parse
-from supervisor.chaos.stage import DEFAULT, Stage
+from supervisor.chaos.stage import DEFAULT, ChaosStage
 from supervisor.client import connection
 from supervisor.client.connection import Asking
 from tests.simulation.world.actors import SUPERVISOR
@@ -60,7 +60,7 @@ class Played:
             bus = Bus(BusOptions(name="", run_dir=self._layout.run))
             await bus.start()
             asking, dice = Asking(bus, self._layout), self._world.random("script")
-            stage = Stage(asking, self._file.parent, dice)
+            stage = ChaosStage(asking, self._file.parent, dice)
             try:
                 await _served(stage)
                 for name, text in (("prelude", PRELUDE), (self._file.name, self._file.read_text())):
@@ -80,7 +80,7 @@ class Played:
         self._world.happened("script", line)
 
 
-async def _served(stage: Stage) -> None:
+async def _served(stage: ChaosStage) -> None:
     """Wait until the namespace that pods are created in is there."""
     while True:
         with suppress(NodeplaneError):

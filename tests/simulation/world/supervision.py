@@ -17,12 +17,12 @@ import msgspec
 
 from protocols.bus import Bus, BusOptions
 from protocols.process.settings import Settings
-from supervisor.base.groups import ChildSpec, Limits
+from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import wire
 from supervisor.plane.control import Control, ControlOptions
 from supervisor.tree import tree as tree_module
 from supervisor.tree.policy import Child
-from supervisor.tree.states import Exit, State, Usage
+from supervisor.tree.states import ChildState, ChildUsage, ProcessExit
 from supervisor.tree.tree import Tree, TreeOptions
 from tests.simulation.model import Broken, Fault
 from tests.simulation.world.actors import SUPERVISOR
@@ -48,12 +48,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     specs: tuple[ChildSpec, ...]
     settings: Settings
-    limits: Limits = Limits()
+    limits: SupervisionLimits = SupervisionLimits()
 
 
-def drawn_limits(world: "World", prefix: str = "") -> Limits:
+def drawn_limits(world: "World", prefix: str = "") -> SupervisionLimits:
     """Return a machine's limits of which the budget is drawn: with a small one, ends that must not count show."""
-    return Limits(crashes=int(world.draw(f"{prefix}crashes", 4, 30)))
+    return SupervisionLimits(crashes=int(world.draw(f"{prefix}crashes", 4, 30)))
 
 
 class SimForkserver:
@@ -181,8 +181,8 @@ class Supervision:
         """Record children that are given up for less than they may do."""
         fail, exited, supervision = Child._fail, Child.exited, self
 
-        def ended(child: Child, how: Exit, now: float) -> Any:
-            stops = child.state is State.STOPPING
+        def ended(child: Child, how: ProcessExit, now: float) -> Any:
+            stops = child.state is ChildState.STOPPING
             supervision._crashed[child] += child.has_process and not stops and child.pid not in supervision._ordered
             return exited(child, how, now)
 
@@ -201,7 +201,7 @@ class Supervision:
         """Start what the supervisor gave up, as an operator does."""
         process, tree = self.world.processes.get(self.name), self.tree
         for name, child in tree.children.items() if process and tree else ():
-            if child.state is State.FAILED and process and tree:
+            if child.state is ChildState.FAILED and process and tree:
                 process.run(lambda name=name: tree.restart(name))  # type: ignore[misc]
 
     async def _main(self, process: Process) -> int:
@@ -271,12 +271,12 @@ class Supervision:
         else:
             found.signal(number)
 
-    def _usage_of(self, pid: int) -> Usage | None:
+    def _usage_of(self, pid: int) -> ChildUsage | None:
         found = next((each for each in self.world.processes.values() if each.pid == pid), None)
         if found is None:
             return None
         stopped = found.paused_until > self.world.now and "hangs" not in found.notes
-        return Usage(found.turns * TURN, runnable=False, stopped=stopped)
+        return ChildUsage(found.turns * TURN, runnable=False, stopped=stopped)
 
 
 def _supervision(world: "World", target: str) -> "tuple[Process, Tree, str] | None":

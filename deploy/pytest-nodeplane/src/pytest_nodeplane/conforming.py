@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from supervisor.base.errors import Usage
-from supervisor.cli.operate.judging import Subject, stage_of
+from supervisor.base.errors import UsageError
+from supervisor.cli.operate.judging import JudgedProgram, stage_of
 from supervisor.conform.kinds import KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
@@ -45,7 +45,7 @@ class Options(NamedTuple):
             raise pytest.UsageError(f"mark conform: profile is {self.profile!r}; use one of {', '.join(PROFILES)}")
         try:
             found = behaviours((root / folder for folder in self.behaviours), KINDS[self.kind])
-        except Usage as error:
+        except UsageError as error:
             raise pytest.UsageError(f"mark conform: {error}") from None
         if unknown := set(self.only) - {each.name for each in found}:
             raise pytest.UsageError(f"mark conform: no behaviour is called {min(unknown)!r}")
@@ -73,14 +73,14 @@ class Stages:
     """The program that is judged, with what is played for it: items of one program share it, as the command does."""
 
     def __init__(self) -> None:
-        self._subject: Subject | None = None
+        self._subject: JudgedProgram | None = None
         self._stage: Running | None = None
         self._stack = ExitStack()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="conform", daemon=True)
         self._thread.start()
 
-    def judge(self, subject: Subject, behaviour: Behaviour, shells: Sequence[str]) -> Result:
+    def judge(self, subject: JudgedProgram, behaviour: Behaviour, shells: Sequence[str]) -> Result:
         if self._stage is None or subject != self._subject:
             self._end()
             self._stage, self._subject = self._stack.enter_context(stage_of(subject)), subject
@@ -128,8 +128,8 @@ class Conform:
         The test is skipped if the behaviour does not apply, with the reason. Raises NotConforming.
         """
         if bool(command) == bool(manifest):
-            raise Usage("conform judges one program: a command, or a manifest=FILE")
-        subject = Subject(
+            raise UsageError("conform judges one program: a command, or a manifest=FILE")
+        subject = JudgedProgram(
             kind=KINDS[self._options.kind],
             timeout=self._options.timeout,
             words=command,

@@ -20,7 +20,7 @@ from pytest_nodeplane.node import Node
 from pytest_nodeplane.plane import Plane
 from pytest_nodeplane.steps import Found, Kill, Program
 from pytest_nodeplane.waiting import until
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.client.connection import Asking, ask
 from supervisor.tree.states import SERVING, usage_of
 
@@ -80,7 +80,7 @@ class Killing:
         self._thread: threading.Thread | None = None
 
     def begin(self, nodes: Sequence[Node]) -> None:
-        """Raises Usage if no actor has the victim's name, or the step's actor is not there."""
+        """Raises UsageError if no actor has the victim's name, or the step's actor is not there."""
         self._nodes, self._planes = nodes, planes_of(nodes[0].plane)
         pid = self._actor(self.kill.at.node, self.kill.at.actor).pid
         if self.kill.program < 0:
@@ -93,7 +93,7 @@ class Killing:
         actors = self._planes[node].actors() if node in self._planes else {}
         if name not in actors:
             there = f" on node {node}" if node else ""
-            raise Usage(f"no actor{there} is called {name!r}; there are {', '.join(sorted(actors)) or 'none'}")
+            raise UsageError(f"no actor{there} is called {name!r}; there are {', '.join(sorted(actors)) or 'none'}")
         return actors[name]
 
     def _order(self, order: StepOrder) -> None:

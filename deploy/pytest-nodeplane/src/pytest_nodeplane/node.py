@@ -21,7 +21,7 @@ from pytest_nodeplane.processes import Process
 from pytest_nodeplane.resources import PodResources
 from pytest_nodeplane.sentences import devices_sentence, first_line_with, programs_sentence, waiting_pod
 from pytest_nodeplane.waiting import TIMEOUT_S, PodWait, until
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import ClaimDeviceRow
 from supervisor.testing.api import ApiError
@@ -257,13 +257,15 @@ class Node:
         rows = [row for row in self.devices if resource in ("", row.resource) and device in ("", row.device)]
         rows.sort(key=lambda row: (not row.pod.startswith(f"{self.namespace}/"), row.health != "Healthy"))
         if not rows:
-            raise Usage(f"no device {device or 'at all'} of {resource or 'any resource'}; is its plugin registered?")
+            raise UsageError(
+                f"no device {device or 'at all'} of {resource or 'any resource'}; is its plugin registered?"
+            )
         return rows[0].resource, rows[0].device
 
     def heal(self, device: str = "") -> None:
         """Show a device, or every one that the test broke, as its plugin reports it."""
         for chosen in [each for each in self._overridden if device in ("", each[1])]:
-            with contextlib.suppress(Usage):  # its plugin may be gone
+            with contextlib.suppress(UsageError):  # its plugin may be gone
                 self.plane.override_health(ChaosDevice(resource=chosen[0], id=chosen[1], health=CLEAR))
             self._overridden.discard(chosen)
 
@@ -285,13 +287,13 @@ class Node:
     def prepare(self, driver: str, claim: str) -> list[PreparedDevice]:
         """Call NodePrepareResources of a DRA driver, as kubelet does again when it has lost the answer.
 
-        Raises PrepareFailed with the driver's reason, and Usage for an unknown driver or claim.
+        Raises PrepareFailed with the driver's reason, and UsageError for an unknown driver or claim.
         """
         found = self.get("resource.k8s.io/v1", "ResourceClaim", claim)
         registered = self.plane.drivers().get(driver)
         if not found or registered is None or not registered.endpoints:
             missing = f"driver {driver} is registered" if found else f"claim {claim} is in {self.namespace}"
-            raise Usage(f"no {missing}")
+            raise UsageError(f"no {missing}")
         claims = [{"namespace": self.namespace, "name": claim, "uid": found["metadata"]["uid"]}]
         return prepare(registered.endpoints[-1], registered.version, claims)
 

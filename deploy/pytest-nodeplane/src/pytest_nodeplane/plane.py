@@ -16,7 +16,7 @@ from protocols.process.layout import Layout
 from pytest_nodeplane.outage import Outage
 from pytest_nodeplane.sentences import plugin_reason, pod_reason
 from pytest_nodeplane.waiting import until
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 from supervisor.base.groups import NODE, RUNTIME
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.cli.inspect.devices import ResourceRow, resource_rows
@@ -130,7 +130,7 @@ class Plane:
         return self.ask(lambda asking: read_calls(asking.bus, CallQuery(peer, show_secrets)))
 
     def trace(self, namespace: str, pod: str) -> PodTrace:
-        """Return the steps of a pod's life. Raises Usage if no process knows it."""
+        """Return the steps of a pod's life. Raises UsageError if no process knows it."""
         return self._asking.submit(asyncio.run, pod_trace(self.layout, namespace, pod)).result()
 
     def why(self, namespace: str, pod: str) -> str:
@@ -157,10 +157,10 @@ class Plane:
         self.ask(lambda asking: asking.override_health(order))
 
     def kill(self, instance: str, number: int) -> None:
-        """Send a signal to an actor, and wait until its successor serves if it ended. Raises Usage for no actor."""
+        """Send a signal to an actor; if it ends, wait until its successor serves. Raises UsageError for no actor."""
         actors = self.actors()
         if instance not in actors:
-            raise Usage(f"no actor is called {instance!r}; there are {', '.join(sorted(actors))}")
+            raise UsageError(f"no actor is called {instance!r}; there are {', '.join(sorted(actors))}")
         before = actors[instance]
         self.ask(lambda asking: asking.kill(instance, number))
         if number == 9:

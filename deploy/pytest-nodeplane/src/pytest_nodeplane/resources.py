@@ -14,7 +14,7 @@ from protocols.podresources.blocking import BlockingPodResources
 from protocols.podresources.types import Allocatable
 from pytest_nodeplane.plane import Plane
 from pytest_nodeplane.waiting import TIMEOUT_S, NotReached
-from supervisor.base.errors import Usage
+from supervisor.base.errors import UsageError
 
 METHODS = ("list", "get", "get_allocatable", "list_and_watch", "list_and_watch_allocatable_resources")
 """As the metrics of kubelet name them."""
@@ -90,8 +90,8 @@ class PodResources:
     def requests(self, method: str) -> int:
         """Return the calls of a method that all clients have made since the front door started.
 
-        Raises Usage unless `method` is one of METHODS.
+        Raises UsageError unless `method` is one of METHODS.
         """
         if method not in METHODS:
-            raise Usage(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+            raise UsageError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
         return int(self._plane.metric(f"kubelet_pod_resources_endpoint_requests_{method}"))

@@ -14,7 +14,7 @@ from supervisor.why.gather.device_managers import plugin_evidence
 from supervisor.why.gather.live import connected
 from supervisor.why.model.text import lines
 from supervisor.why.others.plugins import plugin_sentence
-from supervisor.why.targets import Target
+from supervisor.why.targets import WhyTarget
 
 MAX_DEVICES = 8
 """Devices that a sentence names."""
@@ -23,8 +23,8 @@ MAX_LINE = 200
 
 
 async def pod_reason(where: Layout, namespace: str, pod: str) -> str:
-    """Return the text of `nodeplane why` about a pod. Raises SupervisorError, Usage."""
-    found = await diagnose(where, Target("pod", pod, namespace))
+    """Return the text of `nodeplane why` about a pod. Raises SupervisorError, UsageError."""
+    found = await diagnose(where, WhyTarget("pod", pod, namespace))
     return "\n".join(printable(line) for line in lines(found))
 
 

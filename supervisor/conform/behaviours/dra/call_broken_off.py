@@ -6,7 +6,7 @@ import time
 from supervisor.conform.caller import SENT_S, broken_off
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
-from supervisor.conform.dra.objects import Claim
+from supervisor.conform.dra.objects import DriverClaim
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
 
@@ -31,7 +31,7 @@ async def run(stage: DriverStage) -> None:
             await again.unprepared(claim)
 
 
-async def _prepares(driver: DriverPeer, claim: Claim) -> None:
+async def _prepares(driver: DriverPeer, claim: DriverClaim) -> None:
     """Try as long as an answer may take: the first call may go on."""
     deadline = time.monotonic() + driver.timeout
     while True:

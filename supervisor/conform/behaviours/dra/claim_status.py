@@ -2,7 +2,7 @@
 
 from supervisor.conform.async_api import Object
 from supervisor.conform.dra.driver_peer import DriverPeer
-from supervisor.conform.dra.objects import Claim
+from supervisor.conform.dra.objects import DriverClaim
 from supervisor.conform.sources import RESOURCE_API, STATUS_KEP
 from supervisor.conform.verdict import Failed
 
@@ -26,7 +26,7 @@ async def check(driver: DriverPeer) -> None:
         _same(before, await _status(driver, claim), "unprepared")
 
 
-async def _status(driver: DriverPeer, claim: Claim) -> Object:
+async def _status(driver: DriverPeer, claim: DriverClaim) -> Object:
     found: Object = (await driver.objects.read(claim.name)).get("status") or {}
     return {name: found.get(name) for name in FIELDS}
 

@@ -3,7 +3,7 @@
 from supervisor.conform.caller import SENT_S, broken_off
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
-from supervisor.conform.dra.objects import Claim
+from supervisor.conform.dra.objects import DriverClaim
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
 
@@ -25,7 +25,7 @@ async def run(stage: DriverStage) -> None:
             await _prepares(await stage.served(driver.name, started=True), claim)
 
 
-async def _prepares(driver: DriverPeer, claim: Claim) -> None:
+async def _prepares(driver: DriverPeer, claim: DriverClaim) -> None:
     try:
         ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
     except Failed as error:

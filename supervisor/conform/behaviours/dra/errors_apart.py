@@ -1,7 +1,7 @@
 """A claim that cannot be prepared is an error of its own, and the others of the call are prepared."""
 
 from supervisor.conform.dra.driver_peer import DriverPeer, answer_of
-from supervisor.conform.dra.objects import NAMESPACE, Claim
+from supervisor.conform.dra.objects import NAMESPACE, DriverClaim
 from supervisor.conform.sources import DRA_API, DRA_HELPER
 from supervisor.conform.verdict import CallFailed, Failed
 
@@ -9,7 +9,7 @@ PHASE = "calls"
 RULE = "The error of a claim is in its entry of the answer; an error of the call is for what concerns all of them."
 SOURCE = f"{DRA_API}; {DRA_HELPER}"
 ADVICE = "Put the text into NodePrepareResourceResponse.error of that uid, and go on with the next claim."
-MISSING = Claim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000001", "nodeplane-no-such-claim")
+MISSING = DriverClaim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000001", "nodeplane-no-such-claim")
 
 
 async def check(driver: DriverPeer) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from supervisor.conform.dra.driver_peer import SAMPLE, DriverPeer, contents, key_of, keys
-from supervisor.conform.dra.objects import Claim, Offered
+from supervisor.conform.dra.objects import DriverClaim, Offered
 from supervisor.conform.sources import DRA_MANAGER
 from supervisor.conform.verdict import Failed
 
@@ -24,7 +24,7 @@ async def check(driver: DriverPeer) -> None:
         await asyncio.gather(*(_rounds(driver, claim, offered) for claim, offered in claims))
 
 
-async def _rounds(driver: DriverPeer, claim: Claim, offered: Offered) -> None:
+async def _rounds(driver: DriverPeer, claim: DriverClaim, offered: Offered) -> None:
     first = None
     for _ in range(ROUNDS):
         devices = await driver.prepared(claim)

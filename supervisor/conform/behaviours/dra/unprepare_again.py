@@ -1,7 +1,7 @@
 """Unpreparing a claim twice, or one that was never prepared, is no error."""
 
 from supervisor.conform.dra.driver_peer import DriverPeer
-from supervisor.conform.dra.objects import NAMESPACE, Claim
+from supervisor.conform.dra.objects import NAMESPACE, DriverClaim
 from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed
 
@@ -9,7 +9,7 @@ PHASE = "calls"
 RULE = "The kubelet repeats what it cannot know to have succeeded; a claim that the driver does not know is unprepared."
 SOURCE = f"{DRA_API}; {DRA_MANAGER}"
 ADVICE = "Treat what is not there as done; an error keeps the pod in Terminating, and is repeated for ever."
-UNKNOWN = Claim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000003", "nodeplane-never-prepared")
+UNKNOWN = DriverClaim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000003", "nodeplane-never-prepared")
 
 
 async def check(driver: DriverPeer) -> None:
