@@ -35,7 +35,7 @@ def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
 
 
 def claim_names(pod: views.Pod) -> dict[str, str | None]:
-    """Entry -> name of its claim; None = not created yet, empty = the pod does not need it."""
+    """Return the claim's name by entry: None if it is not created yet, "" if the pod does not need it."""
     status = pod.get("status") or {}
     made = {each.get("name"): each.get("resourceClaimName") or "" for each in status.get("resourceClaimStatuses") or ()}
     return {
@@ -66,14 +66,14 @@ def from_template(entry: views.PodResourceClaim) -> bool:
 
 
 def pod_done(pod: views.Pod) -> bool:
-    """It uses its claims no more: it ended, or was deleted before any node had it."""
+    """Return True if the pod no longer uses its claims: it finished, or was deleted before it was bound."""
     if is_finished(pod):
         return True
     return bool(meta(pod).get("deletionTimestamp")) and not node_of(pod)
 
 
 def owner_pod(claim: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Name and uid of the pod a claim was made for."""
+    """Return name and uid of the pod that a claim was generated for; None for other claims."""
     owner = controller_of(claim) or {}
     is_one = owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1"
     return (str(owner.get("name")), str(owner.get("uid"))) if is_one else None
@@ -119,7 +119,7 @@ def consumer(pod: views.Pod) -> views.ResourceClaimConsumerReference:
 def reserving(
     claim: views.ResourceClaim, pod: views.Pod, allocation: views.AllocationResult | None = None
 ) -> views.ResourceClaim:
-    """The claim as it is to be written to its status: reserved for one pod more, and allocated if it was not."""
+    """Return the claim reserved for one more pod, with `allocation` if it is given."""
     status: views.ResourceClaimStatus = {
         **(claim.get("status") or {}),
         "reservedFor": [*consumers(claim), consumer(pod)],
@@ -130,7 +130,7 @@ def reserving(
 
 
 def releasing(claim: views.ResourceClaim, uids: frozenset[str]) -> views.ResourceClaim:
-    """Without these consumers; with the last one the allocation goes as well."""
+    """Return the claim without these consumers; without any consumer it is deallocated."""
     status = claim.get("status") or {}
     left = [each for each in consumers(claim) if each.get("uid") not in uids]
     if left:

@@ -50,7 +50,7 @@ from protocols.kube.selectors import selects
 SELECT_AT_ONCE_S = 0.1
 """Time that a scheduling cycle waits for the evaluation of selectors; a SearchWorker waits for the rest."""
 ENDED_S = 5.0
-"""Time for which the error of a selector that was ended is kept: its owner sees it, then it is tried again."""
+"""Time for which the error of an ended selector is cached: the user can read it before the next attempt."""
 SELECTIONS = 4
 """Rounds in which selectors are evaluated for one search; the first finds all, unless results are dropped meanwhile."""
 SLICES_CHANGE = "selectors could not be evaluated for all devices; too many results are needed at once"
@@ -69,7 +69,7 @@ Fault = AllocationFault | TimedOut
 
 
 class NodeDevices(NamedTuple):
-    """Devices that a node sees, valid until the node or any slice changes."""
+    """Pools that a node reaches; valid until the node or a slice changes."""
 
     node: NodeView
     revision: int
@@ -78,16 +78,16 @@ class NodeDevices(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """Result of a search, and what it depends on."""
+    """Cached result of a search, with the revisions it is valid for."""
 
     view: NodePools
     freed: int
     changed: int
-    """Revisions of the pools: devices freed; devices freed or taken."""
+    """Revisions of the pools: `freed` grows with each device freed, `changed` also with each device allocated."""
     fit: Fit
     fault: Fault | None = None
     until: float = 0.0
-    """Monotonic time from which it is searched again, 0 if only changes decide."""
+    """Monotonic time at which the result expires; 0 if only changes invalidate it."""
 
 
 SearchResults = dict[str, SearchResult]
@@ -100,12 +100,12 @@ class SearchTakesLong(NodeplaneError, http=503, grpc="UNAVAILABLE"):
         super().__init__("the search for devices goes on in the background")
         self.demand, self.nodes = demand, nodes
         self.deep = deep
-        """True if one node takes long, not only all of them together."""
+        """True if a single node takes long; False if only the number of nodes does."""
 
 
 @dataclass(frozen=True)
 class SearchInputs:
-    """Whatever a search for devices reads, and the explanation of its result."""
+    """Inputs of the search for devices, and of the explanation of its result."""
 
     catalog: Catalog
     ledger: DeviceLedger
@@ -114,7 +114,7 @@ class SearchInputs:
     gates: Gates
 
     def used(self, demand: Demand) -> AllocatedState:
-        """Return the devices that the demand cannot have: in use, or kept for nominated pods."""
+        """Return the devices in use, and those kept for nominated pods, as allocated."""
         return with_kept(self.ledger, demand.kept)
 
 
@@ -168,7 +168,7 @@ class DeviceFit:
         return found
 
     async def search_in_turns(self, demand: Demand, nodes: Sequence[NodeView], deep: bool = True) -> TimedOut | None:
-        """Find the answers that are missing.
+        """Search the nodes without a cached result.
 
         Returns a fault if time was up first; the next search goes on from there. Without `deep`, raises SearchTakesLong
         for a node that takes long.
@@ -208,7 +208,7 @@ class DeviceFit:
 
     @staticmethod
     def _decided(demand: Demand, node: NodeView) -> Fit | None:
-        """Return what is known without a search."""
+        """Return the result if no search is needed: an allocation elsewhere, or nothing to allocate; else None."""
         for claim in demand.allocated:
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector and not selects(selector, node.name, node.labels):
@@ -218,7 +218,10 @@ class DeviceFit:
     # answers
 
     def _known(self, demand: Demand, node: NodeView) -> SearchResult | None:
-        """Devices taken since leave a node that had no solution without, and another's solution if it has none."""
+        """Return the cached result if it is still valid.
+
+        After devices were allocated, a negative result stays valid; a solution does while its devices are free.
+        """
         answer = self._cached_results(demand.signature).get(node.name)
         if answer is None or (answer.until and time.monotonic() > answer.until):
             return None
@@ -365,7 +368,7 @@ def _failed(node: NodeView, fault: NodeFault | Fault) -> tuple[Fit, Fault | None
 
 
 Done = Callable[[Exception | None], Awaitable[None]]
-"""Queues the pod again after an exception."""
+"""Called with the exception that ended the search, or None; queues the pod again."""
 
 
 class SearchWorker:
@@ -380,7 +383,7 @@ class SearchWorker:
         self._wide: asyncio.Queue[tuple[SearchTakesLong, Done]] = asyncio.Queue()
 
     def add(self, search: SearchTakesLong, done: Done) -> None:
-        """Call `done` when the answers are kept, or time was up.
+        """Queue a search. `done` is called once the results are cached or the time is up.
 
         The pods that wait bound the queue: each has one search at most.
         """

@@ -25,7 +25,7 @@ class Known(NamedTuple):
 
     @property
     def conditional(self) -> bool:
-        """Names alone do not decide whether it applies."""
+        """Return True if selectors, not only names, decide whether the patch applies."""
         return bool(self.patch.filter.class_name is not None or self.patch.filter.selectors)
 
 

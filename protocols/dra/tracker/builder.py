@@ -1,4 +1,4 @@
-"""The devices of one slice, patched."""
+"""Build the patched devices of one slice."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -13,7 +13,7 @@ from protocols.dra.tracker.inputs import Inputs
 from protocols.dra.types import Device, DeviceId, Slice
 
 NO, YES, FAULTY = 1, 2, 3
-"""0 = not asked yet. Why one is faulty is asked again when somebody wants to know."""
+"""0 = not evaluated. The reason of a faulty one is not stored; it is evaluated again for a report."""
 
 
 class Verdicts:
@@ -116,7 +116,7 @@ class Builder(msgspec.Struct, frozen=True):
 
 
 def _in_places(devices: tuple[Device, ...], old: tuple[Device, ...]) -> Sequence[Device | None]:
-    """The old devices where the new ones of their names are."""
+    """Return the old devices in the order of the new devices of the same names."""
     if all(one.name == other.name for one, other in zip(devices, old, strict=False)):
         return old
     known = {device.name: device for device in old}

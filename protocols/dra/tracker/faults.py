@@ -37,7 +37,7 @@ class PatchFaultReport(NamedTuple):
     reason: str
     message: str
     devices: int
-    """For which it failed so far."""
+    """Number of devices for which it has failed."""
 
 
 class FaultKey(NamedTuple):
@@ -60,7 +60,7 @@ KINDS = 64
 """Most faults per patch: it has 32 selectors and a class, and texts differ by device."""
 TEXT = 512
 DEVICES = 1000
-"""Counted per fault; more are `at least` so many."""
+"""Most devices counted per fault; a larger number is reported as `at least` this."""
 
 
 class PatchFaults:
@@ -83,7 +83,7 @@ class PatchFaults:
             self._fresh[patch.name] = None
 
     def forget(self, patch: str) -> None:
-        """The patch changed or is gone: its next faults are reported anew."""
+        """Drop the faults of a patch that changed or was deleted, so that new ones are reported at once."""
         self._known.pop(patch, None)
         self._fresh.pop(patch, None)
 
@@ -106,7 +106,7 @@ class PatchFaults:
         return found
 
     def reports(self) -> Iterator[PatchFaultReport]:
-        """All that is known."""
+        """Return all faults."""
         for patch, faults in self._known.values():
             for key, fault in faults.items():
                 yield _report(patch, key, fault)

@@ -1,4 +1,4 @@
-"""Patches, rules and classes as they are now, and which devices a change of one of them touches."""
+"""Current patches, rules and classes, and the devices that a change of one of them affects."""
 
 import itertools
 from collections import Counter
@@ -25,12 +25,12 @@ class Inputs:
         self._serials = itertools.count(1)
         self._by_class: dict[str, dict[str, None]] = {}
         self._selectors: dict[int, tuple[Selector, ...] | None] = {}
-        """By the patch's serial; forgotten when its class changes."""
+        """Selectors by the patch's serial; dropped when its class changes."""
         self._uses: Counter[str] = Counter()
         self._unused: set[str] = set()
 
     def put_patch(self, patch: Patch) -> Touched:
-        """A patch that says nothing under these gates is as none."""
+        """Add or replace a patch. A patch without any effect under the feature gates is dropped."""
         held = self.patches.get(patch.name)
         if held is not None and held.patch == patch:
             return []
@@ -104,7 +104,7 @@ class Inputs:
         return self._selectors[known.serial]
 
     def unused(self) -> set[str]:
-        """Return the expressions that nobody uses any more, each once."""
+        """Return the expressions that became unused since the last call."""
         found = {expression for expression in self._unused if not self._uses[expression]}
         self._unused.clear()
         return found
@@ -154,7 +154,7 @@ class Places:
             _drop(self._by_device, device.name, each.name)
 
     def of(self, filter: Filter, slices: Mapping[str, Slice]) -> Iterable[str]:
-        """Names of the slices with devices that a filter's names allow."""
+        """Return the names of slices with devices that match the names of a filter."""
         fixed = [
             index.get(name, _NONE)
             for index, name in (

@@ -38,12 +38,12 @@ class Tracker:
         self._snapshot: tuple[Slice, ...] | None = ()
         self._places = Places()
         self._marks: dict[str, set[str] | None] = {}
-        """Slice -> devices to work out again; None = all."""
+        """Devices to rebuild by slice; None = all."""
         self._arrived: set[str] = set()
-        """Slices that were put: they are reported even if nothing differs."""
+        """Slices put since the last `settle`: they are reported even if they are equal."""
         self._changes: list[SliceChange] = []
         self.pending: dict[str, set[str]] = {}
-        """Selectors to evaluate before the next `settle`, with slices; whoever does that clears it."""
+        """Selectors to evaluate before the next `settle`, with their slices. The evaluator clears it."""
 
     def put_slice(self, new: Slice) -> None:
         old = self.published.get(new.name)
@@ -118,7 +118,7 @@ class Tracker:
         return changes
 
     def slices(self) -> tuple[Slice, ...]:
-        """All slices by name, patched as of the last `settle`. The same object until something changes."""
+        """Return all slices, ordered by name, patched as of the last `settle`; the same tuple until a slice changes."""
         if self._snapshot is None:
             self._snapshot = tuple([self._patched[name] for name in self._names])
         return self._snapshot
@@ -141,7 +141,7 @@ class Tracker:
                 verdicts.drop(expression)
 
     def _kept(self, old: Slice, new: Slice) -> Slice:
-        """The new slice with every device that did not change as the object that it was, and what is known of it."""
+        """Return the new slice with unchanged devices as the same objects, and move their verdicts."""
         places = {device.name: at for at, device in enumerate(old.devices)}
         devices, origins = [], []
         for device in new.devices:
