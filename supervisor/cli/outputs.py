@@ -1,4 +1,4 @@
-"""What each command prints with `-o json`: its type, JSON schema and the tables of docs/reference/json.md."""
+"""Outputs of commands with `-o json`: type, JSON schema and the tables of docs/reference/json.md."""
 
 import ast
 import inspect

@@ -15,7 +15,7 @@ WAIT = HistogramFamily(
 )
 CONSISTENT = CounterFamily(
     "apiserver_watch_cache_consistent_read_total",
-    "Lists of the newest state; fallback tells that the store answered.",
+    "Lists of the newest state; fallback is true if the store answered.",
     (*KIND, "success", "fallback"),
 )
 CACHED = CounterFamily("apiserver_cache_list_total", "Lists answered from the replica.", (*KIND, "index"))

@@ -1,1 +1,1 @@
-"""What a server knows of a kind: its row, its strategy on the write path, its columns and the rules of its metadata."""
+"""A kind as a server knows it: its row, its strategy on the write path, its columns and the rules of its metadata."""

@@ -1,1 +1,1 @@
-"""What controllers of pods have in common, and the controllers of the core group."""
+"""Common parts of kinds whose controllers make pods, and the controllers of the core group."""

@@ -173,7 +173,7 @@ UNIONS = {
     "JSONSchemaPropsOrBool": Union(_read_schema_or_bool, _write_schema_or_bool),
     "JSONSchemaPropsOrStringArray": Union(_read_schema_or_names, _write_schema_or_names),
 }
-"""Of messages among the facts, by name."""
+"""Readers by the names of messages that the facts have."""
 
 _TYPE_META = _message("TypeMeta", "apiVersion:str kind:str", None)
 UNKNOWN = _message("runtime.Unknown", "typeMeta:str raw:raw contentEncoding:str contentType:str", None)

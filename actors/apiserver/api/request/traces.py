@@ -28,7 +28,7 @@ def record_stored(resource: Served, stored: Stored, began: int, revision: int) -
 
 
 class Sender(NamedTuple):
-    """Who sent a request."""
+    """The sender of a request."""
 
     user: str
     agent: str = ""

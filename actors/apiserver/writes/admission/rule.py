@@ -1,4 +1,4 @@
-"""What an admission rule is, and what rules may ask."""
+"""Admission rules: their base class, and what they may ask."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
@@ -27,7 +27,7 @@ class Step(IntEnum):
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """What rules may ask: the authorizer, and objects of the cluster. Tests give what their rules need."""
+    """The sources that rules may ask: the authorizer, and objects of the cluster. Tests give what their rules need."""
 
     authorizer: Authorizer
     nodes: Lookup
