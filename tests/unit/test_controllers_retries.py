@@ -19,7 +19,7 @@ from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import FAILURES
-from tests.support.waiting import until_async
+from tests.support.waiting import until_async, until_true
 
 DELAY_S = 0.02
 
@@ -186,8 +186,9 @@ async def test_ending_namespace_is_not_tried_again_for_its_own_report() -> None:
     api, began = HeldPod(ending()), time.monotonic()
     task = asyncio.create_task(api.controller.run())
     api.controller.on_update({"metadata": {"name": "a"}}, ending())
-    await asyncio.sleep(5.5 * DELAY_S)
-    assert 2 <= api.passes <= 1 + (time.monotonic() - began) / DELAY_S
+    await until_true(lambda: api.passes >= 2)
+    await asyncio.sleep(3.5 * DELAY_S)
+    assert api.passes <= 1 + (time.monotonic() - began) / DELAY_S
     api.gone = True
     await asyncio.wait_for(api.finalized.wait(), 5)
     task.cancel()

@@ -1,1 +1,1 @@
-"""Objects that an API server creates at its start and keeps: roles, the kubernetes service, records of allocated addresses."""
+"""Objects that an API server creates at its start and keeps: roles, the kubernetes service, allocated addresses."""
