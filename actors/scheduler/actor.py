@@ -30,12 +30,12 @@ from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.model.pod_terms import Labels, has_pod_rules
 from actors.scheduler.model.queue import ROOM, Queue
 from actors.scheduler.model.views import (
+    has_same_requirements,
     has_valid_shape,
     needs_scheduling,
     node_name_of,
     node_view,
     pod_view,
-    same_requirements,
 )
 from actors.scheduler.nodes.node_cache import Cache
 from actors.scheduler.preemption.evictor import Evictor
@@ -170,7 +170,7 @@ class Scheduler:
             self._pending[uid] = pod
             if has_pod_rules(pod):
                 self._with_rules.add(uid)
-            if known is None or not same_requirements(known, pod):
+            if known is None or not has_same_requirements(known, pod):
                 record(uid, SEEN, clock(), pod=key_of(pod))
                 self._queue.add(uid, _priority(pod))
                 if known is None:

@@ -26,7 +26,7 @@ class BindingVerdict(NamedTuple):
     """When a wait ends, in seconds since the epoch; None if the allocation has no time."""
 
 
-def must_wait(claim: views.ResourceClaim) -> bool:
+def has_binding_conditions(claim: views.ResourceClaim) -> bool:
     """Return True if the claim has a device with binding conditions, be they met or not."""
     return any(_wanted(each) for each in results_of(claim))
 

@@ -61,11 +61,11 @@ def extended_claim_key(pod: views.Pod) -> str:
     return join_key(namespace_of(pod), name) if name else ""
 
 
-def from_template(entry: views.PodResourceClaim) -> bool:
+def is_from_template(entry: views.PodResourceClaim) -> bool:
     return bool(entry.get("resourceClaimTemplateName"))
 
 
-def pod_done(pod: views.Pod) -> bool:
+def has_released_claims(pod: views.Pod) -> bool:
     """Return True if the pod no longer uses its claims: it finished, or was deleted before it was bound."""
     if is_finished(pod):
         return True
@@ -79,7 +79,7 @@ def owner_pod(claim: Mapping[str, Any]) -> tuple[str, str] | None:
     return (str(owner.get("name")), str(owner.get("uid"))) if is_one else None
 
 
-def owned_by(claim: views.ResourceClaim | views.PersistentVolumeClaim, pod: views.Pod) -> bool:
+def is_owned_by(claim: views.ResourceClaim | views.PersistentVolumeClaim, pod: views.Pod) -> bool:
     owner = owner_pod(claim)
     return owner is not None and owner[1] == uid_of(pod) and namespace_of(claim) == namespace_of(pod)
 
@@ -108,7 +108,7 @@ def is_pod(consumer: views.ResourceClaimConsumerReference) -> bool:
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 
-def reserved_for(claim: views.ResourceClaim, uid: str) -> bool:
+def is_reserved_for(claim: views.ResourceClaim, uid: str) -> bool:
     return any(is_pod(each) and each.get("uid") == uid for each in consumers(claim))
 
 

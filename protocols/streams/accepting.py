@@ -12,7 +12,7 @@ from aiohttp import web
 
 from protocols.errors import NodeplaneError
 from protocols.streams.channels import ERROR, LARGEST_MESSAGE, STDERR, STDOUT, TUNNEL, V4, V5
-from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, offered, upgrade, wants_spdy
+from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, is_spdy_request, offered, upgrade
 from protocols.streams.masked import MaskedSocket
 from protocols.streams.port_channels import PortChannels
 from protocols.streams.spdy_channels import OFFERED, SpdyChannels
@@ -33,7 +33,7 @@ class Protocol(msgspec.Struct, frozen=True):
     spdy: bool = False
 
 
-def wants_websocket(request: web.BaseRequest) -> bool:
+def is_websocket_request(request: web.BaseRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == "websocket"
 
 
@@ -48,11 +48,11 @@ def forward_protocol(request: web.BaseRequest) -> Protocol:
 
 
 def _protocol(request: web.BaseRequest, spdy: str, best: tuple[str, ...], known: tuple[str, ...]) -> Protocol:
-    if wants_spdy(request):
+    if is_spdy_request(request):
         if spdy not in offered(request):
             raise ProtocolUnknown(f"over SPDY only the protocol {spdy} is spoken; offer it in {VERSION_HEADER}")
         return Protocol(spdy, spdy=True)
-    if not wants_websocket(request):
+    if not is_websocket_request(request):
         named = " or ".join(filter(None, known))
         raise ProtocolUnknown(f"connect by SPDY/3.1, or by a websocket with the protocol {named}")
     return Protocol(websocket_protocol(request, best, known))

@@ -27,7 +27,7 @@ PARTING_S = 2.0
 """Seconds a peer has to close after the last message, so that no reset overtakes it."""
 
 
-def wants_spdy(request: web.BaseRequest) -> bool:
+def is_spdy_request(request: web.BaseRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == SPDY.lower()
 
 

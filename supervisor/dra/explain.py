@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from protocols.dra.patching.criteria import Faulty, judge, named
+from protocols.dra.patching.criteria import Faulty, has_matching_names, judge
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Attribute, Capacity, Device, DeviceId, Slice
@@ -52,7 +52,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
     """`each` and `device` as published, and as the tracker holds them."""
     ranked = sorted(tracker.inputs.patches.values(), key=lambda known: known.rank)
-    known = [patch for patch in ranked if named(patch.patch.filter, each.driver, each.pool, device.name)]
+    known = [patch for patch in ranked if has_matching_names(patch.patch.filter, each.driver, each.pool, device.name)]
     verdicts = tuple([_verdict(tracker, patch, each, device) for patch in known])
     applied = [patch for patch, verdict in zip(known, verdicts, strict=True) if verdict.applies]
     reach = device.extras.reach or each.reach
@@ -131,7 +131,7 @@ def _taints(tracker: Tracker, each: Slice, device: Device, applied: list[Known])
         yield _entry(TAINT, f"{identity[0]}:{identity[1]}", own.get(identity), said.get(identity, {}))
     for name, ruled in sorted(tracker.inputs.rules.items()):
         selector = ruled.rule.selector
-        if selector is not None and named(selector, each.driver, each.pool, device.name):
+        if selector is not None and has_matching_names(selector, each.driver, each.pool, device.name):
             yield ExplainedKey(TAINT, _taint_name(ruled.rule.taint), shown(ruled.rule.taint), f"rule {name}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from protocols.dra import decode
 from protocols.dra.gates import Gates
-from protocols.dra.patching.criteria import judge, named, selectors_of
+from protocols.dra.patching.criteria import has_matching_names, judge, selectors_of
 from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Slice, TaintRule
 from protocols.kube.meta import Object
 from protocols.kube.taints import Taint
@@ -167,13 +167,15 @@ def _naive(
     taints = [added.get(key, t) for key, t in own.items()] + [t for key, t in added.items() if key not in own]
     if gates.taints:
         taints += [
-            rule.taint for rule in rules if rule.selector and named(rule.selector, each.driver, each.pool, device.name)
+            rule.taint
+            for rule in rules
+            if rule.selector and has_matching_names(rule.selector, each.driver, each.pool, device.name)
         ]
     return Device(device.name, attrs, amounts, tuple(taints), device.extras)
 
 
 def _applies(each: Slice, device: Device, patch: Patch, classes: Mapping[str, DeviceClass]) -> bool:
     selectors = selectors_of(patch, classes)
-    if selectors is None or not named(patch.filter, each.driver, each.pool, device.name):
+    if selectors is None or not has_matching_names(patch.filter, each.driver, each.pool, device.name):
         return False
     return all(judge(each.driver, selector.expression, device) is True for selector in selectors)

@@ -18,10 +18,10 @@ from protocols.streams.accepting import (
     accept_forward,
     command_protocol,
     forward_protocol,
-    wants_websocket,
+    is_websocket_request,
 )
 from protocols.streams.channels import CLOSE, ERROR, STDIN, STDOUT, exit_status
-from protocols.streams.connections import Socket, wants_spdy
+from protocols.streams.connections import Socket, is_spdy_request
 from protocols.streams.spdy_channels import wanted
 from protocols.streams.spdy_frames import pack_data
 from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer, StreamEnded
@@ -74,7 +74,7 @@ class KubeletDouble:
         return web.Response(status=404, text="404 page not found\n")
 
     async def _stream(self, request: web.BaseRequest, forward: bool) -> web.StreamResponse:
-        if not (wants_spdy(request) or (self.websockets and wants_websocket(request))):
+        if not (is_spdy_request(request) or (self.websockets and is_websocket_request(request))):
             return web.Response(status=400, text="unable to upgrade: unsupported protocol\n")
         if request.query.getall("command", [""])[-1] == "missing":
             return web.Response(status=404, text='container not found ("a")\n')

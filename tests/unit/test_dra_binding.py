@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dra.binding import FAILED, READY, WAITING, BindingVerdict, must_wait, verdict
+from protocols.dra.binding import FAILED, READY, WAITING, BindingVerdict, has_binding_conditions, verdict
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 
@@ -38,7 +38,7 @@ def judged(obj: Object) -> BindingVerdict:
 
 def test_claim_without_conditions_is_ready_at_once() -> None:
     plain = claim(result(binding=False), age=9999)
-    assert not must_wait(plain)
+    assert not has_binding_conditions(plain)
     assert judged(plain) == BindingVerdict(READY)
 
 
@@ -96,7 +96,7 @@ def test_verdict_follows_from_conditions_and_age_alone(devices: list[dict[str, A
     want = FAILED if failed else READY if ready else FAILED if age >= 600 else WAITING
     assert found.state == want
     assert bool(found.text) == (want == FAILED)
-    assert must_wait(claim(*results)) == bool(bound)
+    assert has_binding_conditions(claim(*results)) == bool(bound)
 
 
 JSON = st.recursive(
@@ -112,5 +112,5 @@ def test_wrong_shapes_of_another_server_are_left_out(one: Any, two: Any, three: 
     found = claim(odd, devices=[])
     found["status"]["devices"] = [{**status(), "conditions": three}] if one else three
     found["status"]["allocation"]["allocationTimestamp"] = four
-    must_wait(found)
+    has_binding_conditions(found)
     assert judged(found).state in (READY, WAITING, FAILED)

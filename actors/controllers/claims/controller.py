@@ -17,14 +17,14 @@ from protocols.dra.pods import (
     claim_names,
     consumers,
     deallocated,
-    from_template,
     has_finalizer,
+    has_released_claims,
+    is_from_template,
+    is_owned_by,
     is_pod,
-    owned_by,
+    is_reserved_for,
     owner_pod,
-    pod_done,
     releasing,
-    reserved_for,
     reserving,
     used_claims,
     without_finalizer,
@@ -81,7 +81,7 @@ class ResourceClaimController:
         if not claim_entries(pod) and not used_claims(pod):
             return
         self._work.put((POD, key_of(pod)))
-        if pod_done(pod):
+        if has_released_claims(pod):
             self._enqueue_claims_of(pod)
 
     def pod_gone(self, pod: views.Pod) -> None:
@@ -119,7 +119,7 @@ class ResourceClaimController:
         kind, name = key
         if kind == POD:
             pod = self.pods.get(name)
-            if pod is not None and not terminating(pod) and not pod_done(pod):
+            if pod is not None and not terminating(pod) and not has_released_claims(pod):
                 await self._make_missing(pod)
                 await self._reserve_for_bound(pod)
         elif (claim := self.claims.get(name)) is not None:
@@ -144,7 +144,7 @@ class ResourceClaimController:
         if (pod.get("spec") or {}).get("nodeName"):
             return []
         names = claim_names(pod)
-        named = [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name")))]
+        named = [each for each in claim_entries(pod) if is_from_template(each) and names.get(str(each.get("name")))]
         return [each for each in named if not await self._exists(pod, str(names[str(each["name"])]))]
 
     async def _exists(self, pod: views.Pod, claim: str) -> bool:
@@ -194,14 +194,14 @@ class ResourceClaimController:
             claim = self.claims.get(f"{namespace_of(pod)}/{name}") if name else None
             if claim is None or allocation_of(claim) is None or terminating(claim):
                 continue
-            if reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
+            if is_reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
                 continue
             await self._update(reserving(claim, pod), "status")
 
     def _usable(self, claim: views.ResourceClaim, pod: views.Pod, entry: str) -> bool:
         """Return False for a generated claim of another pod."""
         made = any(each.get("name") == entry and each.get("resourceClaimTemplateName") for each in claim_entries(pod))
-        return owned_by(claim, pod) if made else True
+        return is_owned_by(claim, pod) if made else True
 
     async def _process(self, claim: views.ResourceClaim) -> None:
         gone = await self._gone(claim)
@@ -265,7 +265,7 @@ class PodLookup:
         pod = self.known.get(f"{namespace}/{name}")
         if pod is None or uid_of(pod) != uid:
             pod = await self._live(namespace, name)
-        return pod is None or uid_of(pod) != uid or pod_done(pod)
+        return pod is None or uid_of(pod) != uid or has_released_claims(pod)
 
     async def _live(self, namespace: str, name: str) -> views.Pod | None:
         """Read the pod from the API server: it may be newer than the informer's store."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from protocols.dra.pods import CLAIM_NAME, claim_entries, claim_names, from_template, owned_by, owner_reference
+from protocols.dra.pods import CLAIM_NAME, claim_entries, claim_names, is_from_template, is_owned_by, owner_reference
 from protocols.kinds import views
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import annotations_of, name_of
@@ -42,12 +42,12 @@ def claim_for(pod: views.Pod, entry: str, template: views.ResourceClaimTemplate)
 def missing(pod: views.Pod) -> list[views.PodResourceClaim]:
     """Return the entries that name a template and have no claim yet."""
     names = claim_names(pod)
-    return [each for each in claim_entries(pod) if from_template(each) and names.get(str(each.get("name"))) is None]
+    return [each for each in claim_entries(pod) if is_from_template(each) and names.get(str(each.get("name"))) is None]
 
 
 def found(pod: views.Pod, entry: str, claims: Iterable[views.ResourceClaim]) -> str:
     """Return the claim generated for an entry whose status was not written; empty if there is none."""
-    mine = (each for each in claims if owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
+    mine = (each for each in claims if is_owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
     return min((name_of(each) for each in mine), default="")
 
 
@@ -58,6 +58,6 @@ def statuses(pod: views.Pod, made: Mapping[str, str]) -> list[views.PodResourceC
     for entry in claim_entries(pod):
         name = str(entry.get("name"))
         claim = made.get(name, known.get(name))
-        if from_template(entry) and claim is not None:
+        if is_from_template(entry) and claim is not None:
             listed.append({"name": name, "resourceClaimName": claim} if claim else {"name": name})
     return listed

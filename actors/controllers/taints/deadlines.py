@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from protocols.dra.allocator import Catalog
 from protocols.dra.patching.types import Known
-from protocols.dra.pods import allocation_of, device_of, owned_by, reserved_for, results_of
+from protocols.dra.pods import allocation_of, device_of, is_owned_by, is_reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, TaintRule
 from protocols.kinds import views
 from protocols.kube.meta import uid_of
@@ -108,9 +108,9 @@ class EvictionDeadlines:
 
 
 def _uses(pod: views.Pod, claim: views.ResourceClaim, made: bool) -> bool:
-    if allocation_of(claim) is None or not reserved_for(claim, uid_of(pod)):
+    if allocation_of(claim) is None or not is_reserved_for(claim, uid_of(pod)):
         return False
-    return not made or owned_by(claim, pod)
+    return not made or is_owned_by(claim, pod)
 
 
 def _since(taint: Taint, now: float) -> float:

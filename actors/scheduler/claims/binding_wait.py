@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from actors.scheduler.model.claim_demand import Assignment
 from actors.scheduler.model.errors import BindingFailed, ClaimChanged, WaitPreempted
-from protocols.dra.binding import FAILED, READY, BindingVerdict, must_wait, verdict
-from protocols.dra.pods import reserved_for
+from protocols.dra.binding import FAILED, READY, BindingVerdict, has_binding_conditions, verdict
+from protocols.dra.pods import is_reserved_for
 from protocols.kinds import views
 from protocols.kube.meta import uid_of
 
@@ -57,11 +57,11 @@ class BindingWait:
     def needed(self, assignments: Iterable[Assignment]) -> bool:
         """Return True if a claim has devices with binding conditions."""
         claims = (self._claim(each.key) for each in assignments) if self._enabled else ()
-        return any(claim is not None and must_wait(claim) for claim in claims)
+        return any(claim is not None and has_binding_conditions(claim) for claim in claims)
 
     def failed(self, claim: views.ResourceClaim) -> bool:
         """Return True for an allocated claim whose devices failed or took too long: no pod may use it."""
-        return self._enabled and must_wait(claim) and self._verdict(claim).state == FAILED
+        return self._enabled and has_binding_conditions(claim) and self._verdict(claim).state == FAILED
 
     def claim_changed(self, key: str) -> None:
         for event in self._woken.get(key, ()):
@@ -88,7 +88,7 @@ class BindingWait:
         waiting = []
         for each in assignments:
             claim = self._claim(each.key)
-            if claim is None or uid_of(claim) != each.uid or not reserved_for(claim, uid_of(pod)):
+            if claim is None or uid_of(claim) != each.uid or not is_reserved_for(claim, uid_of(pod)):
                 raise ClaimChanged(f"claim {each.key} changed while its devices were prepared")
             found = self._verdict(claim)
             if found.state == FAILED:

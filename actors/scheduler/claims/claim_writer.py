@@ -21,8 +21,8 @@ from protocols.dra.pods import (
     device_of,
     has_finalizer,
     is_pod,
+    is_reserved_for,
     releasing,
-    reserved_for,
     reserving,
     with_finalizer,
 )
@@ -99,7 +99,7 @@ class ClaimWriter:
         """Raise DeviceConflict after undoing claims that lost a device to an earlier claim."""
         for claim in claims:
             known = self._store.get(key_of(claim))
-            if known is None or uid_of(known) != uid_of(claim) or not reserved_for(known, uid_of(pod)):
+            if known is None or uid_of(known) != uid_of(claim) or not is_reserved_for(known, uid_of(pod)):
                 raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
         lost = [claim for claim in claims if self._conflicts(claim)]
         for claim in lost:
@@ -129,7 +129,7 @@ class ClaimWriter:
         """
         for _ in range(MAX_ATTEMPTS):
             fresh = await self._read(claim)
-            if fresh is None or not (reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
+            if fresh is None or not (is_reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
                 return
             await self._store.wait_watched(fresh, WATCH_TIMEOUT_S)
             if not self._conflicts(fresh):
@@ -144,7 +144,7 @@ class ClaimWriter:
         """
         for _ in range(MAX_ATTEMPTS):
             fresh = await self._read(claim)
-            if fresh is None or not still(fresh) or (consumers(fresh) and not reserved_for(fresh, pod)):
+            if fresh is None or not still(fresh) or (consumers(fresh) and not is_reserved_for(fresh, pod)):
                 return False
             if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
                 return True
@@ -157,7 +157,7 @@ class ClaimWriter:
         """
         for _ in range(MAX_ATTEMPTS):
             fresh = await self._read(claim)
-            if fresh is None or not reserved_for(fresh, pod):
+            if fresh is None or not is_reserved_for(fresh, pod):
                 return
             if (written := await self._put_status(releasing(fresh, frozenset((pod,))))) is not None:
                 await self._store.wait_watched(written, WATCH_TIMEOUT_S)
@@ -231,7 +231,7 @@ class ClaimWriter:
             raise ClaimChanged(f"claim {assignment.key} got allocated elsewhere in the meantime")
         if known is None and assignment.allocation is None:
             raise ClaimChanged(f"claim {assignment.key} is not allocated any more")
-        if reserved_for(claim, uid_of(pod)):
+        if is_reserved_for(claim, uid_of(pod)):
             return claim
         if known is None and not has_finalizer(claim):
             claim = await self._update(with_finalizer(claim))

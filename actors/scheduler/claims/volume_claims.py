@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from actors.scheduler.model.errors import ObjectUnreadable, VolumesNotReady
-from protocols.dra.pods import owned_by
+from protocols.dra.pods import is_owned_by
 from protocols.kinds import views
 from protocols.kinds.table import PERSISTENTVOLUMECLAIMS, STORAGECLASSES
 from protocols.kube.errors import SHAPE_ERRORS
@@ -81,7 +81,7 @@ class VolumeClaims:
             return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
         if terminating(claim):
             return f'persistentvolumeclaim "{name}" is being deleted'
-        if generated and not owned_by(claim, pod):
+        if generated and not is_owned_by(claim, pod):
             return f"PVC {key_of(claim)} was not created for pod {key_of(pod)} (pod is not owner)"
         if volume and BOUND in annotations_of(claim):
             return ""

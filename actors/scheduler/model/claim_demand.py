@@ -16,8 +16,8 @@ from protocols.dra.pods import (
     claim_entries,
     claim_names,
     extended_claim_key,
-    from_template,
-    owned_by,
+    is_from_template,
+    is_owned_by,
     results_of,
 )
 from protocols.dra.types import DeviceClass, DeviceId
@@ -99,7 +99,7 @@ class DemandBuilder:
 
     def demand(self, pod: views.Pod) -> Demand:
         """Raises ClaimsNotReady."""
-        generated = {str(each.get("name")) for each in claim_entries(pod) if from_template(each)}
+        generated = {str(each.get("name")) for each in claim_entries(pod) if is_from_template(each)}
         names = claim_names(pod)
         found = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
         found += self._extended(pod)
@@ -122,7 +122,7 @@ class DemandBuilder:
             raise ClaimsNotReady(f'resourceclaim "{name}" not found', topics, expected=generated)
         if terminating(claim):
             raise ClaimsNotReady(f'resourceclaim "{name}" is being deleted', topics)
-        if generated and not owned_by(claim, pod):
+        if generated and not is_owned_by(claim, pod):
             raise ClaimsNotReady(
                 f"ResourceClaim {key} was not created for Pod {key_of(pod)} (Pod is not owner)", topics
             )
@@ -131,7 +131,7 @@ class DemandBuilder:
     def _extended(self, pod: views.Pod) -> list[views.ResourceClaim]:
         """Return the claim for extended resources once pod status names it, if it is still valid."""
         claim = self._claim(extended_claim_key(pod)) if extended_claim_key(pod) else None
-        valid = claim is not None and not terminating(claim) and owned_by(claim, pod) and allocation_of(claim)
+        valid = claim is not None and not terminating(claim) and is_owned_by(claim, pod) and allocation_of(claim)
         return [claim] if claim is not None and valid else []
 
     def _checked(self, claim: views.ResourceClaim) -> Claim:

@@ -207,7 +207,7 @@ def needs_scheduling(pod: views.Pod, scheduler: str) -> bool:
     )
 
 
-def same_requirements(one: views.Pod, other: views.Pod) -> bool:
+def has_same_requirements(one: views.Pod, other: views.Pod) -> bool:
     """Return True if spec, labels and claim names, which scheduling depends on, are equal."""
     made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
     return one.get("spec") == other.get("spec") and labels_of(one) == labels_of(other) and made[0] == made[1]

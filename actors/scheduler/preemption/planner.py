@@ -296,7 +296,7 @@ def _started(pod: views.Pod) -> float:
     return time_or((pod.get("status") or {}).get("startTime"), time.time())
 
 
-def preempted(pod: views.Pod) -> bool:
+def is_preempted(pod: views.Pod) -> bool:
     """Return True if the pod is terminating because a scheduler preempted it."""
     target = condition(pod, "DisruptionTarget") or {}
     by_scheduler = (target.get("status"), target.get("reason")) == ("True", "PreemptionByScheduler")

@@ -15,7 +15,7 @@ from actors.scheduler.model.candidates import Candidate, Nomination
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
 from actors.scheduler.preemption.evictor import Evictor
-from actors.scheduler.preemption.planner import FailedAttempt, Planner, PreemptionPlan, World, preempted
+from actors.scheduler.preemption.planner import FailedAttempt, Planner, PreemptionPlan, World, is_preempted
 from actors.scheduler.preemption.trial import ClaimUses
 from protocols.dra.allocator import Holdings
 from protocols.kinds import views
@@ -153,7 +153,7 @@ class Preemptor:
         if nomination is None or load is None or load not in potential:
             return None
         lower = [uid for uid, pod in load.pods.items() if pod.priority < failed.view.priority]
-        leaving = any(preempted(self._world.pod(uid) or {}) for uid in lower)
+        leaving = any(is_preempted(self._world.pod(uid) or {}) for uid in lower)
         return nomination if leaving or (failed.wants_devices and self._claims_leave(load)) else None
 
     def _claims_leave(self, load: NodeLoad) -> bool:

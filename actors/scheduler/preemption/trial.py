@@ -15,7 +15,7 @@ from actors.scheduler.model.claim_demand import Fit
 from actors.scheduler.model.views import NodeLoad, PodView
 from actors.scheduler.nodes.node_cache import INSUFFICIENT, TOO_MANY
 from protocols.dra.allocator.types import Pool
-from protocols.dra.pods import consumers, is_pod, pod_done
+from protocols.dra.pods import consumers, has_released_claims, is_pod
 from protocols.dra.types import PoolId
 from protocols.kinds import views
 from protocols.kube.meta import namespace_of, terminating, uid_of
@@ -59,7 +59,7 @@ class ClaimUses:
         if not all(map(is_pod, users)) or not (users or terminating(claim)):
             return None
         pods = ((each.get("uid"), self._pods.get(f"{namespace_of(claim)}/{each.get('name')}")) for each in users)
-        return frozenset(str(uid) for uid, pod in pods if pod and uid_of(pod) == uid and not pod_done(pod))
+        return frozenset(str(uid) for uid, pod in pods if pod and uid_of(pod) == uid and not has_released_claims(pod))
 
 
 Search = Callable[[frozenset[str]], Awaitable[Fit | None]]

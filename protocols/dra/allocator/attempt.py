@@ -21,7 +21,7 @@ from protocols.dra.allocator.constraints import (
 )
 from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, plan_of
 from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, EquivalentDevices, has_too_few_devices, values_of
-from protocols.dra.allocator.shares import added, amounts_of, within
+from protocols.dra.allocator.shares import added, amounts_of, has_room
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
     AllocatedState,
@@ -303,7 +303,7 @@ class Attempt:
         if allocating is None or share is None:  # without picks of this pod, `fits` answers
             return True
         consumed = added(request.candidates.consumed(device), allocating.consumed())
-        return within(device.spec.capacity, consumed, amounts_of(share))
+        return has_room(device.spec.capacity, consumed, amounts_of(share))
 
     def _take(self, claim: int, request: RequestData, pool: Pool, device: DeviceInfo) -> bool:
         subrequest = request.subrequest

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from protocols.dra.allocator.types import Amounts, CounterId, DeviceInfo, Node, NodePool, Pool, reaches
+from protocols.dra.allocator.types import Amounts, CounterId, DeviceInfo, Node, NodePool, Pool, is_reachable
 from protocols.dra.types import Device, DeviceId, PoolId, Reach, Slice
 
 NOWHERE = Reach()
@@ -189,4 +189,4 @@ class Catalog:
         self._views.pop(node, None)
 
     def _seen(self, pool: Pool, node: Node) -> NodePool:
-        return NodePool(pool, tuple(device for device in pool.devices if reaches(device.reach, node)))
+        return NodePool(pool, tuple(device for device in pool.devices if is_reachable(device.reach, node)))

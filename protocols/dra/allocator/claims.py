@@ -90,6 +90,6 @@ def _constraint(entry: Mapping[str, Any]) -> DeviceConstraint:
     )
 
 
-def names_request(references: tuple[str, ...], subrequest: str) -> bool:
+def is_referenced(references: tuple[str, ...], subrequest: str) -> bool:
     """Return True if references name a subrequest: `r` names all of its subrequests, `r/sub` one; none names all."""
     return not references or subrequest in references or subrequest.partition("/")[0] in references

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Protocol
 
-from protocols.dra.allocator.claims import Claim, DeviceConstraint, names_request
+from protocols.dra.allocator.claims import Claim, DeviceConstraint, is_referenced
 from protocols.dra.allocator.types import DeviceInfo
 from protocols.dra.types import Attribute
 
@@ -34,7 +34,7 @@ class MatchAttributeConstraint:
         self._value: Attribute | None = None
 
     def covers(self, subrequest: str) -> bool:
-        return names_request(self._requests, subrequest)
+        return is_referenced(self._requests, subrequest)
 
     def state(self) -> Hashable:
         return self._value if self._count else None
@@ -61,7 +61,7 @@ class DistinctAttributeConstraint:
         self._values: set[Attribute] = set()
 
     def covers(self, subrequest: str) -> bool:
-        return names_request(self._requests, subrequest)
+        return is_referenced(self._requests, subrequest)
 
     def state(self) -> Hashable:
         return frozenset(self._values)

@@ -236,17 +236,17 @@ class Candidates:
         return {} if self.subrequest.admin else self._used.consumed(device.id) or {}
 
     def _judge(self, device: DeviceInfo) -> bool:
-        if not self.subrequest.admin and in_use(device, self._used):
+        if not self.subrequest.admin and is_in_use(device, self._used):
             return False
         if not self._matches(device):
             return False
         if self._taints and untolerated(device.spec.taints, self.subrequest.tolerations):
             return False
         share = self.share(device) if device.shared else consumption(self.subrequest, device)
-        return fits_share(self.subrequest, device, self._used, share)
+        return has_room_for_share(self.subrequest, device, self._used, share)
 
 
-def in_use(device: DeviceInfo, used: AllocatedState) -> bool:
+def is_in_use(device: DeviceInfo, used: AllocatedState) -> bool:
     """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
     return device.id in used and (not device.shared or used.consumed(device.id) is None)
 
@@ -260,7 +260,7 @@ def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
     return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
 
 
-def fits_share(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share | None) -> bool:
+def has_room_for_share(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share | None) -> bool:
     """Return True if the device has the capacity that a subrequest needs, beside the shares of others."""
     return share is not None and not shortages(subrequest, device, used, share)
 
@@ -298,7 +298,7 @@ def all_candidates_of(
             device for device in each.devices if (inputs.gates.binding or not device.binding) and matches(device)
         )
         for device in fitting:
-            if fits_share(subrequest, device, inputs.used, consumption(subrequest, device)):
+            if has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):
                 yield pool, device
 
 

@@ -76,12 +76,12 @@ def has_too_few_devices(plans: Iterable[ClaimPlan]) -> bool:
     evaluate.
     """
     try:
-        return any(not any(map(_suffices, alternatives)) for plan in plans for alternatives in plan.requests)
+        return any(not any(map(_has_enough_devices, alternatives)) for plan in plans for alternatives in plan.requests)
     except AllocationFault:
         return False
 
 
-def _suffices(request: RequestData) -> bool:
+def _has_enough_devices(request: RequestData) -> bool:
     fitting = (at for at in range(len(request.candidates.ordered)) if request.candidates.fits(at))
     return request.all_devices or len(list(itertools.islice(fitting, request.num_devices))) >= request.num_devices
 

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from protocols.dra.allocator.claims import Claim, Request, names_request
+from protocols.dra.allocator.claims import Claim, Request, is_referenced
 from protocols.dra.allocator.shares import spelled
 from protocols.dra.allocator.types import Pick
 from protocols.dra.types import DeviceClass, Extras
@@ -72,7 +72,7 @@ def _claim_config(claim: Claim, picks: tuple[Pick, ...]) -> Iterable[Object]:
     chosen = {pick.request for pick in picks}
     for entry in claim.config:
         requests = tuple(entry.get("requests") or ())
-        if any(names_request(requests, subrequest) for subrequest in chosen):
+        if any(is_referenced(requests, subrequest) for subrequest in chosen):
             yield {**entry, "source": "FromClaim", "requests": list(requests)}
 
 

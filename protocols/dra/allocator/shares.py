@@ -46,7 +46,7 @@ def share_of(driver: str, device: Device, requests: Requests) -> Share | None:
     share = {name: _consumption(capacity, asked.get(name)) for name, capacity in device.capacity.items()}
     if name := next((name for name, amount in share.items() if amount.nanos < 0 and name in asked), ""):
         raise AllocationFault(f'capacity "{name}": capacity value is negative')
-    fits = all(amount.nanos >= 0 and _serves(device.capacity[name], amount) for name, amount in share.items())
+    fits = all(amount.nanos >= 0 and _can_serve(device.capacity[name], amount) for name, amount in share.items())
     return share if fits else None
 
 
@@ -87,11 +87,11 @@ def _width(step: Quantity | None) -> int:
     return abs(step.value()) if step is not None else 0
 
 
-def _serves(capacity: Capacity, amount: Quantity) -> bool:
-    return amount <= capacity.value and (capacity.policy is None or _allowed(capacity.policy, amount))
+def _can_serve(capacity: Capacity, amount: Quantity) -> bool:
+    return amount <= capacity.value and (capacity.policy is None or _is_allowed(capacity.policy, amount))
 
 
-def _allowed(policy: RequestPolicy, amount: Quantity) -> bool:
+def _is_allowed(policy: RequestPolicy, amount: Quantity) -> bool:
     if policy.default is not None and amount == policy.default:
         return True
     if policy.low is None:
@@ -122,7 +122,7 @@ def lacking(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) 
             yield name
 
 
-def within(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> bool:
+def has_room(capacity: Mapping[str, Capacity], consumed: Amounts, more: Amounts) -> bool:
     """Return True if the capacity covers both what is consumed and `more`."""
     return next(lacking(capacity, consumed, more), None) is None
 

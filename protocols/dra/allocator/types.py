@@ -31,7 +31,7 @@ class Node(NamedTuple):
     labels: Mapping[str, str]
 
 
-def reaches(reach: Reach, node: Node) -> bool:
+def is_reachable(reach: Reach, node: Node) -> bool:
     if reach.everywhere or (reach.node and reach.node == node.name):
         return True
     return reach.selector is not None and selects(reach.selector, node.name, node.labels)

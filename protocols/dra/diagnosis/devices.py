@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from protocols.dra.allocator import AllocationFault, DeviceInfo, SelectorFault
 from protocols.dra.allocator.attempt import Counters
 from protocols.dra.allocator.claims import SubRequest
-from protocols.dra.allocator.plan import REMEMBERED, consumption, in_use, shortages
+from protocols.dra.allocator.plan import REMEMBERED, consumption, is_in_use, shortages
 from protocols.dra.allocator.types import Pool
 from protocols.dra.diagnosis.reaching import Reaching
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
@@ -42,7 +42,7 @@ class DeviceJudge:
         yield BINDING if device.binding and not self._case.gates.binding else None
         yield self._taint(device)
         if not self._subrequest.admin:
-            yield Rejection(IN_USE, "in use") if in_use(device, self._case.used) else None
+            yield Rejection(IN_USE, "in use") if is_in_use(device, self._case.used) else None
         yield self._capacity(device)
         if not self._subrequest.admin and device.id not in self._case.used:
             yield self._counter(pool, device)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from protocols.dra.allocator import DeviceInfo, Node
-from protocols.dra.allocator.types import reaches
+from protocols.dra.allocator.types import is_reachable
 from protocols.dra.types import Reach
 
 
@@ -23,7 +23,7 @@ class Reaching:
             return (reach.node,) if reach.node in self._nodes else ()
         known = self._known.get(id(reach))
         if known is None:
-            found = tuple(name for name, node in self._nodes.items() if reaches(reach, node))
+            found = tuple(name for name, node in self._nodes.items() if is_reachable(reach, node))
             known = self._known[id(reach)] = (reach, found)  # the reach is held, so that its id stays its own
         return known[1]
 

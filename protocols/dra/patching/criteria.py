@@ -32,7 +32,7 @@ class Faulty(NamedTuple):
 Verdict = bool | Faulty
 
 
-def named(filter: Filter, driver: str, pool: str, device: str) -> bool:
+def has_matching_names(filter: Filter, driver: str, pool: str, device: str) -> bool:
     """Return True when a filter's names match."""
     return filter.driver in (None, driver) and filter.pool in (None, pool) and filter.device in (None, device)
 

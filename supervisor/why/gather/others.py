@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import msgspec
 
-from protocols.dra.pods import device_of, pod_done, results_of, used_claims
+from protocols.dra.pods import device_of, has_released_claims, results_of, used_claims
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
@@ -165,7 +165,7 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
         known = await names(client, RESOURCECLAIMS, namespace)
         raise unknown("claim", f"{namespace}/{name}", known, f"kubectl get resourceclaims -n {namespace}")
     pods = await first_objects(sources, PODS, namespace)
-    users = tuple(pod for pod in pods if name in used_claims(pod) and not pod_done(pod))
+    users = tuple(pod for pod in pods if name in used_claims(pod) and not has_released_claims(pod))
     waiting = users and not mapping(claim.get("status")).get("allocation")
     return ClaimEvidence(
         key=f"{namespace}/{name}",

@@ -28,7 +28,7 @@ from protocols.streams.accepting import (
     accept_websocket,
     command_protocol,
     forward_protocol,
-    wants_websocket,
+    is_websocket_request,
     websocket_protocol,
 )
 from protocols.streams.channels import TUNNEL
@@ -128,7 +128,7 @@ class Connecting:
         async with await self._client.get(where) as source:
             if source.status != 200:
                 raise await answered_error(where, source)
-            if wants_websocket(http):
+            if is_websocket_request(http):
                 return await _log_messages(source, http)
             sink = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
             if http.version >= (1, 1):
