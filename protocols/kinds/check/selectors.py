@@ -2,10 +2,9 @@
 
 from protocols.kinds.check.causes import forbidden, invalid, required
 from protocols.kinds.check.causes import unsupported as unsupported_cause
-from protocols.kinds.check.table import Causes, Check, Struct, each, one_of, texts
-from protocols.kinds.check.values import label_key, label_value, labels
+from protocols.kinds.check.table import Causes, Check, Struct, each, one_of
+from protocols.kinds.check.values import label_key, label_value, labels, node_name
 from protocols.kube.meta import Object
-from protocols.kube.names import subdomain_faults
 
 NO_OPERATOR = "not a valid selector operator"
 SOME = "must be specified when `operator` is 'In' or 'NotIn'"
@@ -41,9 +40,6 @@ SETS = ("In", "NotIn", "Exists", "DoesNotExist")
 label_selector = Struct(matchLabels=labels, matchExpressions=each(_requirement(SETS, values=True)))
 
 
-_node_name = texts(subdomain_faults, empty=True)
-
-
 def _field(path: str, value: Object, causes: Causes) -> None:
     """Check a requirement of a node's field: its name is the only one."""
     key, operator, wanted = value.get("key") or "", value.get("operator") or "", value.get("values") or []
@@ -55,7 +51,7 @@ def _field(path: str, value: Object, causes: Causes) -> None:
         causes.append(invalid(f"{path}.key", key, "not a valid field selector key"))
         return
     for index, name in enumerate(wanted):
-        _node_name(f"{path}.values[{index}]", name, causes)
+        node_name(f"{path}.values[{index}]", name, causes)
 
 
 COMPARISONS = (*SETS, "Gt", "Lt")

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, duplicate, invalid, unsupported
+from protocols.kinds.check.causes import Cause, duplicate, invalid, too_many, unsupported
 from protocols.kinds.check.causes import required as required_cause
 from protocols.kube.meta import Object
 
@@ -46,12 +46,104 @@ class Struct:
             self.also(path, value, causes)
 
 
-def each(check: Check, *, unindexed: bool = False) -> Check:
-    """Check each element of a list. `unindexed`: upstream's paths of this list lack the index."""
+class Ordered:
+    """Check the fields of an object in the order of the table.
+
+    `always` lists fields that are checked although they are absent: as "", or as 0 where it says `field=0`. The path
+    of a whole object is empty.
+    """
+
+    __slots__ = ("checks",)
+
+    def __init__(self, always: str = "", /, **checks: Check) -> None:
+        zeros = {field.removesuffix("=0"): 0 if field.endswith("=0") else "" for field in always.split()}
+        self.checks = tuple((field, check, zeros.get(field)) for field, check in checks.items())
+
+    def __call__(self, path: str, value: Object, causes: Causes) -> None:
+        prefix = f"{path}." if path else ""
+        for field, check, zero in self.checks:
+            part = value.get(field)
+            if part is None:
+                part = zero
+            if part is not None:
+                check(prefix + field, part, causes)
+
+
+def anything(path: str, value: Any, causes: Causes) -> None:
+    """Accept any value."""
+
+
+def needed(check: Check, detail: str = "") -> Check:
+    """Report an empty value as missing, and check any other."""
+
+    def some(path: str, value: Any, causes: Causes) -> None:
+        if value:
+            check(path, value, causes)
+        else:
+            causes.append(required_cause(path, detail))
+
+    return some
+
+
+def present(check: Check, detail: str = "") -> Check:
+    """Report an object that an `Ordered` table found absent; an empty one is present."""
+
+    def held(path: str, value: Any, causes: Causes) -> None:
+        if value == "":
+            causes.append(required_cause(path, detail))
+        else:
+            check(path, value, causes)
+
+    return held
+
+
+def each(
+    check: Check, *, unindexed: bool = False, limit: int = 0, key: Callable[[Any], Any] | None = None, at: str = ""
+) -> Check:
+    """Check each element of a list, of none with more than `limit` elements.
+
+    Elements must differ by their `key`, which is the field `at` of an element. `unindexed`: upstream's paths of this
+    list lack the index.
+    """
 
     def every(path: str, values: list[Any], causes: Causes) -> None:
+        if limit and len(values) > limit:
+            causes.append(too_many(path, len(values), limit))
+            return
         for index, value in enumerate(values):
             check(path if unindexed else f"{path}[{index}]", value, causes)
+        if key is not None:
+            unique(path, map(key, values), causes, at)
+
+    return every
+
+
+def at_most(limit: int) -> Check:
+    """Check the number of elements; those beyond are checked, too."""
+
+    def check(path: str, values: list[Any], causes: Causes) -> None:
+        if len(values) > limit:
+            causes.append(too_many(path, len(values), limit))
+
+    return check
+
+
+def once() -> Check:
+    """Return the check of a value that differs in each element of one list: make one for each list."""
+    seen = set()
+
+    def check(path: str, value: Any, causes: Causes) -> None:
+        if value in seen:
+            causes.append(duplicate(path, value))
+        seen.add(value)
+
+    return check
+
+
+def together(*checks: Check) -> Check:
+    def every(path: str, value: Any, causes: Causes) -> None:
+        for check in checks:
+            check(path, value, causes)
 
     return every
 
@@ -127,8 +219,7 @@ def causes_of(check: Check, path: str, value: Any) -> Causes:
     return causes
 
 
-def changed_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
+def changed_causes(new: Object, old: Object, *fields: str, prefix: str = "") -> list[Cause]:
     """Report the fields that a write may not change."""
-    return [
-        invalid(field, new.get(field), "field is immutable") for field in fields if new.get(field) != old.get(field)
-    ]
+    changed = [field for field in fields if new.get(field) != old.get(field)]
+    return [invalid(prefix + field, new.get(field), "field is immutable") for field in changed]

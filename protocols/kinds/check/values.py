@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.causes import invalid, too_long
 from protocols.kinds.check.table import Causes, Check, between, texts
 from protocols.kube.meta import Object
 from protocols.kube.names import (
@@ -101,6 +101,7 @@ def unreserved_faults(text: str) -> list[str]:
 
 
 subdomain = texts(subdomain_faults)
+node_name = texts(subdomain_faults, empty=True)
 label = texts(label_faults)
 label_key = texts(qualified_faults, empty=True)
 label_value = texts(label_value_faults)
@@ -125,6 +126,16 @@ def labels(path: str, value: Object, causes: Causes) -> None:
     for key, text in value.items():
         label_key(path, key, causes)
         label_value(path, text, causes)
+
+
+def longest(limit: int) -> Check:
+    """Check the bytes of a text."""
+
+    def check(path: str, value: str, causes: Causes) -> None:
+        if len(value.encode("utf-8", "replace")) > limit:
+            causes.append(too_long(path, limit))
+
+    return check
 
 
 def positive(path: str, value: Any, causes: Causes) -> None:

@@ -3,31 +3,52 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.causes import Cause, forbidden, required
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import Struct, between, causes_of
-from protocols.kinds.check.values import MAX_INT32
+from protocols.kinds.check.table import (
+    Causes,
+    Ordered,
+    Struct,
+    anything,
+    between,
+    causes_of,
+    changed_causes,
+    needed,
+)
+from protocols.kinds.check.values import MAX_INT32, node_name, subdomain
 from protocols.kinds.served.columns import AGE, CREATED, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.names import subdomain_faults
 from protocols.kube.objects import at, text
 
 ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+NO_PARAMETERS = "must contain at least one key/value pair"
+
+
+def _source(path: str, source: Object, causes: Causes) -> None:
+    source, volume = source or {}, "persistentVolumeName"
+    if (source.get(volume) is None) == (source.get("inlineVolumeSpec") is None):
+        causes.append(required(path, ONE_SOURCE))
+    elif source.get(volume) is not None:
+        causes += [] if source[volume] else [required(f"{path}.{volume}", f"must specify non empty {volume}")]
+        node_name(f"{path}.{volume}", source[volume], causes)
+
 
 STATUS = Struct(attachError=Struct(errorCode=between(0, MAX_INT32)))
+ATTACHMENT = Ordered("attacher source nodeName", attacher=needed(subdomain), source=_source, nodeName=node_name)
+CAPACITY = Ordered("storageClassName", storageClassName=node_name, nodeTopology=label_selector)
+ATTRIBUTES_CLASS = Ordered(
+    "driverName parameters", driverName=needed(subdomain), parameters=needed(anything, NO_PARAMETERS)
+)
 
 
 class CapacityStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        name = obj.get("storageClassName") or ""
-        causes = [invalid("storageClassName", name, fault) for fault in subdomain_faults(name)]
-        return causes + causes_of(label_selector, "nodeTopology", obj.get("nodeTopology") or {})
+        return causes_of(CAPACITY, "", obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        changed = [name for name in ("storageClassName", "nodeTopology") if new.get(name) != old.get(name)]
-        return [*self.validate_create(new), *(invalid(name, new.get(name), "field is immutable") for name in changed)]
+        return self.validate_create(new) + changed_causes(new, old, "storageClassName", "nodeTopology")
 
 
 class AttachmentStrategy(Strategy):
@@ -37,22 +58,11 @@ class AttachmentStrategy(Strategy):
         obj["status"] = {"attached": False}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        spec, source = obj.get("spec") or {}, at(obj, "spec", "source") or {}
-        attacher, node, volume = spec.get("attacher") or "", spec.get("nodeName") or "", "persistentVolumeName"
-        causes = [] if attacher else [required("spec.attacher")]
-        causes += [invalid("spec.attacher", attacher, fault) for fault in subdomain_faults(attacher) if attacher]
-        if (source.get(volume) is None) == (source.get("inlineVolumeSpec") is None):
-            causes.append(required("spec.source", ONE_SOURCE))
-        elif source.get(volume) is not None:
-            path, name = f"spec.source.{volume}", source[volume]
-            causes += [] if name else [required(path, f"must specify non empty {volume}")]
-            causes += [invalid(path, name, fault) for fault in subdomain_faults(name)]
-        return causes + [invalid("spec.nodeName", node, fault) for fault in subdomain_faults(node)]
+        return causes_of(ATTACHMENT, "spec", obj.get("spec") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        if new.get("spec") == old.get("spec"):
-            return []
-        return [*self.validate_create(new), invalid("spec", new.get("spec"), "field is immutable")]
+        changed = changed_causes(new, old, "spec")
+        return self.validate_create(new) + changed if changed else []
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return causes_of(STATUS, "status", new.get("status") or {})
@@ -60,12 +70,7 @@ class AttachmentStrategy(Strategy):
 
 class AttributesStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        driver = obj.get("driverName") or ""
-        causes = [invalid("driverName", driver, fault) for fault in subdomain_faults(driver)] if driver else []
-        causes = causes if driver else [required("driverName")]
-        if not obj.get("parameters"):
-            causes.append(required("parameters", "must contain at least one key/value pair"))
-        return causes
+        return causes_of(ATTRIBUTES_CLASS, "", obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("driverName", "parameters") if new.get(name) != old.get(name)]

@@ -1,9 +1,10 @@
 """Validation and normalization of persistent volume claims. Paths and reasons are upstream's."""
 
+from functools import partial
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
-from protocols.kinds.check.table import changed_causes
+from protocols.kinds.check.table import Causes, Ordered, causes_of, changed_causes
 from protocols.kinds.storage.claim_spec import claim_spec
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
@@ -44,9 +45,7 @@ def _kind(source: Object | None) -> tuple[str, str]:
 
 
 def claim_causes(claim: Object) -> list[Cause]:
-    causes: list[Cause] = []
-    claim_spec("spec", claim.get("spec") or {}, causes)
-    return causes
+    return causes_of(claim_spec, "spec", claim.get("spec") or {})
 
 
 def claim_change_causes(new: Object, old: Object) -> list[Cause]:
@@ -71,28 +70,32 @@ def _less(one: Any, other: Any) -> bool:
     return bool(other) and parse_quantity(one or "0") < parse_quantity(other)
 
 
+def _resource_name(path: str, name: str, causes: Causes) -> None:
+    if faults := qualified_faults(name):
+        causes.extend(invalid(path, name, fault) for fault in faults)
+    elif is_native(name) and name != "storage":
+        causes.append(unsupported(path, name, ("storage",)))
+
+
+def _amounts(path: str, amounts: Object, causes: Causes, named: bool = False) -> None:
+    for name, amount in amounts.items():
+        if named:
+            _resource_name(path, name, causes)
+        if not 0 <= -(-parse_quantity(amount).nanos // 10**9) < INT64:
+            causes.append(invalid(f"{path}[{name}]", amount, "must be a valid resource quantity"))
+
+
+def _resizes(path: str, resizes: Object, causes: Causes) -> None:
+    for name, resize in resizes.items():
+        _resource_name(path, name, causes)
+        causes += [] if resize in RESIZES else [unsupported(path, name, RESIZES)]
+
+
+_STATUS = Ordered(
+    capacity=_amounts, allocatedResources=partial(_amounts, named=True), allocatedResourceStatuses=_resizes
+)
+
+
 def claim_status_causes(claim: Object) -> list[Cause]:
     """Validate capacities, and what a resize has allocated."""
-    status = claim.get("status") or {}
-    causes: list[Cause] = []
-    for name, amount in (status.get("capacity") or {}).items():
-        causes += _amount_causes(f"status.capacity[{name}]", amount)
-    for name, amount in (status.get("allocatedResources") or {}).items():
-        causes += _name_causes("status.allocatedResources", name)
-        causes += _amount_causes(f"status.allocatedResources[{name}]", amount)
-    for name, resize in (status.get("allocatedResourceStatuses") or {}).items():
-        path = "status.allocatedResourceStatuses"
-        causes += _name_causes(path, name)
-        causes += [] if resize in RESIZES else [unsupported(path, name, RESIZES)]
-    return causes
-
-
-def _name_causes(path: str, name: str) -> list[Cause]:
-    if faults := qualified_faults(name):
-        return [invalid(path, name, fault) for fault in faults]
-    return [unsupported(path, name, ("storage",))] if is_native(name) and name != "storage" else []
-
-
-def _amount_causes(path: str, amount: Any) -> list[Cause]:
-    value = -(-parse_quantity(amount).nanos // 10**9)
-    return [] if 0 <= value < INT64 else [invalid(path, amount, "must be a valid resource quantity")]
+    return causes_of(_STATUS, "status", claim.get("status") or {})

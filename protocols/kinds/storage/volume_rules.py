@@ -4,17 +4,31 @@ import re
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
 from protocols.kinds.check.selectors import node_selector
-from protocols.kinds.check.table import causes_of, changed_causes, unique
+from protocols.kinds.check.table import (
+    Causes,
+    Ordered,
+    Struct,
+    at_least,
+    causes_of,
+    changed_causes,
+    each,
+    needed,
+    once,
+    one_of,
+    texts,
+    together,
+    unique,
+)
+from protocols.kinds.check.table import required as present
+from protocols.kinds.check.values import label_key, subdomain
 from protocols.kinds.shapes.registry import API, registry
 from protocols.kinds.shapes.shape import STRUCT, TEXT
 from protocols.kube.meta import Object
-from protocols.kube.names import qualified_faults, subdomain_faults
-from protocols.kube.objects import at, items
+from protocols.kube.names import qualified_faults
+from protocols.kube.objects import items
 from protocols.kube.quantity import parse_quantity
 
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-RECLAIM = ("Delete", "Recycle", "Retain")
-VOLUME_MODES = ("Block", "Filesystem")
 DRIVER = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?")
 DRIVER_TEXT = "must consist of alphanumeric characters, '-' or '.', and start and end with an alphanumeric character"
 DRIVER_LIMIT = 63
@@ -23,43 +37,42 @@ PUBLISHED = "gcePersistentDisk"
 """Upstream's errors call this source persistentDisk."""
 
 
-def mode_causes(spec: Object) -> list[Cause]:
-    """Validate access modes and volume mode of a volume or claim."""
-    modes = spec.get("accessModes") or []
-    causes = [] if modes else [required("spec.accessModes")]
-    causes += [unsupported("spec.accessModes", mode, MODES) for mode in modes if mode not in MODES]
+def _modes(path: str, modes: list[str], causes: Causes) -> None:
+    causes.extend(unsupported(path, mode, MODES) for mode in modes if mode not in MODES)
     if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
-        text = "may not use ReadWriteOncePod with other access modes"
-        causes.append(forbidden("spec.accessModes", text))
-    if spec.get("volumeMode") not in VOLUME_MODES:
-        causes.append(unsupported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
-    return causes
+        causes.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+
+
+def _capacity(path: str, capacity: Object, causes: Causes) -> None:
+    causes += [] if capacity else [required(path)]
+    if list(capacity) != ["storage"]:
+        causes.append(unsupported(path, capacity or {}, ("storage",)))
+    for name, amount in capacity.items() if capacity else ():
+        if parse_quantity(amount).nanos <= 0:
+            causes.append(invalid(f"{path}[{name}]", amount, "must be greater than zero"))
+
+
+def _affinity(path: str, affinity: Object, causes: Causes) -> None:
+    if affinity.get("required") is None:
+        causes.append(required(f"{path}.required", "must specify required node constraints"))
+    else:
+        node_selector(f"{path}.required", affinity["required"], causes)
+
+
+_VOLUME = Ordered(
+    "accessModes volumeMode capacity persistentVolumeReclaimPolicy",
+    accessModes=needed(_modes),
+    volumeMode=one_of("Block", "Filesystem", empty=True),
+    capacity=_capacity,
+    nodeAffinity=_affinity,
+    persistentVolumeReclaimPolicy=one_of("Delete", "Recycle", "Retain", empty=True),
+    storageClassName=subdomain,
+)
 
 
 def volume_causes(volume: Object) -> list[Cause]:
     spec = volume.get("spec") or {}
-    causes = mode_causes(spec) + _capacity_causes(spec.get("capacity") or {})
-    affinity = at(spec, "nodeAffinity", "required")
-    if spec.get("nodeAffinity") is not None and affinity is None:
-        causes.append(required("spec.nodeAffinity.required", "must specify required node constraints"))
-    elif affinity is not None:
-        causes += causes_of(node_selector, "spec.nodeAffinity.required", affinity)
-    policy = spec.get("persistentVolumeReclaimPolicy")
-    if policy not in RECLAIM:
-        causes.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM))
-    name = spec.get("storageClassName")
-    causes += [invalid("spec.storageClassName", name, fault) for fault in (subdomain_faults(name) if name else ())]
-    return causes + _source_causes(spec)
-
-
-def _capacity_causes(capacity: Object) -> list[Cause]:
-    causes = [] if capacity else [required("spec.capacity")]
-    if list(capacity) != ["storage"]:
-        causes.append(unsupported("spec.capacity", capacity, ("storage",)))
-    for name, amount in capacity.items():
-        if parse_quantity(amount).nanos <= 0:
-            causes.append(invalid(f"spec.capacity[{name}]", amount, "must be greater than zero"))
-    return causes
+    return causes_of(_VOLUME, "spec", spec) + _source_causes(spec)
 
 
 def sources(spec: Object) -> Object:
@@ -80,8 +93,7 @@ def _source_causes(spec: Object) -> list[Cause]:
             causes.append(forbidden(path, "may not specify more than 1 volume type"))
         causes += _required_causes(path, name, source)
     if csi := found.get("csi"):
-        causes += driver_causes("spec.csi.driver", csi.get("driver") or "") if csi.get("driver") else []
-        causes += _secret_causes(csi)
+        _CSI("spec.csi", csi, causes)
     return causes
 
 
@@ -99,29 +111,23 @@ def _required_causes(path: str, name: str, source: Object) -> list[Cause]:
     return [required(f"{path}.{field}") for field in wanted if not source.get(field)]
 
 
-CHECKED_SECRETS = (
-    "controllerPublishSecretRef",
-    "controllerExpandSecretRef",
-    "nodePublishSecretRef",
-    "nodeExpandSecretRef",
+def driver(path: str, name: str, causes: Causes) -> None:
+    if name and len(name) > DRIVER_LIMIT:
+        causes.append(too_long(path, DRIVER_LIMIT))
+    if name and not DRIVER.fullmatch(name):
+        causes.append(invalid(path, name, DRIVER_TEXT))
+
+
+_secret = Struct("name namespace")
+_CSI = together(
+    Ordered(driver=driver),
+    Struct(
+        controllerPublishSecretRef=_secret,
+        controllerExpandSecretRef=_secret,
+        nodePublishSecretRef=_secret,
+        nodeExpandSecretRef=_secret,
+    ),
 )
-
-
-def _secret_causes(csi: Object) -> list[Cause]:
-    return [
-        required(f"spec.csi.{reference}.{field}")
-        for reference in csi
-        if reference in CHECKED_SECRETS and isinstance(csi[reference], dict)
-        for field in ("name", "namespace")
-        if not csi[reference].get(field)
-    ]
-
-
-def driver_causes(path: str, name: str) -> list[Cause]:
-    if not name:
-        return [required(path)]
-    causes = [too_long(path, DRIVER_LIMIT)] if len(name) > DRIVER_LIMIT else []
-    return causes if DRIVER.fullmatch(name) else [*causes, invalid(path, name, DRIVER_TEXT)]
 
 
 def volume_change_causes(new: Object, old: Object) -> list[Cause]:
@@ -134,108 +140,92 @@ def volume_change_causes(new: Object, old: Object) -> list[Cause]:
     return causes + (changed_causes(now, before, "nodeAffinity") if before.get("nodeAffinity") is not None else [])
 
 
-def class_causes(obj: Object) -> list[Cause]:
-    name, parameters = obj.get("provisioner") or "", obj.get("parameters") or {}
-    causes = [] if name else [required("provisioner")]
-    causes += [invalid("provisioner", name, fault) for fault in (qualified_faults(name.lower()) if name else ())]
+def _parameters(path: str, parameters: Object, causes: Causes) -> None:
     if len(parameters) > PARAMETERS:
-        return [*causes, too_long("parameters", PARAMETERS)]
-    causes += [invalid("parameters", key, "field can not be empty.") for key in parameters if not key]
+        causes.append(too_long(path, PARAMETERS))
+        return
+    causes.extend(invalid(path, key, "field can not be empty.") for key in parameters if not key)
     if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > PARAMETER_BYTES:
-        causes.append(too_long("parameters", PARAMETER_BYTES))
-    for field, allowed in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", BINDING)):
-        if obj.get(field) not in allowed:
-            causes.append(unsupported(field, obj.get(field), allowed))
-    return causes + _topologies_causes(obj)
+        causes.append(too_long(path, PARAMETER_BYTES))
 
 
-BINDING = ("Immediate", "WaitForFirstConsumer")
-
-
-def class_change_causes(new: Object, old: Object) -> list[Cause]:
-    return changed_causes(new, old, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-
-
-def _topologies_causes(obj: Object) -> list[Cause]:
-    causes, terms = list[Cause](), {"[]"}
-    for number, term in enumerate(items(obj, "allowedTopologies")):
-        path, expressions = f"allowedTopologies[{number}].matchLabelExpressions", items(term, "matchLabelExpressions")
-        keys = set[str]()
-        for index, each in enumerate(expressions):
-            key, values, where = each.get("key") or "", each.get("values") or [], f"{path}[{index}]"
-            causes += [] if values else [required(f"{where}.values")]
-            unique(f"{where}.values", values, causes)
-            causes += [invalid(f"{where}.key", key, fault) for fault in qualified_faults(key)]
-            if key in keys:
-                causes.append(duplicate(f"{where}.key", key))
-            keys.add(key)
+def _topologies(path: str, terms: list[Object], causes: Causes) -> None:
+    seen = {"[]"}
+    for number, term in enumerate(terms):
+        where, expressions = f"{path}[{number}].matchLabelExpressions", items(term, "matchLabelExpressions")
+        key = together(label_key, once())
+        each(Ordered("values key", values=needed(unique), key=key))(where, expressions, causes)
         alike = {each.get("key") or "": sorted(set(each.get("values") or ())) for each in expressions}
         same = repr(sorted(alike.items()))
-        causes += [duplicate(path, "")] if same in terms else []
-        terms.add(same)
-    return causes
+        causes += [duplicate(where, "")] if same in seen else []
+        seen.add(same)
 
 
-POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
-LIFECYCLES = ("Persistent", "Ephemeral")
+STORAGE_CLASS = Ordered(
+    "provisioner reclaimPolicy volumeBindingMode",
+    provisioner=needed(texts(lambda name: qualified_faults(name.lower()))),
+    parameters=_parameters,
+    reclaimPolicy=one_of("Delete", "Retain", empty=True),
+    volumeBindingMode=one_of("Immediate", "WaitForFirstConsumer", empty=True),
+    allowedTopologies=_topologies,
+)
+CLASS_FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 SHORTEST_TOKEN, LONGEST_TOKEN, SHORTEST_PERIOD = 600, 2**32, 10
 
 
-def driver_object_causes(obj: Object) -> list[Cause]:
-    spec = obj.get("spec") or {}
-    causes = list[Cause]()
-    policy, modes = spec.get("fsGroupPolicy"), spec.get("volumeLifecycleModes") or []
-    causes += [] if policy in POLICIES else [unsupported("spec.fsGroupPolicy", policy, POLICIES)]
-    causes += [unsupported("spec.volumeLifecycleModes", mode, LIFECYCLES) for mode in modes if mode not in LIFECYCLES]
-    audiences = [each.get("audience") for each in items(spec, "tokenRequests")]
-    unique("spec.tokenRequests", audiences, causes, ".audience")
-    for index, each in enumerate(items(spec, "tokenRequests")):
-        seconds, path = each.get("expirationSeconds"), f"spec.tokenRequests[{index}].expirationSeconds"
-        if seconds is not None and seconds < SHORTEST_TOKEN:
-            causes.append(invalid(path, seconds, "may not specify a duration less than 10 minutes"))
-        elif seconds is not None and seconds > LONGEST_TOKEN:
-            causes.append(invalid(path, seconds, "may not specify a duration larger than 2^32 seconds"))
-    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
-    if period is not None and period < SHORTEST_PERIOD:
-        text = f"must be greater than or equal to {SHORTEST_PERIOD} seconds"
-        causes.append(invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, text))
-    return causes
+def _token_seconds(path: str, seconds: int, causes: Causes) -> None:
+    if seconds < SHORTEST_TOKEN:
+        causes.append(invalid(path, seconds, "may not specify a duration less than 10 minutes"))
+    elif seconds > LONGEST_TOKEN:
+        causes.append(invalid(path, seconds, "may not specify a duration larger than 2^32 seconds"))
 
 
-def driver_change_causes(new: Object, old: Object) -> list[Cause]:
-    now, before = new.get("spec") or {}, old.get("spec") or {}
-    fixed = [field for field in ("attachRequired", "volumeLifecycleModes") if now.get(field) != before.get(field)]
-    return [invalid(f"spec.{field}", now.get(field), "field is immutable") for field in fixed]
+def _audiences(path: str, requests: list[Object], causes: Causes) -> None:
+    unique(path, [request.get("audience") for request in requests], causes, ".audience")
+    each(Ordered(expirationSeconds=_token_seconds))(path, requests, causes)
 
 
+DRIVER_SPEC = Ordered(
+    "fsGroupPolicy",
+    fsGroupPolicy=one_of("File", "None", "ReadWriteOnceWithFSType", empty=True),
+    volumeLifecycleModes=each(one_of("Persistent", "Ephemeral", empty=True), unindexed=True),
+    tokenRequests=_audiences,
+    nodeAllocatableUpdatePeriodSeconds=at_least(
+        SHORTEST_PERIOD, f"must be greater than or equal to {SHORTEST_PERIOD} seconds"
+    ),
+)
+DRIVER_FIXED = ("attachRequired", "volumeLifecycleModes")
 NODE_ID_LIMIT = 256
 
 
-def node_drivers_causes(obj: Object) -> list[Cause]:
-    causes, drivers = list[Cause](), items(obj, "spec", "drivers")
-    for index, each in enumerate(drivers):
-        path, node = f"spec.drivers[{index}]", each.get("nodeID") or ""
-        causes += driver_causes(f"{path}.name", each.get("name") or "")
-        causes += [] if node else [required(f"{path}.nodeID")]
-        if len(node) > NODE_ID_LIMIT:
-            causes.append(invalid(f"{path}.nodeID", node, f"must be {NODE_ID_LIMIT} characters or less"))
-        count = at(each, "allocatable", "count")
-        if count is not None and count < 0:
-            causes.append(invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0"))
-        for key in each.get("topologyKeys") or ():
-            causes += [] if key else [required(path)]
-            causes += [invalid(path, key, fault) for fault in qualified_faults(key)]
-    unique("spec.drivers", [each.get("name") for each in drivers], causes, ".name")
-    return causes
+def _node_id(path: str, node: str, causes: Causes) -> None:
+    if len(node) > NODE_ID_LIMIT:
+        causes.append(invalid(path, node, f"must be {NODE_ID_LIMIT} characters or less"))
+
+
+_NODE_DRIVER = Ordered(
+    "name nodeID", name=needed(driver), nodeID=needed(_node_id), allocatable=Ordered(count=at_least(0))
+)
+
+
+_topology_key = together(present, label_key)
+
+
+def _node_driver(path: str, value: Object, causes: Causes) -> None:
+    _NODE_DRIVER(path, value, causes)
+    for key in value.get("topologyKeys") or ():  # upstream's paths of these lack the field
+        _topology_key(path, key, causes)
+
+
+CSI_NODE_SPEC = Ordered(drivers=each(_node_driver, key=lambda driver: driver.get("name"), at=".name"))
 
 
 def node_drivers_change_causes(new: Object, old: Object) -> list[Cause]:
     """A driver may come, go and change its limit; its node and its topology stay."""
-    before = {each.get("name"): each for each in items(old, "spec", "drivers")}
+    before = {item.get("name"): item for item in items(old, "spec", "drivers")}
     causes = []
-    for index, each in enumerate(items(new, "spec", "drivers")):
-        held = before.get(each.get("name"))
-        fixed = ("nodeID", "topologyKeys")
-        if held is not None and any(each.get(field) != held.get(field) for field in fixed):
-            causes.append(invalid(f"spec.drivers[{index}]", each, "field is immutable"))
+    for index, item in enumerate(items(new, "spec", "drivers")):
+        held = before.get(item.get("name"))
+        if held is not None and any(item.get(field) != held.get(field) for field in ("nodeID", "topologyKeys")):
+            causes.append(invalid(f"spec.drivers[{index}]", item, "field is immutable"))
     return causes

@@ -4,6 +4,7 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause
+from protocols.kinds.check.table import causes_of, changed_causes
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -15,11 +16,11 @@ from protocols.kinds.storage.claim_rules import (
     join_sources,
 )
 from protocols.kinds.storage.volume_rules import (
-    class_causes,
-    class_change_causes,
-    driver_change_causes,
-    driver_object_causes,
-    node_drivers_causes,
+    CLASS_FIXED,
+    CSI_NODE_SPEC,
+    DRIVER_FIXED,
+    DRIVER_SPEC,
+    STORAGE_CLASS,
     node_drivers_change_causes,
     volume_causes,
     volume_change_causes,
@@ -105,10 +106,10 @@ class StorageClassStrategy(Strategy):
         obj.setdefault("volumeBindingMode", "Immediate")
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return class_causes(obj)
+        return causes_of(STORAGE_CLASS, "", obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return class_causes(new) + class_change_causes(new, old)
+        return self.validate_create(new) + changed_causes(new, old, *CLASS_FIXED)
 
 
 class CSINodeStrategy(Strategy):
@@ -117,10 +118,10 @@ class CSINodeStrategy(Strategy):
             obj["spec"] = {**(obj.get("spec") or {}), "drivers": None}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return node_drivers_causes(obj)
+        return causes_of(CSI_NODE_SPEC, "spec", obj.get("spec") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return node_drivers_causes(new) + node_drivers_change_causes(new, old)
+        return self.validate_create(new) + node_drivers_change_causes(new, old)
 
 
 class CSIDriverStrategy(Strategy):
@@ -132,10 +133,10 @@ class CSIDriverStrategy(Strategy):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return driver_object_causes(obj)
+        return causes_of(DRIVER_SPEC, "spec", obj.get("spec") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return driver_object_causes(new) + driver_change_causes(new, old)
+        return self.validate_create(new) + changed_causes(new["spec"], old["spec"], *DRIVER_FIXED, prefix="spec.")
 
 
 DRIVER_DEFAULTS = {

@@ -1,0 +1,53 @@
+"""Tables of checks: order, absent fields, lists with a limit."""
+
+from protocols.kinds.check.causes import Cause
+from protocols.kinds.check.table import Ordered, anything, at_least, at_most, causes_of, each, needed, once, present
+
+
+def fields(causes: list[Cause]) -> list[str]:
+    return [cause.field for cause in causes]
+
+
+def test_ordered_reports_in_the_order_of_the_table() -> None:
+    table = Ordered(first=at_least(1), second=at_least(1))
+    assert fields(causes_of(table, "spec", {"second": 0, "first": 0})) == ["spec.first", "spec.second"]
+
+
+def test_ordered_with_empty_path_names_fields_of_the_whole_object() -> None:
+    assert fields(causes_of(Ordered(count=at_least(1)), "", {"count": 0})) == ["count"]
+
+
+def test_ordered_checks_absent_fields_that_it_lists() -> None:
+    table = Ordered("name count=0", name=needed(anything, "name it"), count=at_least(1), other=needed(anything))
+    found = causes_of(table, "spec", {})
+    assert fields(found) == ["spec.name", "spec.count"]
+    assert found[0].message == "Required value: name it"
+
+
+def test_present_accepts_an_empty_object_and_reports_an_absent_one() -> None:
+    table = Ordered("cel", cel=present(anything))
+    assert not causes_of(table, "spec", {"cel": {}})
+    assert fields(causes_of(table, "spec", {})) == ["spec.cel"]
+
+
+def test_each_over_its_limit_checks_no_element() -> None:
+    check = each(at_least(1), limit=2)
+    assert fields(causes_of(check, "list", [0, 0])) == ["list[0]", "list[1]"]
+    assert [cause.reason for cause in causes_of(check, "list", [0, 0, 0])] == ["FieldValueTooMany"]
+
+
+def test_at_most_counts_only() -> None:
+    assert not causes_of(at_most(1), "list", [0])
+    assert fields(causes_of(at_most(1), "list", [0, 0])) == ["list"]
+
+
+def test_each_reports_a_repeated_key_at_its_field() -> None:
+    check = each(anything, key=lambda value: value["name"], at=".name")
+    assert fields(causes_of(check, "list", [{"name": "a"}, {"name": "a"}])) == ["list[1].name"]
+
+
+def test_once_reports_a_second_time() -> None:
+    check, causes = once(), list[Cause]()
+    for index in range(3):
+        check(f"list[{index}]", "same", causes)
+    assert fields(causes) == ["list[1]", "list[2]"]
