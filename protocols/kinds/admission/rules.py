@@ -6,13 +6,11 @@ Paths, texts and limits are upstream's.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from protocols.cel.text.source import LIMIT, CelError, TooComplex, TooLong
-from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import CheckPolicy
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
+from protocols.kinds.check.causes import Cause, invalid, required, too_many, unsupported
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import causes_of
-from protocols.kinds.dra.selectors import Budget
+from protocols.kinds.check.table import causes_of, once, unique
+from protocols.kinds.dra.selectors import Budget, compile_expression
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import at, items
@@ -49,12 +47,7 @@ def match_causes(path: str, match: Object) -> list[Cause]:
     for field in ("resourceRules", "excludeResourceRules"):
         for index, rule in enumerate(items(match, field)):
             where = f"{path}.{field}[{index}]"
-            names = rule.get("resourceNames") or []
-            causes += [
-                duplicate(f"{where}.resourceNames[{number}]", name)
-                for number, name in enumerate(names)
-                if name in names[:number]
-            ]
+            unique(f"{where}.resourceNames", rule.get("resourceNames") or (), causes)
             causes += rule_causes(where, rule)
     return causes
 
@@ -124,9 +117,9 @@ def one_of(path: str, value: Any, allowed: tuple[str, ...]) -> list[Cause]:
 def condition_causes(path: str, conditions: list[Object], scope: Any, budget: Budget) -> list[Cause]:
     """Validate match conditions; `scope`: a Scope of protocols.cel.policies."""
     causes = [too_many(path, len(conditions), CONDITIONS)] if len(conditions) > CONDITIONS else []
-    names = [condition.get("name") or "" for condition in conditions]
+    is_new = once()
     for index, condition in enumerate(conditions[:CONDITIONS]):
-        where, name = f"{path}[{index}]", names[index]
+        where, name = f"{path}[{index}]", condition.get("name") or ""
         text = str(condition.get("expression") or "").strip()
         if not text:
             causes.append(required(f"{where}.expression"))
@@ -136,24 +129,15 @@ def condition_causes(path: str, conditions: list[Object], scope: Any, budget: Bu
             causes.append(required(f"{where}.name"))
             continue
         causes += [invalid(f"{where}.name", name, fault) for fault in qualified_faults(name)]
-        if name in names[:index]:
-            causes.append(duplicate(f"{where}.name", name))
+        is_new(f"{where}.name", name, causes)
     return causes
 
 
 def expression_causes(path: str, text: str, scope: Any, results: tuple[str, ...], budget: Budget) -> list[Cause]:
     """Have an expression compiled."""
-    if not budget.take(text):
-        return [forbidden(path, f"the expressions of one object must not have more than {Budget.BYTES} bytes")]
-    try:
-        answer(CheckPolicy(text, tuple(scope), results))
-    except TooLong:
-        return [too_long(path, LIMIT)]
-    except TooComplex as error:
-        return [forbidden(path, str(error))]
-    except CelError as error:
-        return [invalid(path, text, str(error))]
-    return []
+    causes = list[Cause]()
+    compile_expression(path, CheckPolicy(text, tuple(scope), results), budget, causes)
+    return causes
 
 
 def limit_causes(path: str, values: Iterable[Object]) -> list[Cause]:

@@ -5,32 +5,13 @@
 - A DeviceTaintRule adds one taint to devices selected by name.
 """
 
-from typing import Any
-
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.check.metadata import conditions
-from protocols.kinds.check.table import causes_of
-from protocols.kinds.dra.names import (
-    class_causes,
-    driver_causes,
-    each,
-    full_causes,
-    keyed,
-    label_causes,
-    pool_causes,
-    rows,
-    table,
-)
-from protocols.kinds.dra.selectors import Budget, config_causes, selectors_causes, spec_of
-from protocols.kinds.dra.slices import ENTRIES
-from protocols.kinds.dra.values import (
-    KINDS,
-    attribute_causes,
-    capacity_causes,
-    stamp,
-    taint_causes,
-    taints_causes,
-)
+from protocols.kinds.check.table import Causes, Ordered, at_most, causes_of, present, together
+from protocols.kinds.dra.names import PLACE, class_name, full_name, keyed, rows, table
+from protocols.kinds.dra.selectors import Budget, configs, selectors, spec_of
+from protocols.kinds.dra.slices import is_over
+from protocols.kinds.dra.values import KINDS, attribute, capacity_causes, stamp, taint, taints
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
@@ -49,20 +30,20 @@ class ClassStrategy(Strategy):
         return _class_causes(spec_of(new), spec_of(old))
 
 
+def _extended(path: str, name: str, causes: Causes) -> None:
+    if not is_extended(name):
+        causes.append(invalid(path, name, EXTENDED))
+
+
 def _class_causes(spec: Object, before: Object) -> list[Cause]:
-    causes = selectors_causes("spec.selectors", spec.get("selectors"), Budget(), before.get("selectors"))
-    causes += config_causes("spec.config", spec.get("config"))
-    name = spec.get("extendedResourceName")
-    if name is not None and not is_extended(name):
-        causes.append(invalid("spec.extendedResourceName", name, EXTENDED))
-    return causes
+    held = selectors(Budget(), before.get("selectors"))
+    return causes_of(Ordered(selectors=held, config=configs, extendedResourceName=_extended), "spec", spec)
 
 
 FIELDS = {"attributes": "DRAAdminControlledDeviceAttributes", "capacity": "DRAAdminControlledDeviceAttributes",
           "taints": "DRADeviceTaints"}  # fmt: skip
 """Fields and the feature gates that enable them."""
 NULLABLE = (*KINDS, "null")
-FILTERS = {"deviceClassName": class_causes, "driver": driver_causes, "pool": pool_causes, "device": label_causes}
 
 
 class PatchStrategy(Strategy):
@@ -94,28 +75,18 @@ def _patch_causes(obj: Object, before: Object) -> list[Cause]:
     if not isinstance(spec_of(obj).get("devices"), dict):
         return [required("spec.devices")]
     path, devices = "spec.devices", _devices(obj)
-    causes = _filter_causes(f"{path}.filter", table(devices.get("filter")), before)
-    attributes, capacity = table(devices.get("attributes")), table(devices.get("capacity"))
-    if (count := len(attributes) + len(capacity)) > ENTRIES:
-        text = f"the total number of attributes and capacities must not exceed {ENTRIES}"
-        return [*causes, invalid(path, count, text)]
-    for name in sorted(attributes):
-        causes += full_causes(at := keyed(f"{path}.attributes", name), name)
-        causes += attribute_causes(at, attributes[name], NULLABLE)
-    for name in sorted(capacity):
-        causes += full_causes(at := keyed(f"{path}.capacity", name), name)
-        causes += _amount_causes(at, table(capacity[name]))
-    return causes + _taints_causes(f"{path}.taints", devices.get("taints"))
-
-
-def _filter_causes(path: str, filter: Object, before: Object) -> list[Cause]:
-    """Validate the filter; an empty name is invalid, unlike an absent one."""
-    causes: list[Cause] = []
-    for name, check in FILTERS.items():
-        if filter.get(name) is not None:
-            causes += check(f"{path}.{name}", filter[name])
-    stored = before.get("selectors")
-    return causes + selectors_causes(f"{path}.selectors", filter.get("selectors"), Budget(), stored)
+    names = Ordered(deviceClassName=class_name, **PLACE, selectors=selectors(Budget(), before.get("selectors")))
+    causes = causes_of(Ordered(filter=names), path, devices)
+    if is_over(path, devices, causes):
+        return causes
+    for name, value in sorted(table(devices.get("attributes")).items()):
+        full_name(where := keyed(f"{path}.attributes", name), name, causes)
+        attribute(where, value, causes, NULLABLE)
+    for name, value in sorted(table(devices.get("capacity")).items()):
+        full_name(where := keyed(f"{path}.capacity", name), name, causes)
+        causes += _amount_causes(where, table(value))
+    _TAINTS(path, devices, causes)
+    return causes
 
 
 def _amount_causes(path: str, value: Object) -> list[Cause]:
@@ -124,18 +95,18 @@ def _amount_causes(path: str, value: Object) -> list[Cause]:
     return capacity_causes(path, value, shared=False)
 
 
-def _taints_causes(path: str, taints: Any) -> list[Cause]:
-    causes, seen = taints_causes(path, taints), set()
-    for index, taint in enumerate(rows(taints)):
-        identity = (taint.get("key"), taint.get("effect"))
+def _distinct(path: str, values: list[Object], causes: Causes) -> None:
+    seen = set()
+    for index, value in enumerate(values):
+        identity = (value.get("key"), value.get("effect"))
         if identity in seen:
             causes.append(duplicate(f"{path}[{index}]", f"{identity[0]}:{identity[1]}"))
         seen.add(identity)
-    return causes
 
 
+_TAINTS = Ordered(taints=together(taints, _distinct))
 CONDITIONS = 8
-SELECTOR = {"driver": driver_causes, "pool": pool_causes, "device": label_causes}
+RULE = Ordered("taint", deviceSelector=Ordered(**PLACE), taint=present(taint))
 
 
 class RuleStrategy(Strategy):
@@ -152,21 +123,12 @@ class RuleStrategy(Strategy):
         stamp(_taint(new), [{**taint, "key": each.get("key")} for taint in before for each in _taint(new)])
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        spec = spec_of(obj)
-        selector = table(spec.get("deviceSelector"))
-        causes: list[Cause] = []
-        for name, check in SELECTOR.items():
-            if selector.get(name) is not None:
-                causes += check(f"spec.deviceSelector.{name}", selector[name])
-        if not isinstance(spec.get("taint"), dict):
-            return [*causes, required("spec.taint")]
-        return causes + taint_causes("spec.taint", spec["taint"])
+        return causes_of(RULE, "spec", spec_of(obj))
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         held = rows(at(new, "status", "conditions"))
-        return each("status.conditions", held, CONDITIONS, lambda path, value: []) + causes_of(
-            conditions, "status.conditions", held[:CONDITIONS]
-        )
+        few = together(at_most(CONDITIONS), lambda path, values, causes: conditions(path, values[:CONDITIONS], causes))
+        return causes_of(few, "status.conditions", held)
 
 
 def _taint(obj: Object) -> list[Object]:

@@ -3,20 +3,13 @@
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
-from protocols.kinds.dra.names import (
-    class_causes,
-    each,
-    full_causes,
-    label_causes,
-    repeated,
-    rows,
-    table,
-)
-from protocols.kinds.dra.selectors import Budget, opaque_causes, selectors_causes
-from protocols.kinds.dra.values import default_tolerations, tolerations_causes
+from protocols.kinds.check.table import Causes, Check, Ordered, causes_of, each, together
+from protocols.kinds.dra.names import class_name, full_name, label_name, rows
+from protocols.kinds.dra.selectors import CONFIGS, Budget, opaque, selectors
+from protocols.kinds.dra.values import default_tolerations, tolerations
 from protocols.kube.meta import Object
 
-REQUESTS, ALTERNATIVES, CONSTRAINTS, CONFIGS = 32, 8, 32, 32
+REQUESTS, ALTERNATIVES, CONSTRAINTS = 32, 8, 32
 MODES = ("All", "ExactCount")
 ONE_FORM = "exactly one of `exactly` or `firstAvailable` is required"
 NO_CONSTRAINT = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
@@ -41,93 +34,80 @@ def default_devices(devices: Object) -> None:
 
 def devices_causes(path: str, devices: Object) -> list[Cause]:
     """Validate spec.devices."""
-    requests, budget = devices.get("requests"), Budget()
-    names = _names(requests)
-    causes = each(
-        f"{path}.requests", requests, REQUESTS, lambda at, value: _request_causes(at, table(value), budget)
-    ) + _twice(f"{path}.requests", requests, REQUESTS)
-    causes += each(
-        f"{path}.constraints",
-        devices.get("constraints"),
-        CONSTRAINTS,
-        lambda at, value: _constraint_causes(at, table(value), names),
+    references = request_references(request_names(devices))
+    table = Ordered(
+        requests=each(_request(Budget()), limit=REQUESTS, key=_name),
+        constraints=each(together(Ordered(requests=references), _attribute), limit=CONSTRAINTS),
+        config=each(Ordered("opaque", requests=references, opaque=opaque), limit=CONFIGS),
     )
-    return causes + each(
-        f"{path}.config",
-        devices.get("config"),
-        CONFIGS,
-        lambda at, value: (
-            references_causes(f"{at}.requests", table(value).get("requests"), names) + opaque_causes(at, value)
-        ),
-    )
+    return causes_of(table, path, devices)
 
 
-def _names(requests: Any) -> set[str]:
+def _name(request: Object) -> str:
+    return request.get("name") or ""
+
+
+def request_names(devices: Object) -> set[str]:
+    """Return the names of requests, and those of alternatives below them."""
     found = set()
-    for request in rows(requests):
-        name = request.get("name") or ""
-        found.add(name)
+    for request in rows(devices.get("requests")):
+        found.add(name := _name(request))
         found |= {f"{name}/{sub.get('name')}" for sub in rows(request.get("firstAvailable"))}
     return found
 
 
-def _twice(path: str, values: Any, limit: int) -> list[Cause]:
-    names = [value.get("name") or "" for value in rows(values)]
-    return repeated(path, names) if len(names) <= limit else []
-
-
-def _request_causes(path: str, request: Object, budget: Budget) -> list[Cause]:
-    causes = label_causes(f"{path}.name", request.get("name") or "")
-    exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
-    if not isinstance(exactly, dict) and not alternatives:
-        return [*causes, required(path, ONE_FORM)]
-    if isinstance(exactly, dict) and alternatives:
-        text = f"{ONE_FORM}, but multiple fields are set"
-        return [*causes, invalid(path, "{`exactly`, `firstAvailable`}", text)]
-    if isinstance(exactly, dict):
-        causes += _part_causes(f"{path}.exactly", exactly, budget)
-    causes += each(
-        f"{path}.firstAvailable",
-        alternatives,
-        ALTERNATIVES,
-        lambda at, value: (
-            label_causes(f"{at}.name", table(value).get("name") or "") + _part_causes(at, table(value), budget)
-        ),
+def _request(budget: Budget) -> Check:
+    part = together(
+        Ordered("deviceClassName", deviceClassName=class_name, selectors=selectors(budget)),
+        _count,
+        Ordered(tolerations=tolerations),
     )
-    return causes + _twice(f"{path}.firstAvailable", alternatives, ALTERNATIVES)
+    alternative = together(Ordered("name", name=label_name), part)
+    forms = Ordered(exactly=part, firstAvailable=each(alternative, limit=ALTERNATIVES, key=_name))
+
+    def check(path: str, request: Object, causes: Causes) -> None:
+        label_name(f"{path}.name", _name(request), causes)
+        is_exact, has_alternatives = request.get("exactly") is not None, bool(request.get("firstAvailable"))
+        if is_exact and has_alternatives:
+            text = f"{ONE_FORM}, but multiple fields are set"
+            causes.append(invalid(path, "{`exactly`, `firstAvailable`}", text))
+        elif is_exact or has_alternatives:
+            forms(path, request, causes)
+        else:
+            causes.append(required(path, ONE_FORM))
+
+    return check
 
 
-def _part_causes(path: str, part: Object, budget: Budget) -> list[Cause]:
-    causes = class_causes(f"{path}.deviceClassName", part.get("deviceClassName") or "")
-    causes += selectors_causes(f"{path}.selectors", part.get("selectors"), budget)
-    causes += _count_causes(path, part.get("allocationMode") or "", part.get("count") or 0)
-    return causes + tolerations_causes(f"{path}.tolerations", part.get("tolerations"))
+def _count(path: str, part: Object, causes: Causes) -> None:
+    mode, count = part.get("allocationMode") or "", part.get("count") or 0
+    if mode not in MODES:
+        causes.append(unsupported(f"{path}.allocationMode", mode, MODES))
+    elif mode == "All" and count:
+        causes.append(invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'"))
+    elif mode == "ExactCount" and count <= 0:
+        causes.append(invalid(f"{path}.count", count, "must be greater than zero"))
 
 
-def _count_causes(path: str, mode: str, count: int) -> list[Cause]:
-    if mode == "All":
-        text = "must not be specified when allocationMode is 'All'"
-        return [invalid(f"{path}.count", count, text)] if count else []
-    if mode == "ExactCount":
-        return [] if count > 0 else [invalid(f"{path}.count", count, "must be greater than zero")]
-    return [unsupported(f"{path}.allocationMode", mode, MODES)]
-
-
-def _constraint_causes(path: str, constraint: Object, names: set[str]) -> list[Cause]:
-    causes = references_causes(f"{path}.requests", constraint.get("requests"), names)
+def _attribute(path: str, constraint: Object, causes: Causes) -> None:
     given = [name for name in ("matchAttribute", "distinctAttribute") if constraint.get(name) is not None]
-    if not given:
-        return [*causes, required(path, NO_CONSTRAINT)]
-    return causes + full_causes(f"{path}.{given[0]}", constraint[given[0]])
+    if given:
+        full_name(f"{path}.{given[0]}", constraint[given[0]], causes)
+    else:
+        causes.append(required(path, NO_CONSTRAINT))
 
 
-def references_causes(path: str, references: Any, names: set[str]) -> list[Cause]:
-    return each(path, references, REQUESTS, lambda at, name: reference_causes(at, name, names), str)
+def request_references(names: set[str]) -> Check:
+    return each(request_reference(names), limit=REQUESTS, key=str)
 
 
-def reference_causes(path: str, name: Any, names: set[str]) -> list[Cause]:
-    """Validate a reference to a request, or to one of its alternatives."""
-    if name in names:
-        return []
-    parts = [cause for part in str(name or "").split("/") for cause in label_causes(path, part)]
-    return [*parts, invalid(path, name, REFERENCE)]
+def request_reference(names: set[str]) -> Check:
+    """Return the check of a reference to a request, or to one of its alternatives."""
+
+    def check(path: str, name: Any, causes: Causes) -> None:
+        if name not in names:
+            for part in str(name or "").split("/"):
+                label_name(path, part, causes)
+            causes.append(invalid(path, name, REFERENCE))
+
+    return check

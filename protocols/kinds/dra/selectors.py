@@ -6,9 +6,10 @@ import msgspec
 
 from protocols.cel.text.source import LIMIT, CelError, TooComplex, TooLong
 from protocols.cel.worker.asking import answer
-from protocols.cel.worker.messages import CheckSelector
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_long
-from protocols.kinds.dra.names import driver_causes, each, table
+from protocols.cel.worker.messages import CheckPolicy, CheckSelector
+from protocols.kinds.check.causes import forbidden, invalid, too_long
+from protocols.kinds.check.table import Causes, Check, Ordered, each, present
+from protocols.kinds.dra.names import driver_name, table
 from protocols.kube.meta import Object
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
@@ -30,58 +31,51 @@ class Budget:
         return self._left >= 0
 
 
-def selectors_causes(path: str, selectors: Any, budget: Budget, stored: Any = None) -> list[Cause]:
-    """Validate selectors; a list equal to `stored` was accepted before and is not compiled again."""
-    if stored and selectors == stored:
-        return []
-    return each(path, selectors, SELECTORS, lambda at, value: _selector_causes(at, value, budget))
-
-
-def _selector_causes(path: str, selector: Any, budget: Budget) -> list[Cause]:
-    cel = table(selector).get("cel")
-    if not isinstance(cel, dict):
-        return [required(f"{path}.cel")]
-    expression = str(cel.get("expression") or "")
-    return expression_causes(f"{path}.cel.expression", expression, budget)
-
-
-def expression_causes(path: str, expression: str, budget: Budget) -> list[Cause]:
-    if not expression:
-        return [invalid(path, expression, "compilation failed: it is empty")]
-    if not budget.take(expression):
-        text = f"the expressions of one object must not have more than {Budget.BYTES} bytes"
-        return [forbidden(path, text)]
+def compile_expression(path: str, question: CheckSelector | CheckPolicy, budget: Budget, causes: Causes) -> None:
+    """Have an expression compiled."""
+    text = question.source
+    if not budget.take(text):
+        causes.append(forbidden(path, f"the expressions of one object must not have more than {Budget.BYTES} bytes"))
+        return
     try:
-        answer(CheckSelector(expression))
+        answer(question)
     except TooLong:
-        return [too_long(path, LIMIT)]
+        causes.append(too_long(path, LIMIT))
     except TooComplex as error:
-        return [forbidden(path, str(error))]
+        causes.append(forbidden(path, str(error)))
     except CelError as error:
-        return [invalid(path, expression, str(error))]
-    return []
+        causes.append(invalid(path, text, str(error)))
 
 
-def opaque_causes(path: str, config: Any) -> list[Cause]:
-    """Validate opaque configuration, the only supported kind."""
-    opaque = table(config).get("opaque")
-    if not isinstance(opaque, dict):
-        return [required(f"{path}.opaque")]
-    causes = driver_causes(f"{path}.opaque.driver", opaque.get("driver") or "")
-    return causes + object_causes(f"{path}.opaque.parameters", opaque.get("parameters"))
+def selectors(budget: Budget, stored: Any = None) -> Check:
+    """Return the check of selectors; a list equal to `stored` was accepted before and is not compiled again."""
+
+    def expression(path: str, text: str, causes: Causes) -> None:
+        if text:
+            compile_expression(path, CheckSelector(text), budget, causes)
+        else:
+            causes.append(invalid(path, text, "compilation failed: it is empty"))
+
+    selector = Ordered("cel", cel=present(Ordered("expression", expression=expression)))
+    every = each(selector, limit=SELECTORS)
+
+    def check(path: str, values: list[Object], causes: Causes) -> None:
+        if not stored or values != stored:
+            every(path, values, causes)
+
+    return check
 
 
-def object_causes(path: str, value: Any, needed: bool = True) -> list[Cause]:
-    if value is None:
-        return [required(path)] if needed else []
+def parameters(path: str, value: Any, causes: Causes) -> None:
     if not isinstance(value, dict):
-        return [invalid(path, "<value omitted>", "must be a valid JSON object")]
-    size = len(msgspec.json.encode(value))
-    return [too_long(path, PARAMETERS)] if size > PARAMETERS else []
+        causes.append(invalid(path, "<value omitted>", "must be a valid JSON object"))
+    elif len(msgspec.json.encode(value)) > PARAMETERS:
+        causes.append(too_long(path, PARAMETERS))
 
 
-def config_causes(path: str, configs: Any, limit: int = CONFIGS) -> list[Cause]:
-    return each(path, configs, limit, opaque_causes)
+opaque = present(Ordered("driver parameters", driver=driver_name, parameters=present(parameters)))
+"""Opaque configuration, the only supported kind."""
+configs = each(Ordered("opaque", opaque=opaque), limit=CONFIGS)
 
 
 def spec_of(obj: Object) -> Object:

@@ -1,65 +1,37 @@
 """ResourceSlice: validation of published devices and shared counters."""
 
-from typing import Any
-
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
-from protocols.kinds.dra.names import (
-    driver_causes,
-    each,
-    keyed,
-    label_causes,
-    label_key_causes,
-    pool_causes,
-    qualified_causes,
-    repeated,
-    repeated_names,
-    rows,
-    table,
-)
+from protocols.kinds.check.table import Causes, Check, Ordered, at_least, causes_of, each, needed
+from protocols.kinds.check.values import label_key, subdomain
+from protocols.kinds.dra.names import driver_name, keyed, label_name, pool_name, qualified_name, rows, table
 from protocols.kinds.dra.selectors import spec_of
-from protocols.kinds.dra.values import attribute_causes, capacity_causes, stamp, taints_causes
+from protocols.kinds.dra.values import attribute, capacity_causes, stamp, taints
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.names import subdomain_faults
 
 SETS, USES, COUNTERS = 8, 2, 32
 
 
-def counter_sets_causes(path: str, sets: Any) -> list[Cause]:
-    return _named(path, sets, SETS, "name")
-
-
-def consumption_causes(path: str, uses: Any) -> list[Cause]:
-    return _named(path, uses, USES, "counterSet")
-
-
-def _named(path: str, values: Any, limit: int, name: str) -> list[Cause]:
-    def check(at: str, value: Any) -> list[Cause]:
-        held = table(value)
-        causes = label_causes(f"{at}.{name}", held[name]) if held.get(name) else [required(f"{at}.{name}")]
-        return causes + _counters_causes(f"{at}.counters", table(held.get("counters")))
-
-    causes = each(path, values, limit, check)
-    if len(rows(values)) > limit:
-        return causes
-    return causes + [
-        cause._replace(field=f"{cause.field}.{name}")
-        for cause in repeated(path, [row.get(name) for row in rows(values)])
-    ]
-
-
-def _counters_causes(path: str, counters: dict[str, Any]) -> list[Cause]:
-    if not counters:
-        return [required(path)]
+def _counters(path: str, counters: Object, causes: Causes) -> None:
     if len(counters) > COUNTERS:
-        return [too_many(path, len(counters), COUNTERS)]
-    causes = []
+        causes.append(too_many(path, len(counters), COUNTERS))
+        return
     for name in sorted(counters):
-        at = keyed(path, name)
-        causes += label_causes(at, name) if name else [invalid(at, name, "must not be empty")]
+        where = keyed(path, name)
+        if name:
+            label_name(where, name, causes)
+        else:
+            causes.append(invalid(where, name, "must not be empty"))
         if table(counters[name]).get("value") is None:
-            causes.append(required(f"{at}.value"))
-    return causes
+            causes.append(required(f"{where}.value"))
+
+
+def _named(name: str, limit: int) -> Check:
+    counted = Ordered(f"{name} counters", **{name: needed(label_name), "counters": needed(_counters)})
+    return each(counted, limit=limit, key=lambda value: value.get(name), at=f".{name}")
+
+
+counter_sets, consumption = _named("name", SETS), _named("counterSet", USES)
 
 
 DEVICES, RICH_DEVICES, ENTRIES, CONDITIONS = 128, 64, 32, 4
@@ -120,9 +92,9 @@ ALPHA_ATTRIBUTES = ("ints", "bools", "strings", "versions")
 def _drop_alpha(obj: Object) -> None:
     for device in rows(spec_of(obj).get("devices")):
         device.pop("nodeAllocatableResourceMappings", None)
-        for attribute in table(device.get("attributes")).values():
+        for value in table(device.get("attributes")).values():
             for field in ALPHA_ATTRIBUTES:
-                table(attribute).pop(field, None)
+                table(value).pop(field, None)
 
 
 def _drop_sharing(new: list[Object], old: list[Object]) -> None:
@@ -144,103 +116,118 @@ def drop_binding(new: list[Object], old: list[Object]) -> None:
 
 
 def slice_causes(spec: Object) -> list[Cause]:
-    causes = driver_causes("spec.driver", spec.get("driver") or "") + _pool_causes(table(spec.get("pool")))
-    causes += places_causes("spec", spec, PLACES, ONE_PLACE)
-    causes += selector_causes("spec.nodeSelector", spec.get("nodeSelector"))
     devices, counters = spec.get("devices"), spec.get("sharedCounters")
+    causes = causes_of(_SLICE, "spec", spec)
+    one_place("spec", spec, PLACES, ONE_PLACE, causes)
     if devices and counters:
         text = "only one of `sharedCounters` or `devices` is allowed"
         causes.append(invalid("spec", "{`sharedCounters`, `devices`}", text))
-    return causes + _devices_causes(devices, spec) + counter_sets_causes("spec.sharedCounters", counters)
+    is_rich = any(device.get("taints") or device.get("consumesCounters") for device in rows(devices))
+    own_places = bool(spec.get("perDeviceNodeSelection"))
 
+    def device(path: str, value: Object, causes: Causes) -> None:
+        _device(path, value, own_places, causes)
 
-def _pool_causes(pool: Object) -> list[Cause]:
-    causes = pool_causes("spec.pool.name", pool.get("name") or "")
-    generation, count = pool.get("generation") or 0, pool.get("resourceSliceCount") or 0
-    if generation < 0:
-        causes.append(invalid("spec.pool.generation", generation, "must be greater than or equal to zero"))
-    if count <= 0:
-        causes.append(invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
+    limit = RICH_DEVICES if is_rich else DEVICES
+    every = Ordered(devices=each(device, limit=limit, key=_name_of, at=".name"), sharedCounters=counter_sets)
+    every("spec", spec, causes)
     return causes
 
 
-def places_causes(path: str, holder: Object, names: tuple[str, ...], text: str) -> list[Cause]:
-    """Require exactly one of the fields that select nodes."""
-    causes, given = [], [name for name in names if holder.get(name) is not None]
-    found = [name for name in given if holder[name] not in ("", False)]
-    for name in given:
-        if name == "nodeName":
-            causes += _node_name_causes(f"{path}.{name}", holder[name])
-        elif name not in found:
-            causes.append(invalid(f"{path}.{name}", False, "must be either unset or set to true"))
-    if not found:
-        return [*causes, required(path, text)]
-    if len(found) > 1:
-        shown = ", ".join(f"`{name}`" for name in found)
-        causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
-    return causes
+def _name_of(device: Object) -> str | None:
+    return device.get("name")
 
 
-def _node_name_causes(path: str, name: str) -> list[Cause]:
-    if not name:
-        return [invalid(path, "", "must be either unset or set to a non-empty string")]
-    return [invalid(path, name, fault) for fault in subdomain_faults(name)]
+_POOL = Ordered(
+    "name generation=0 resourceSliceCount=0",
+    name=pool_name,
+    generation=at_least(0, "must be greater than or equal to zero"),
+    resourceSliceCount=at_least(1, "must be greater than zero"),
+)
+_SLICE = Ordered(
+    "driver pool",
+    driver=driver_name,
+    pool=lambda path, pool, causes: _POOL(path, table(pool), causes),
+)
 
 
-def selector_causes(path: str, selector: Any) -> list[Cause]:
-    if not isinstance(selector, dict):
-        return []
+def _true(path: str, value: bool, causes: Causes) -> None:
+    if not value:
+        causes.append(invalid(path, False, "must be either unset or set to true"))
+
+
+def one_term(path: str, selector: Object, causes: Causes) -> None:
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
-        return [invalid(f"{path}.nodeSelectorTerms", terms, "must have exactly one node selector term")]
-    return []
+        causes.append(invalid(f"{path}.nodeSelectorTerms", terms, "must have exactly one node selector term"))
 
 
-def _devices_causes(devices: Any, spec: Object) -> list[Cause]:
-    rich = any(device.get("taints") or device.get("consumesCounters") for device in rows(devices))
-    limit = RICH_DEVICES if rich else DEVICES
-    if len(rows(devices)) > limit:
-        return [too_many("spec.devices", len(devices), limit)]
-    causes = each("spec.devices", devices, limit, lambda path, device: _device_causes(path, table(device), spec))
-    return causes + repeated_names("spec.devices", devices)
+def _node_name(path: str, name: str, causes: Causes) -> None:
+    if name:
+        subdomain(path, name, causes)
+    else:
+        causes.append(invalid(path, "", "must be either unset or set to a non-empty string"))
 
 
-def _device_causes(path: str, device: Object, spec: Object) -> list[Cause]:
-    attributes, capacity = table(device.get("attributes")), table(device.get("capacity"))
-    causes = label_causes(f"{path}.name", device.get("name") or "")
-    if (count := len(attributes) + len(capacity)) > ENTRIES:
+_PLACES = Ordered(nodeName=_node_name, allNodes=_true, perDeviceNodeSelection=_true)
+_OWN_PLACES = Ordered(nodeName=_node_name, allNodes=_true)
+_SELECTOR = Ordered(nodeSelector=one_term)
+
+
+def one_place(path: str, holder: Object, names: tuple[str, ...], text: str, causes: Causes) -> None:
+    """Require exactly one of the fields that select nodes."""
+    (_PLACES if names is PLACES else _OWN_PLACES)(path, holder, causes)
+    found = [name for name in names if holder.get(name) not in (None, "", False)]
+    if not found:
+        causes.append(required(path, text))
+    elif len(found) > 1:
+        shown = ", ".join(f"`{name}`" for name in found)
+        causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
+    _SELECTOR(path, holder, causes)
+
+
+def is_over(path: str, device: Object, causes: Causes) -> bool:
+    """Report a device, or a patch of devices, with too many attributes and capacities."""
+    count = len(device.get("attributes") or ()) + len(device.get("capacity") or ())
+    if count > ENTRIES:
         text = f"the total number of attributes and capacities must not exceed {ENTRIES}"
-        return [*causes, invalid(path, count, text)]
-    for name in sorted(attributes):
-        causes += qualified_causes(f"{path}.attributes", name)
-        causes += attribute_causes(keyed(f"{path}.attributes", name), attributes[name])
-    for name in sorted(capacity):
-        causes += qualified_causes(f"{path}.capacity", name)
-        causes += capacity_causes(
-            keyed(f"{path}.capacity", name), capacity[name], bool(device.get("allowMultipleAllocations"))
-        )
-    causes += taints_causes(f"{path}.taints", device.get("taints"))
-    causes += consumption_causes(f"{path}.consumesCounters", device.get("consumesCounters"))
-    return causes + _own_place(path, device, spec) + binding_causes(path, device)
+        causes.append(invalid(path, count, text))
+    return count > ENTRIES
 
 
-def _own_place(path: str, device: Object, spec: Object) -> list[Cause]:
-    if spec.get("perDeviceNodeSelection"):
-        causes = places_causes(path, device, OWN_PLACES, ONE_OWN_PLACE)
-        return causes + selector_causes(f"{path}.nodeSelector", device.get("nodeSelector"))
-    given = any(device.get(name) is not None for name in OWN_PLACES)
-    return [invalid(path, None, NO_OWN_PLACE)] if given else []
+_REST = Ordered(taints=taints, consumesCounters=consumption)
 
 
-def binding_causes(path: str, device: Object) -> list[Cause]:
+def _device(path: str, device: Object, own_places: bool, causes: Causes) -> None:
+    label_name(f"{path}.name", device.get("name") or "", causes)
+    if is_over(path, device, causes):
+        return
+    is_shared = bool(device.get("allowMultipleAllocations"))
+    for name, value in sorted((device.get("attributes") or {}).items()):
+        qualified_name(f"{path}.attributes", name, causes)
+        attribute(keyed(f"{path}.attributes", name), value, causes)
+    for name, value in sorted((device.get("capacity") or {}).items()):
+        qualified_name(f"{path}.capacity", name, causes)
+        causes += capacity_causes(keyed(f"{path}.capacity", name), value, is_shared)
+    _REST(path, device, causes)
+    if own_places:
+        one_place(path, device, OWN_PLACES, ONE_OWN_PLACE, causes)
+    elif any(device.get(name) is not None for name in OWN_PLACES):
+        causes.append(invalid(path, None, NO_OWN_PLACE))
+    bindings(path, device, causes)
+
+
+_conditions = each(label_key, limit=CONDITIONS, key=str)
+_BINDINGS = Ordered(bindingConditions=_conditions, bindingFailureConditions=_conditions)
+
+
+def bindings(path: str, device: Object, causes: Causes) -> None:
+    _BINDINGS(path, device, causes)
     wanted, failing = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
-    causes = []
-    for name, found in (("bindingConditions", wanted), ("bindingFailureConditions", failing)):
-        at = f"{path}.{name}"
-        causes += each(at, found, CONDITIONS, lambda where, key: label_key_causes(where, str(key)), str)
     if bool(wanted) != bool(failing):
         missing, given = ("bindingFailureConditions", "bindingConditions")[:: 1 if wanted else -1]
         causes.append(invalid(f"{path}.{missing}", None, f"{missing} are required to use {given}"))
-    both = [index for index, name in enumerate(failing) if name in wanted]
-    text = "bindingFailureConditions must not overlap with bindingConditions"
-    return causes + [invalid(f"{path}.bindingFailureConditions[{index}]", failing[index], text) for index in both]
+    text, conditions = "bindingFailureConditions must not overlap with bindingConditions", set(wanted)
+    for index, name in enumerate(failing):
+        if name in conditions:
+            causes.append(invalid(f"{path}.bindingFailureConditions[{index}]", name, text))

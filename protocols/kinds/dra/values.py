@@ -4,8 +4,10 @@ import itertools
 from typing import Any
 
 from protocols.cel.libraries.quantities import parse_version
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_long, unsupported
-from protocols.kinds.dra.names import each, label_key_causes, label_value_causes, rows, table
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, together
+from protocols.kinds.check.values import label_key, label_value, longest
+from protocols.kinds.dra.names import rows, table
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.quantity import Quantity, parse_quantity
@@ -20,26 +22,24 @@ ONE_POLICY = 'exactly one policy can be specified, cannot specify "validValues" 
 SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 
 
-def attribute_causes(path: str, value: Any, kinds: tuple[str, ...] = KINDS) -> list[Cause]:
-    given = [kind for kind in kinds if table(value).get(kind) is not None]
-    causes: list[Cause] = []
-    for kind in given:
-        causes += _text_causes(f"{path}.{kind}", kind, value[kind])
+def _semver(path: str, text: str, causes: Causes) -> None:
+    if not _is_version(text):
+        causes.append(invalid(path, text, SEMVER))
+
+
+_VALUE = Ordered(string=longest(VALUE_LENGTH), version=together(longest(VALUE_LENGTH), _semver))
+
+
+def attribute(path: str, value: Object, causes: Causes, kinds: tuple[str, ...] = KINDS) -> None:
+    _VALUE(path, value, causes)
+    given = [kind for kind in kinds if value.get(kind) is not None]
     if len(given) != 1:
         causes.append(invalid(path, value if given else "", ONE_VALUE))
-    return causes
 
 
-def _text_causes(path: str, kind: str, text: Any) -> list[Cause]:
-    if kind not in ("string", "version"):
-        return []
-    causes = [too_long(path, VALUE_LENGTH)] if len(str(text).encode()) > VALUE_LENGTH else []
-    return [*causes, invalid(path, text, SEMVER)] if kind == "version" and not _is_version(text) else causes
-
-
-def _is_version(text: Any) -> bool:
+def _is_version(text: str) -> bool:
     try:
-        parse_version(str(text))
+        parse_version(text)
     except ValueError:
         return False
     return True
@@ -78,9 +78,9 @@ def _policy_causes(path: str, policy: Object, amount: Quantity) -> list[Cause]:
 
 
 def _values_causes(path: str, values: list[Quantity | None], default: Quantity, amount: Quantity) -> list[Cause]:
-    def check(at: str, value: Quantity) -> list[Cause]:
-        fits = value <= amount
-        return [] if fits else [invalid(at, str(value), f"option is larger than capacity value: {amount}")]
+    def fits(at: str, value: Quantity, causes: Causes) -> None:
+        if value > amount:
+            causes.append(invalid(at, str(value), f"option is larger than capacity value: {amount}"))
 
     options = [value or Quantity(0) for value in values]
     causes = [
@@ -88,7 +88,7 @@ def _values_causes(path: str, values: list[Quantity | None], default: Quantity, 
         for index, (before, value) in enumerate(itertools.pairwise(options), 1)
         if before > value
     ]
-    causes += each(path, options, VALID_VALUES, check, str)
+    each(fits, limit=VALID_VALUES, key=str)(path, options, causes)
     if len(options) > VALID_VALUES or default not in options:
         causes.append(invalid(path, str(default), "default value is not valid according to the requestPolicy"))
     return causes
@@ -127,21 +127,11 @@ def _step_causes(path: str, steps: tuple[Quantity, Quantity], limits: list[Quant
     return causes + [invalid(path, str(value), text) for value in odd]
 
 
-def taint_causes(path: str, taint: Any) -> list[Cause]:
-    held = table(taint)
-    key, effect = held.get("key") or "", held.get("effect") or ""
-    causes = label_key_causes(f"{path}.key", key)
-    causes += label_value_causes(f"{path}.value", held.get("value") or "")
-    if not effect:
-        return [*causes, required(f"{path}.effect")]
-    return causes if effect in EFFECTS else [*causes, unsupported(f"{path}.effect", effect, EFFECTS)]
+taint = Ordered("key value effect", key=label_key, value=label_value, effect=needed(one_of(*EFFECTS)))
+taints = each(taint, limit=TAINTS)
 
 
-def taints_causes(path: str, taints: Any) -> list[Cause]:
-    return each(path, taints, TAINTS, taint_causes)
-
-
-def stamp(taints: list[Object], before: list[Object]) -> None:
+def stamp(written: list[Object], before: list[Object]) -> None:
     """Set timeAdded on taints.
 
     A taint without a time gets the current second; with the same key and effect as before, it retains its time, so
@@ -149,7 +139,7 @@ def stamp(taints: list[Object], before: list[Object]) -> None:
     """
     times = {(taint.get("key"), taint.get("effect")): taint.get("timeAdded") for taint in before}
     old = {(taint.get("key"), taint.get("timeAdded")) for taint in before}
-    for taint in taints:
+    for taint in written:
         identity, added = (taint.get("key"), taint.get("effect")), taint.get("timeAdded")
         if not added:
             taint["timeAdded"] = times.get(identity) or now()
@@ -159,7 +149,6 @@ def stamp(taints: list[Object], before: list[Object]) -> None:
 
 TOLERATIONS = 1000
 """Upstream checks no number; this one bounds the work of the scheduler."""
-OPERATORS = ("Equal", "Exists")
 
 
 def default_tolerations(holder: Object) -> None:
@@ -168,25 +157,19 @@ def default_tolerations(holder: Object) -> None:
             toleration["operator"] = "Equal"
 
 
-def tolerations_causes(path: str, tolerations: Any) -> list[Cause]:
-    return each(path, tolerations, TOLERATIONS, _toleration_causes)
+_operator, _effect = needed(one_of("Equal", "Exists")), one_of(*EFFECTS)
 
 
-def _toleration_causes(path: str, value: Any) -> list[Cause]:
-    held = table(value)
-    key, operator, effect = held.get("key") or "", held.get("operator") or "", held.get("effect") or ""
-    causes = label_key_causes(f"{path}.key", key) if key else []
-    if not operator:
-        causes.append(required(f"{path}.operator"))
-    elif operator not in OPERATORS:
-        causes.append(unsupported(f"{path}.operator", operator, OPERATORS))
-    elif operator == "Exists":
-        if held.get("value"):
-            causes.append(invalid(f"{path}.value", held["value"], "must be empty for operator `Exists`"))
-    elif not key:
-        pass  # upstream accepts it; it tolerates the taint without a key, of which there is none
-    else:
-        causes += label_value_causes(f"{path}.value", held.get("value") or "")
-    if effect and effect not in EFFECTS:
-        causes.append(unsupported(f"{path}.effect", effect, EFFECTS))
-    return causes
+def _toleration(path: str, held: Object, causes: Causes) -> None:
+    key, operator, value = held.get("key") or "", held.get("operator") or "", held.get("value") or ""
+    if key:
+        label_key(f"{path}.key", key, causes)
+    _operator(f"{path}.operator", operator, causes)
+    if operator == "Exists" and value:
+        causes.append(invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+    elif operator == "Equal" and key:  # without a key upstream accepts any value: no taint has an empty key
+        label_value(f"{path}.value", value, causes)
+    _effect(f"{path}.effect", held.get("effect") or "", causes)
+
+
+tolerations = each(_toleration, limit=TOLERATIONS)

@@ -1,7 +1,8 @@
 """Claims of devices in pods. Messages equal upstream's."""
 
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.dra.names import class_causes, label_causes
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
+from protocols.kinds.check.table import Causes, needed
+from protocols.kinds.dra.names import class_name, label_name
 from protocols.kinds.pods.spec.resources import claim_use_causes
 from protocols.kube.meta import Object
 from protocols.kube.objects import is_mirror, items
@@ -17,7 +18,10 @@ def claim_causes(pod: Object) -> list[Cause]:
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         name = claim.get("name") or ""
-        causes += [duplicate(f"{path}[{index}].name", name)] if name in seen else _claim(f"{path}[{index}]", claim)
+        if name in seen:
+            causes.append(duplicate(f"{path}[{index}].name", name))
+        else:
+            _claim(f"{path}[{index}]", claim, causes)
         seen.add(name)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(items(pod, "spec", field)):
@@ -26,14 +30,16 @@ def claim_causes(pod: Object) -> list[Cause]:
     return causes
 
 
-def _claim(path: str, claim: Object) -> list[Cause]:
-    name = claim.get("name") or ""
-    causes = label_causes(f"{path}.name", name) if name else [required(f"{path}.name")]
+_name = needed(label_name)
+
+
+def _claim(path: str, claim: Object, causes: Causes) -> None:
+    _name(f"{path}.name", claim.get("name"), causes)
     given = [source for source in SOURCES if claim.get(source) is not None]
-    if not given:
-        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        return [*causes, invalid(path, claim, text)]
-    if len(given) > 1:
+    if len(given) == 1:
+        class_name(f"{path}.{given[0]}", claim[given[0]], causes)
+        return
+    text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+    if given:
         text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        return [*causes, invalid(path, claim, text)]
-    return causes + class_causes(f"{path}.{given[0]}", claim[given[0]])
+    causes.append(invalid(path, claim, text))
