@@ -1,7 +1,19 @@
-"""Tables of checks: order, absent fields, lists with a limit."""
+"""Tables of checks: order, absent fields, lists with a limit, and time that grows with the size of an object."""
 
+import time
+from typing import Any
+
+import pytest
+
+from protocols.kinds.admission.policies import VALIDATING_BINDINGS
+from protocols.kinds.admission.webhooks import VALIDATING
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Ordered, anything, at_least, at_most, causes_of, each, needed, once, present
+from protocols.kinds.cluster.certificates import status_causes
+
+MANY = 50_000
+SECONDS = 3.0
+"""Comparing each of MANY elements with all before it takes 20 s."""
 
 
 def fields(causes: list[Cause]) -> list[str]:
@@ -51,3 +63,28 @@ def test_once_reports_a_second_time() -> None:
     for index in range(3):
         check(f"list[{index}]", "same", causes)
     assert fields(causes) == ["list[1]", "list[2]"]
+
+
+def csr_conditions(many: list[str]) -> list[Cause]:
+    held = [{"type": kind, "status": "True"} for kind in many]
+    return status_causes({"status": {"conditions": held}}, {}, approval=True)
+
+
+def binding_actions(many: list[str]) -> list[Cause]:
+    return VALIDATING_BINDINGS.strategy.validate_create({"spec": {"policyName": "p", "validationActions": many}})
+
+
+def rule_names(many: list[str]) -> list[Cause]:
+    match = {"resourceRules": [{"resourceNames": many}]}
+    return VALIDATING_BINDINGS.strategy.validate_create({"spec": {"policyName": "p", "matchResources": match}})
+
+
+def review_versions(many: list[str]) -> list[Cause]:
+    return VALIDATING.strategy.validate_create({"webhooks": [{"name": "a.b.c", "admissionReviewVersions": many}]})
+
+
+@pytest.mark.parametrize("validate", [csr_conditions, binding_actions, rule_names, review_versions])
+def test_validation_of_a_long_list_is_linear(validate: Any) -> None:
+    started = time.process_time()
+    validate([f"name-{index}" for index in range(MANY)])
+    assert time.process_time() - started < SECONDS

@@ -27,7 +27,7 @@ from protocols.kinds.admission.rules import (
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.check.metadata import conditions
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import causes_of
+from protocols.kinds.check.table import causes_of, once
 from protocols.kinds.dra.selectors import Budget
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -175,12 +175,16 @@ def _validation_causes(path: str, validation: Object, scope: Any, budget: Budget
 
 
 def _annotation_causes(obj: Object, annotations: list[Object], scope: Any, budget: Budget) -> list[Cause]:
-    path, causes, keys = "spec.auditAnnotations", [], [each.get("key") for each in annotations]
+    path, causes, is_new = "spec.auditAnnotations", list[Cause](), once()
     if len(annotations) > ANNOTATIONS:
         text = f"must not have more than {ANNOTATIONS} auditAnnotations"
         causes.append(invalid(path, "<value omitted>", text))
     for index, annotation in enumerate(annotations[:ANNOTATIONS]):
-        where, key, value = f"{path}[{index}]", str(keys[index] or ""), str(annotation.get("valueExpression") or "")
+        where, key, value = (
+            f"{path}[{index}]",
+            str(annotation.get("key") or ""),
+            str(annotation.get("valueExpression") or ""),
+        )
         full = f"{at(obj, 'metadata', 'name') or 'x'}/{key}"
         causes += [invalid(f"{where}.key", full, fault) for fault in qualified_faults(full)]
         if not value.strip():
@@ -190,8 +194,7 @@ def _annotation_causes(obj: Object, annotations: list[Object], scope: Any, budge
             causes.append(required(f"{where}.valueExpression", text))
         else:
             causes += expression_causes(f"{where}.valueExpression", value, scope, ("STRING", "NULL"), budget)
-        if key in keys[:index]:
-            causes.append(duplicate(f"{where}.key", key))
+        is_new(f"{where}.key", key, causes)
     return causes
 
 
@@ -237,11 +240,10 @@ def _reference_causes(path: str, reference: Object) -> list[Cause]:
 
 
 def _action_causes(actions: list[Any]) -> list[Cause]:
-    path, causes = "spec.validationActions", []
+    path, causes, is_new = "spec.validationActions", list[Cause](), once()
     for index, action in enumerate(actions):
         causes += one_of(f"{path}[{index}]", action, ACTIONS)
-        if action in actions[:index]:
-            causes.append(duplicate(f"{path}[{index}]", action))
+        is_new(f"{path}[{index}]", action, causes)
     if {"Deny", "Warn"} <= set(map(str, actions)):
         text = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API "

@@ -16,7 +16,8 @@ from protocols.kinds.admission.rules import (
     rule_causes,
     selectors_causes,
 )
-from protocols.kinds.check.causes import Cause, duplicate, invalid, required, too_many
+from protocols.kinds.check.causes import Cause, invalid, required, too_many
+from protocols.kinds.check.table import once
 from protocols.kinds.dra.selectors import Budget
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import Column, Served
@@ -52,14 +53,13 @@ class WebhookStrategy(Strategy):
         return bool(new.get("webhooks") != old.get("webhooks"))
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        hooks, budget = items(obj, "webhooks"), Budget()
-        names = [hook.get("name") for hook in hooks]
+        hooks, budget, is_new = items(obj, "webhooks"), Budget(), once()
         causes = [too_many("webhooks", len(hooks), HOOKS)] if len(hooks) > HOOKS else []
         for index, hook in enumerate(hooks[:HOOKS]):
             where = f"webhooks[{index}]"
             causes += self._hook_causes(where, hook, budget)
-            if names[index] and names[index] in names[:index]:
-                causes.append(duplicate(f"{where}.name", names[index]))
+            if name := hook.get("name"):
+                is_new(f"{where}.name", name, causes)
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -152,11 +152,12 @@ def _version_causes(path: str, versions: list[str]) -> list[Cause]:
     listed = ", ".join(VERSIONS)
     if not versions:
         return [required(path, f"must specify one of {listed}")]
-    causes = []
+    causes, seen = list[Cause](), set[str]()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in seen:
             causes.append(invalid(f"{path}[{index}]", version, "duplicate version"))
             continue
+        seen.add(version)
         causes += [invalid(f"{path}[{index}]", version, fault) for fault in dns1035_faults(version)]
     if not set(versions) & set(VERSIONS):
         causes.append(invalid(path, versions, f"must include at least one of {listed}"))

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, unsupported
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
+from protocols.kinds.check.table import Ordered, at_least, causes_of, each, needed, once, one_of, together, unique
 from protocols.kinds.served.columns import AGE, NAME, cell, short_duration
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy, restore, restore_all_but
@@ -29,6 +30,9 @@ USAGES = (
     "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
     "server auth", "signing", "timestamping",
 )  # fmt: skip
+_DURATION = Ordered(
+    expirationSeconds=at_least(SHORTEST_S, "may not specify a duration less than 600 seconds (10 minutes)")
+)
 LEGACY = "kubernetes.io/legacy-unknown"
 BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
 NOT_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
@@ -65,7 +69,7 @@ class RequestStrategy(Strategy):
             *request_causes("spec.request", spec.get("request")),
             *usage_causes("spec.usages", spec.get("usages") or []),
             *signer_causes("spec.signerName", str(spec.get("signerName") or "")),
-            *_duration_causes("spec.expirationSeconds", spec.get("expirationSeconds")),
+            *causes_of(_DURATION, "spec", spec),
         ]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
@@ -99,16 +103,11 @@ def _signature_fault(pem: bytes) -> str:
     return "" if valid else "x509: signature of the certificate request is not valid"
 
 
+_usages = needed(together(each(one_of(*USAGES, empty=True)), unique), "usages must be provided")
+
+
 def usage_causes(path: str, usages: list[str]) -> list[Cause]:
-    if not usages:
-        return [required(path, "usages must be provided")]
-    causes = []
-    for index, usage in enumerate(usages):
-        if usage not in USAGES:
-            causes.append(unsupported(f"{path}[{index}]", usage, USAGES))
-        elif usage in usages[:index]:
-            causes.append(duplicate(f"{path}[{index}]", usage))
-    return causes
+    return causes_of(_usages, path, usages)
 
 
 def signer_causes(path: str, name: str) -> list[Cause]:
@@ -124,12 +123,6 @@ def signer_causes(path: str, name: str) -> list[Cause]:
     if not causes and "." not in domain:
         causes.append(invalid(path, domain, "should be a domain with at least two segments separated by dots"))
     return causes + [invalid(path, rest, f"validating label {rest!r}: {fault}") for fault in subdomain_faults(rest)]
-
-
-def _duration_causes(path: str, seconds: Any) -> list[Cause]:
-    if seconds is None or seconds >= SHORTEST_S:
-        return []
-    return [invalid(path, seconds, "may not specify a duration less than 600 seconds (10 minutes)")]
 
 
 def status_causes(new: Object, old: Object, approval: bool) -> list[Cause]:
@@ -154,7 +147,7 @@ def _of(conditions: list[Object], kind: str) -> list[Object]:
 
 
 def _condition_causes(path: str, conditions: list[Object]) -> list[Cause]:
-    causes, seen = [], [condition.get("type") or "" for condition in conditions]
+    causes, seen, is_new = list[Cause](), [condition.get("type") or "" for condition in conditions], once()
     for index, condition in enumerate(conditions):
         kind, status = seen[index], condition.get("status") or ""
         if not kind:
@@ -164,8 +157,7 @@ def _condition_causes(path: str, conditions: list[Object]) -> list[Cause]:
             causes.append(required(f"{path}[{index}].status"))
         elif status not in allowed:
             causes.append(unsupported(f"{path}[{index}].status", status, allowed))
-        if kind in seen[:index]:
-            causes.append(duplicate(f"{path}[{index}].type", kind))
+        is_new(f"{path}[{index}].type", kind, causes)
     if APPROVED in seen and DENIED in seen:
         index = max(seen.index(APPROVED), seen.index(DENIED))
         text = "Approved and Denied conditions are mutually exclusive"
