@@ -8,6 +8,7 @@ from protocols.kinds.check.table import (
     Causes,
     Ordered,
     Struct,
+    anything,
     at_least,
     causes_of,
     changed_causes,
@@ -19,7 +20,6 @@ from protocols.kinds.check.table import (
     together,
     unique,
 )
-from protocols.kinds.check.table import required as present
 from protocols.kinds.check.values import label_key, subdomain
 from protocols.kinds.shapes.registry import API, registry
 from protocols.kinds.shapes.shape import STRUCT, TEXT
@@ -208,7 +208,7 @@ _NODE_DRIVER = Ordered(
 )
 
 
-_topology_key = together(present, label_key)
+_topology_key = together(needed(anything), label_key)
 
 
 def _node_driver(path: str, value: Object, causes: Causes) -> None:
