@@ -226,12 +226,13 @@ class ApiServer:
         address = self._context.settings.api_url.removeprefix("https://")
         authenticator = self._authenticator
         path = WritePath(self._storage, self.replicas, self._admission)
+        budgets = self.replicas["poddisruptionbudgets.policy"]
         writing = Writing(path, reader)
         endpoints = Endpoints(
             reading=Reading(reader),
             writing=writing,
             scaling=Scaling(reader, writing),
-            evicting=Evicting(path, Budgets(self._storage, self.replicas["poddisruptionbudgets.policy"])),
+            evicting=Evicting(path, Budgets(self._storage, budgets), partial(reader.fresh, budgets.resource)),
             watching=self._watching,
             connecting=self._connecting,
             reviews=Reviews(authenticator.authorizer, authenticator.authority),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -219,6 +220,21 @@ async def test_evictions_under_a_race_of_two_api_servers_keep_the_budget(api: Ap
     await api.make("/apis/policy/v1/namespaces/evict/poddisruptionbudgets", second)
     _, fault = await api.until(lambda: evict(api, path, left[0]), lambda found: found[0] == 500)
     assert "more than one PodDisruptionBudget" in fault["message"]
+
+
+async def test_eviction_waits_until_its_api_server_knows_the_newest_budgets(api: Api) -> None:
+    """It was granted without a budget that had just been created and that the replica did not show yet."""
+    path, cache = await api.namespace("late"), api.plane.processes["watchcache"]
+    await api.make(f"{path}/pods", pod("p", {"app": "a"}))
+    await ready(api, path, "p")
+    cache.send_signal(signal.SIGSTOP)
+    try:
+        made = {"metadata": {"name": "b"}, "spec": {"selector": {}, "minAvailable": 1}}
+        await api.make("/apis/policy/v1/namespaces/late/poddisruptionbudgets", made)
+        assert (await evict(api, path, "p"))[0] == 504
+    finally:
+        cache.send_signal(signal.SIGCONT)
+    assert (await evict(api, path, "p"))[0] == 429
 
 
 async def test_kubectl_drain_waits_for_the_budget_of_a_replica_set(api: Api) -> None:

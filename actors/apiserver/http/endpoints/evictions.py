@@ -1,5 +1,6 @@
 """The eviction subresource of pods."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -36,8 +37,9 @@ SEVERAL = {
 
 
 class Evicting:
-    def __init__(self, path: WritePath, budgets: Budgets) -> None:
-        self._path, self._budgets = path, budgets
+    def __init__(self, path: WritePath, budgets: Budgets, fresh: Callable[[], Awaitable[object]]) -> None:
+        """`fresh` waits until the replica shows each acknowledged write of a budget."""
+        self._path, self._budgets, self._fresh = path, budgets, fresh
 
     async def create(self, request: Request) -> Reply:
         """Evict a pod unless its disruption budget does not allow it. Raises TooManyRequests."""
@@ -51,6 +53,7 @@ class Evicting:
     async def _within_budget(self, request: Request, options: DeleteOptions) -> Object:
         """Evict the pod, and return the status that answers it."""
         target = request.target
+        await self._fresh()
         if not self._budgets.any_in(target.namespace):
             await self._evict(request, options)
             return SUCCESS
