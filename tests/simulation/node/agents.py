@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LIST_S = 1.0, 6.0
 RETRY_S = 0.5
+REMEMBERED = 512
+"""Events in a history that is longer than a run."""
 View = dict[str, tuple[str, ...]]
 """What each pod holds, by namespace/name."""
 
@@ -33,6 +35,7 @@ class Agent:
         self._world, self._socket, self._witness = world, socket, witness
         self._chance = world.random(f"agent/{name}")
         self._slow = world.draw(f"{name}_slow_share", 0.0, 0.2)
+        self._remembered = all(world.limits[name] >= REMEMBERED for name in ("allocations", "journal"))
         self.watched: View = {}
         self.listed: View | None = None
         self.listed_at = 0.0
@@ -70,8 +73,8 @@ class Agent:
             await asyncio.sleep(RETRY_S)
 
     def _on_break(self, line: str) -> None:
-        """With real limits the histories suffice: a watch that resumes never has to begin anew."""
-        if self._world.real_limits and "OUT_OF_RANGE" in line:
+        """Where the histories are as long as real ones, a watch that resumes never has to begin anew."""
+        if self._remembered and "OUT_OF_RANGE" in line:
             self._witness.break_promise("watches resume", f"{self.name}: {line}")
 
     def _take(self, event: PodEvent) -> None:
