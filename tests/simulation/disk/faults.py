@@ -21,6 +21,8 @@ class Faults(msgspec.Struct):
     """Time of an fsync."""
     calls_left: int | None = None
     """Calls that change the disk until `on_last_call`."""
+    at_commit: bool = False
+    """The call after the next write of the header of a WAL's frame that ends a transaction is the last."""
 
     def check(self, operation: str) -> None:
         """Raise EIO if this call is to fail."""
@@ -41,6 +43,11 @@ class Faults(msgspec.Struct):
         """Take back the space of a removed or shortened file."""
         if self.free is not None:
             self.free += size
+
+    def began_commit(self) -> None:
+        """Note that a transaction looks complete in the WAL from its next call on."""
+        if self.at_commit:
+            self.at_commit, self.calls_left = False, 1
 
     def due(self) -> bool:
         """Count a call that changes the disk; True if it is the last."""

@@ -3,7 +3,7 @@
 | kind | what happens | value |
 |---|---|---|
 | power | all processes die at once, and what was not synced is lost in part | below 0.3 now, else at a later call |
-| die | one process is killed within a call that changes the disk; in a third the power is cut after it | which call |
+| die | one process is killed within a call, often the end of a transaction; in a third the power goes, too | which |
 | full | files cannot grow beyond some bytes, for some seconds | both |
 | eio | one to three calls fail: reads, writes or syncs; in a half later ones, with a kill after them | which |
 | slow | an fsync takes up to 2 s, for up to 5 s | both |
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CALLS = 40
 """Most calls from a fault until it strikes within one."""
+COMMIT_SHARE = 0.3
 CUT_SHARE = 1 / 3
 CUT_CALLS = 15
 """Most calls from the end of a process until the power is cut: about what a store does before its first commit."""
@@ -66,7 +67,7 @@ class Machine:
         if fault.value < 0.3:
             self._cut_power(None)
         else:
-            self.cut_power_at_call(1 + int((fault.value - 0.3) / 0.7 * CALLS))
+            self.cut_power_at_call(self._call(world, (fault.value - 0.3) / 0.7))
 
     def die(self, world: "World", fault: Fault) -> None:
         """What a killed process wrote and did not sync is read by its next incarnation, until the power is cut."""
@@ -77,7 +78,11 @@ class Machine:
             if cut < CUT_SHARE:
                 self.cut_power_at_call(1 + int(cut / CUT_SHARE * CUT_CALLS))
 
-        self._strike_later(1 + int(fault.value * CALLS), kill)
+        self._strike_later(self._call(world, fault.value), kill)
+
+    def _call(self, world: "World", value: float) -> int:
+        """Return the number of the call that is struck; 0: that within the end of the next transaction."""
+        return 0 if world.random("faults/commit").random() < COMMIT_SHARE else 1 + int(value * CALLS)
 
     def cut_power_at_call(self, calls: int) -> None:
         """Cut the power at a call that changes the disk, counted from now; at the latest in LATE_S."""
@@ -86,7 +91,7 @@ class Machine:
     def _strike_later(self, calls: int, strike: Callable[[Owner | None], object]) -> None:
         self._pending = strike
         self._round += 1
-        self.disk.faults.calls_left = calls
+        self.disk.faults.calls_left, self.disk.faults.at_commit = calls or None, not calls
         self._world.at(LATE_S, None, partial(self._strike_late, self._round))
 
     def _strike_late(self, round: int) -> None:
@@ -94,7 +99,7 @@ class Machine:
             self._strike(None)
 
     def _strike(self, owner: Owner | None) -> None:
-        self.disk.faults.calls_left = None
+        self.disk.faults.calls_left, self.disk.faults.at_commit = None, False
         self._round += 1
         self._pending(owner)
 

@@ -21,6 +21,8 @@ IOERR_READ, IOERR_WRITE, IOERR_FSYNC = IOERR | 1 << 8, IOERR | 3 << 8, IOERR | 4
 IOERR_TRUNCATE, IOERR_DELETE = IOERR | 6 << 8, IOERR | 10 << 8
 OPEN_JOURNALS = 0x4000 | 0x800 | 0x80000
 """Super-journal, main journal and WAL: SQLite's own VFS syncs their directory with their first fsync."""
+FRAME_HEADER = 24
+"""Bytes of the header of a WAL's frame; from the fourth on, not zero in the last frame of a transaction."""
 NAME = b"simulated"
 
 Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, POINTER(c_int))
@@ -226,7 +228,10 @@ class MethodHooks:
             growth = max(offset + size - self._size(file), 0)
             granted -= growth - disk.faults.grant(growth)
         if granted:
-            disk.volume.wrote(held.number, offset, ctypes.string_at(data, granted))
+            content = ctypes.string_at(data, granted)
+            if size == FRAME_HEADER and any(content[4:8]):
+                disk.faults.began_commit()
+            disk.volume.wrote(held.number, offset, content)
             answer = int(self._write_own(file, data, granted, offset))
             if answer != OK:
                 return answer
