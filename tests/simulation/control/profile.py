@@ -72,7 +72,7 @@ class ControlProfile:
     def _writers(self) -> dict[str, Main]:
         options = etcd_options(self._settings, self._settings.layout)
         several = 0.0 if self.servers else self._world.draw("several_share", 0.3, 0.3, 0.0)
-        large = 0 if self.servers else int(self._world.draw("large_every", 5, 0, 0, 30))
+        large = 0 if self.servers else int(self._world.draw("large_every", 3, 3, 0, 30))
         pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0), self.rare, large)
         self._direct = [Writer(f"writer-{n}", options, self._prefix, self._history, pace) for n in range(self.writers)]
         direct: list[Writer | HttpWriter] = [*self._direct]

@@ -77,6 +77,8 @@ class Machine:
             world.kill(owner.name if owner else fault.target)
             if cut < CUT_SHARE:
                 self.cut_power_at_call(1 + int(cut / CUT_SHARE * CUT_CALLS))
+            elif cut < 2 * CUT_SHARE:
+                self._strike_later(0, lambda owner: world.kill(owner.name if owner else fault.target))
 
         self._strike_later(self._call(world, fault.value), kill)
 
