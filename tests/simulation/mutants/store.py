@@ -208,13 +208,6 @@ STORE = (
         commit="19ae8b28",
     ),
     Mutant(
-        "failed-kept",
-        LOG,
-        old="            self._torn = True\n",
-        new="",
-        mistake="The rest of a failed transaction behind what a kill left counts as damage.",
-    ),
-    Mutant(
         "directory-unsynced",
         "protocols/process/files.py",
         old="        each.mkdir(exist_ok=True)\n        sync_directory(each.parent)\n",
