@@ -6,6 +6,7 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.table import Ordered, between, causes_of
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -17,6 +18,11 @@ GROUP = "apiregistration.k8s.io"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 GROUP_PRIORITY, CORE_PRIORITY = 17_000, 18_000
 LOCAL = {"type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available"}
+PRIORITIES = Ordered(
+    "groupPriorityMinimum=0 versionPriority=0",
+    groupPriorityMinimum=between(1, 20_000, "must be between 1 and 20000"),
+    versionPriority=between(1, 1000, "must be between 1 and 1000"),
+)
 NO_PROXY = "requests are not forwarded to other API servers"
 
 
@@ -32,11 +38,7 @@ class RegistrationStrategy(Strategy):
         causes = [] if name == expected else [invalid("metadata.name", name, 'must be `spec.version+"."+spec.group`')]
         if spec.get("service") is not None:
             causes.append(forbidden("spec.service", NO_PROXY))
-        for field in ("groupPriorityMinimum", "versionPriority"):
-            least, most = 1, 20_000 if field == "groupPriorityMinimum" else 1000
-            if not least <= (spec.get(field) or 0) <= most:
-                causes.append(invalid(f"spec.{field}", spec.get(field) or 0, f"must be between {least} and {most}"))
-        return causes
+        return causes + causes_of(PRIORITIES, "spec", spec)
 
 
 def registrations(versions: dict[str, list[str]]) -> Iterable[Object]:

@@ -11,6 +11,8 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_long
+from protocols.kinds.check.table import changed_causes
+from protocols.kinds.check.values import config_key_faults
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -59,13 +61,7 @@ def immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
     return causes + [forbidden(name, "field is immutable when `immutable` is set") for name in changed]
 
 
-KEY = re.compile(r"[-._a-zA-Z0-9]+")
 GOOD_KEY = re.compile(r"(?!\.\.|\.$)[-._a-zA-Z0-9]{1,253}").fullmatch
-KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
-    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
-KEY_LIMIT = 253
 
 
 def key_causes(obj: Object, field: str) -> list[Cause]:
@@ -73,18 +69,7 @@ def key_causes(obj: Object, field: str) -> list[Cause]:
     keys = obj.get(field)
     if not keys or all(map(GOOD_KEY, keys)):
         return []
-    return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in _key_faults(key)]
-
-
-def _key_faults(key: str) -> list[str]:
-    faults = [f"must be no more than {KEY_LIMIT} characters"] if len(key) > KEY_LIMIT else []
-    if not KEY.fullmatch(key):
-        faults.append(KEY_TEXT)
-    elif key in (".", ".."):
-        faults.append(f"must not be '{key}'")
-    elif key.startswith(".."):
-        faults.append("must not start with '..'")
-    return faults
+    return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in config_key_faults(key)]
 
 
 class ConfigMapStrategy(Strategy):
@@ -131,10 +116,8 @@ class SecretStrategy(Strategy):
         ]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = self.validate_create(new) + immutable_causes(new, old, "data")
-        if new.get("type") != old.get("type", "Opaque"):
-            causes.append(invalid("type", new.get("type"), "field is immutable"))
-        return causes
+        changed = changed_causes(new, {"type": "Opaque", **old}, "type")
+        return self.validate_create(new) + immutable_causes(new, old, "data") + changed
 
 
 SECRETS = Served(

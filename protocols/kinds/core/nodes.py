@@ -7,7 +7,9 @@ resourceVersion that it replaces.
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.causes import Cause
+from protocols.kinds.check.table import Ordered, at_least, causes_of
+from protocols.kinds.check.values import positive
 from protocols.kinds.core.node_rules import NodeStrategy
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -69,20 +71,12 @@ NODES = Served(
 )
 
 
+LEASE = Ordered(leaseDurationSeconds=positive, leaseTransitions=at_least(0))
+
+
 class LeaseStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
-        duration = at(obj, "spec", "leaseDurationSeconds")
-        transitions = at(obj, "spec", "leaseTransitions")
-        causes = []
-        if duration is not None and (not _is_int(duration) or duration <= 0):
-            causes.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-        if transitions is not None and (not _is_int(transitions) or transitions < 0):
-            causes.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-        return causes
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        return causes_of(LEASE, "spec", obj.get("spec") or {})
 
 
 LEASES = Served(

@@ -88,14 +88,16 @@ def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
     if items.get("type") != "object":
         text = f"must be object if parent array's {LIST_TYPE} is map"
         return [*causes, invalid(f"{path}.items.type", items.get("type") or "", text)]
-    for index, key in enumerate(keys):
+    seen = set[str]()
+    for key in keys:
         found = (items.get("properties") or {}).get(key)
         if isinstance(found, dict):
             causes += _one_key(found, key, items, f"{path}.items.properties[{key}]")
         else:
             causes.append(invalid(where, keys, "entries must all be names of item properties"))
-        if key in keys[:index]:
+        if key in seen:
             causes.append(invalid(where, keys, "must not contain duplicate entries"))
+        seen.add(key)
     return causes
 
 
