@@ -10,6 +10,7 @@ from protocols.kinds.admission.webhooks import VALIDATING
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Ordered, anything, at_least, at_most, causes_of, each, needed, once, present
 from protocols.kinds.cluster.certificates import status_causes
+from protocols.kinds.core.quotas import QuotaStrategy
 
 MANY = 50_000
 SECONDS = 3.0
@@ -83,7 +84,14 @@ def review_versions(many: list[str]) -> list[Cause]:
     return VALIDATING.strategy.validate_create({"webhooks": [{"name": "a.b.c", "admissionReviewVersions": many}]})
 
 
-@pytest.mark.parametrize("validate", [csr_conditions, binding_actions, rule_names, review_versions])
+def quota_scopes(many: list[str]) -> list[Cause]:
+    hard = {f"example.com/{name}": "1" for name in many}
+    return QuotaStrategy().validate_create(
+        {"spec": {"hard": {**hard, "services": "1"}, "scopes": ["BestEffort"] * len(many)}}
+    )
+
+
+@pytest.mark.parametrize("validate", [quota_scopes, csr_conditions, binding_actions, rule_names, review_versions])
 def test_validation_of_a_long_list_is_linear(validate: Any) -> None:
     started = time.process_time()
     validate([f"name-{index}" for index in range(MANY)])

@@ -55,6 +55,8 @@ def _join(title: str, detail: str) -> str:
 
 
 def _show(value: object) -> str:
+    if isinstance(value, list):  # a list of 3 MB is the value of many causes
+        value = value[:MAX_SHOWN]
     try:
         shown = msgspec.json.encode(value).decode()
     except (TypeError, ValueError):

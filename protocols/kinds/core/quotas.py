@@ -4,11 +4,12 @@ Admission charges `status.used` before it stores an object, and the quota contro
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid, required
+from protocols.kinds.check.causes import MAX_CAUSES, Cause, invalid, required
 from protocols.kinds.core.quota_names import COMPUTE, COUNTS, is_quota_name, standard_faults
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -30,6 +31,8 @@ MUST_EXIST = (
 )
 SOME = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
 NONE = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+MOST_CAUSES = MAX_CAUSES + 1
+"""One more than an answer shows: a cause shows all scopes, so that more of them take time that grows as a square."""
 CONFLICTING = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 POD_RESOURCES = frozenset(("pods", *COMPUTE))
 CLAIM_RESOURCES = frozenset(("persistentvolumeclaims", "requests.storage"))
@@ -43,8 +46,8 @@ class QuotaStrategy(Strategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
-        causes = list(_amount_causes("spec.hard", spec.get("hard") or {}))
-        return causes + list(_scope_causes(spec)) + list(_selector_causes(spec))
+        causes = chain(_amount_causes("spec.hard", spec.get("hard") or {}), _scope_causes(spec), _selector_causes(spec))
+        return list(islice(causes, MOST_CAUSES))
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes, scopes = self.validate_create(new), at(new, "spec", "scopes") or []
@@ -76,21 +79,26 @@ def _amount_causes(path: str, amounts: Object) -> Iterator[Cause]:
 
 def _applies(scope: str, resource: str) -> bool:
     """Return False if upstream limits this standard resource never by the scope."""
-    if not is_quota_name(resource) or scope not in SCOPES:
+    if not is_quota_name(resource):
         return True
     if scope == VOLUME_ATTRIBUTES_CLASS:
         return resource in CLAIM_RESOURCES
     return resource == "pods" if scope == BEST_EFFORT else resource in POD_RESOURCES
 
 
+def _unlimited(spec: Object) -> dict[str, list[str]]:
+    """Return the resources of a quota that each scope never limits."""
+    names = sorted(spec.get("hard") or {})
+    return {scope: [name for name in names if not _applies(scope, name)] for scope in SCOPES}
+
+
 def _scope_causes(spec: Object) -> Iterator[Cause]:
-    scopes = spec.get("scopes") or []
+    scopes, unlimited = spec.get("scopes") or [], _unlimited(spec)
     for scope in scopes:
         if scope not in SCOPES:
             yield invalid("spec.scopes", scopes, "unsupported scope")
-        for name in sorted(spec.get("hard") or {}):
-            if not _applies(scope, name):
-                yield invalid("spec.scopes", scopes, NOT_APPLICABLE)
+        for _ in unlimited.get(scope, ()):
+            yield invalid("spec.scopes", scopes, NOT_APPLICABLE)
     yield from _conflicts("spec.scopes", scopes, scopes)
 
 
@@ -102,13 +110,13 @@ def _conflicts(path: str, scopes: list[str], shown: list[str]) -> Iterator[Cause
 
 def _selector_causes(spec: Object) -> Iterator[Cause]:
     path, terms = "spec.scopeSelector.matchExpressions", items(spec, "scopeSelector", "matchExpressions")
+    unlimited = _unlimited(spec)
     for term in terms:
         scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or []
         if scope not in SCOPES:
             yield invalid(f"{path}.scopeName", scope, "unsupported scope")
-        for name in sorted(spec.get("hard") or {}):
-            if not _applies(scope, name):
-                yield invalid(path, spec["scopeSelector"], NOT_APPLICABLE)
+        for _ in unlimited.get(scope, ()):
+            yield invalid(path, spec["scopeSelector"], NOT_APPLICABLE)
         if scope in EXISTS_ONLY and operator != "Exists":
             yield invalid(f"{path}.operator", operator, MUST_EXIST)
         yield from _operator_causes(path, operator, values)
