@@ -75,7 +75,7 @@ lint: $(STAMP)
 		$(PY) -m protocols.wire.generate --check && $(PY) -m protocols.kinds.generate --check && $(PY) -m supervisor.cli.reference --check && \
 		$(PY) -m tests.conformance.page --check && \
 		$(PY) -m deploy.monitoring.generate --check && \
-		$(PY) -m pytest -q tests/unit/test_imports.py
+		$(PY) -m pytest -q tests/unit/house/test_imports.py
 
 docs: $(STAMP)
 	@$(PY) -m supervisor.cli.reference && $(PY) -m tests.conformance.page && $(PY) -m deploy.monitoring.generate

@@ -1,7 +1,7 @@
 """Owners of tasks: whoever starts one declares the policy for its failure.
 
 `asyncio.create_task`, `asyncio.ensure_future` and executors are used here alone.
-tests/unit/test_tasks.py checks that. The policies:
+tests/unit/process/test_tasks.py checks that. The policies:
 
 | policy | how |
 |---|---|

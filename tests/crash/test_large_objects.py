@@ -13,7 +13,7 @@ from tests.support.servers import X
 
 SIZE = 1_000_000
 COUNTS = {OURS: 100, ETCD: 40}
-"""An answer of etcd may have 16 MiB; tests/unit/test_etcd_paging.py cuts lists by bytes whatever the limit is."""
+"""An answer of etcd may have 16 MiB; tests/unit/etcd/test_etcd_paging.py cuts lists by bytes whatever the limit is."""
 PAGE, TOGETHER = 25, 20
 OWN_MB = 160
 """Of a process without objects, with room."""

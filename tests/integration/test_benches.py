@@ -1,7 +1,7 @@
 """Each bench runs to its end, with sizes that take a few seconds: targets do not count.
 
 Those that start whole planes or go on for long are heavy; that their short sizes fit the benches is checked always
-(tests/unit/test_bench_command.py).
+(tests/unit/cli/test_bench_command.py).
 """
 
 import math

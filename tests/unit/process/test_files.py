@@ -1,0 +1,83 @@
+"""Files that matter: whole or not at all, and nothing half written stays."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocols.process import files
+from protocols.process.files import write_atomic
+
+ROOT = Path(__file__).resolve().parents[3]
+DEAD = 2**22 + 1
+"""Beyond the largest pid there can be."""
+
+
+def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    write_atomic(path, b"one", 0o640)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path) == ["state"]
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    """A process that has ended and whose parent has not noticed."""
+    process = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path: Path, zombie: int) -> None:
+    for pid in (DEAD, zombie):
+        (tmp_path / f".state.{pid}.tmp").touch()
+        (tmp_path / f".other.{pid}.tmp").touch()
+    alive = {f".state.{os.getppid()}.tmp", ".no.number.tmp", ".short.tmp", f"visible.{DEAD}.tmp"}
+    for name in alive:
+        (tmp_path / name).touch()
+    write_atomic(tmp_path / "state", b"x")
+    assert set(os.listdir(tmp_path)) == {"state", *alive}
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from protocols.process.files import write_atomic
+path = Path(sys.argv[1])
+write_atomic(path, b"parent's")
+path.with_name(f".state.{sys.argv[2]}.tmp").touch()
+if os.fork() == 0:
+    write_atomic(path, b"child's")
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_forked_process_removes_what_a_killed_one_left_though_its_parent_has_looked(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path / "state"), str(DEAD)], check=True, cwd=ROOT)
+    assert os.listdir(tmp_path) == ["state"]
+
+
+def test_new_directories_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    path = tmp_path / "a" / "b"
+    files.make_directory(path, 0o700)
+    assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"]
+    assert path.stat().st_mode & 0o777 == 0o700
+    files.make_directory(path, 0o755)
+    assert synced[3:] == [tmp_path / "a"], "a killed process may have made it"
+    assert path.stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,248 @@
+"""`nodeplane why pod/NAME`: the conclusion from evidence that a real plane had (tests/support/record_why.py)."""
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from protocols.kube.times import time_or
+from protocols.trace import Row
+from supervisor.trace.slow import slowest, start_of
+from supervisor.why.model.text import lines
+from supervisor.why.model.types import Diagnosis, PluginEvidence, PodEvidence
+from supervisor.why.pods.diagnose import diagnose_pod
+
+RECORDED = Path(__file__).parents[2] / "support" / "why"
+
+
+@cache
+def recorded(name: str) -> PodEvidence:
+    return msgspec.json.decode((RECORDED / f"{name}.json").read_bytes(), type=PodEvidence)
+
+
+def diagnosed(name: str) -> Diagnosis:
+    return diagnose_pod(recorded(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "words"),
+    [
+        ("crash", "crash loop", ["container main ended with exit code 3 at", "restarted 7 times", "back-off 5m0s"]),
+        ("initcrash", "crash loop", ["init container setup ended with exit code 1"]),
+        ("notready", "not ready", ["readiness probe (exec sh -c echo no model; exit 1)", "last answer at", "no model"]),
+        ("finalized", "terminating", ["by kubernetes-admin", "example.com/keep (set by kubectl-client-side-apply"]),
+        ("novolume", "waiting for its volumes", ['volume "c" : configmap "nowhere" not found']),
+        ("noconfig", "waiting for its configuration", ['env A: configmap "nowhere" not found']),
+        ("noclaim", "pending", ["claim default/nowhere: does not exist"]),
+        ("selector", "pending", ["node vm: does not match the pod's nodeSelector: no label zone"]),
+        ("plugin-gone", "pending", ["Insufficient example.com/gpu", "gone: example.com-gpu-30214.sock served until"]),
+        ("gated", "scheduling gated", ["gate example.com/wait must be removed"]),
+        ("failed", "failed", ["exit code 7", "its restart policy is Never"]),
+        ("done", "succeeded", ["exit code 0"]),
+        ("fine", "running", ["ready since"]),
+        ("gone", "gone", ["kubernetes-admin deleted it"]),
+        ("noimage", "waiting for its image", ["'registry.invalid/nope:1' of container main", "was not imported"]),
+        ("hanging", "waiting for its plugin", ["Allocate of example.com/gpu is in progress for"]),
+        ("waits-for-plugin", "waiting for its plugin", ["example.com/gpu does not serve", "no Register since"]),
+        ("rejected-after-wait", "rejected", ["no healthy devices present"]),
+        ("sick", "running on a broken device", ["device example.com/nic nic-0 is Un"]),
+        ("rejected", "rejected", ["node vm rejected it", "UnexpectedAdmissionError", "Requested: 7, Available: 1"]),
+        ("prestop", "terminating", ["still runs its preStop hook (exec sleep 590)", "SIGKILL follows in", "of 600 s"]),
+        ("stubborn", "terminating", ["was sent SIGTERM and still runs", "grace period of 600 s"]),
+        ("preempted", "preempted", ["pod of higher priority (by default/preemptor (priority 1000), node vm"]),
+        ("preemptor", "pending", ["room on node vm", "preempted pods"]),
+        ("gate", "not ready", ["readiness gate example.com/in-rotation"]),
+        (
+            "restarted",
+            "restarted",
+            ["ended with exit code 137 (SIGKILL)", "failed liveness probe", "last answer: stuck"],
+        ),
+        ("evicted", "evicted", ["taint example.com/maintenance=fan:NoExecute", "rule drain-gpus"]),
+        ("evicted-gone", "gone", ["DeviceTaintManagerEviction", "device gpu.example.com/vm/gpu-0, rule drain-gpus"]),
+        ("evicted-by-patch", "gone", ["taint example.com/burnt:NoExecute", "patch burnt (priority 7)"]),
+        ("other-scheduler", "pending", ["its schedulerName is 'other', and no scheduler of this name"]),
+        ("no-template", "pending", ['resourceclaimtemplates.resource.k8s.io "nope" not found']),
+        ("pod-affinity", "pending", ["no node can run it: 1 node(s) didn't match pod affinity rules"]),
+        ("no-volume-claim", "pending", ['no node can run it: persistentvolumeclaim "nopvc" not found']),
+        ("no-such-node", "waiting for its node", ["node nosuchnode does not exist"]),
+        ("answered-none", "rejected", ["no containers return in allocation response e.com/cnt"]),
+        (
+            "prestart-failed",
+            "waiting for its configuration",
+            ["PreStartContainer of the plugin of e.com/pre answered so"],
+        ),
+        (
+            "unknown-cdi",
+            "waiting for its configuration",
+            ["v.com/gpu=none", "Allocate of the plugin of e.com/cdi answered"],
+        ),
+        (
+            "no-command",
+            "crash loop",
+            ["could not be started at", 'exec: "/no/such/program": no such file or directory'],
+        ),
+        ("out-of-memory", "crash loop", ["as OOMKilled", "its memory limit is 30Mi"]),
+        ("poststart-failed", "crash loop", ["its postStart hook (exec sh -c echo hookfail; exit 1) failed"]),
+        ("poststart-runs", "starting", ["runs its postStart hook (exec sleep 600)"]),
+        ("probe-later", "not ready", ["it runs first at", "initialDelaySeconds is 600"]),
+        ("probe-silent", "not ready", ["startup probe (exec false)", "last answer at", "a failure without any output"]),
+        ("greedy", "pending", ["of 4 devices 1 in use, 3 usable, at most 3 on one node where 9 are needed"]),
+    ],
+)
+def test_state_names_the_reason(name: str, state: str, words: list[str]) -> None:
+    found = diagnosed(name)
+    assert (found.state, [word for word in words if word not in found.reason]) == (state, [])
+    assert "\n" not in found.reason
+
+
+def test_crash_loop_shows_the_last_lines_of_the_log() -> None:
+    assert "log of main: cannot open /dev/nope" in diagnosed("crash").evidence
+
+
+@pytest.mark.parametrize(
+    ("name", "resource", "state"),
+    [
+        ("rejected-after-wait", "example.com/gpu", "did not come back: it served until the device manager restarted"),
+        ("rejected", "example.com/nic", "serves unhealthy devices"),
+    ],
+)
+def test_rejection_names_the_plugin_in_which_something_is_wrong(name: str, resource: str, state: str) -> None:
+    found = diagnosed(name)
+    assert any(line.startswith(f"plugin of {resource}: {state}") for line in found.evidence)
+    assert any(f"`nodeplane why plugin/{resource}`" in line for line in found.advice)
+
+
+def test_rejection_tells_how_long_the_plugin_was_waited_for() -> None:
+    assert "it waited 9.7 s for the plugin of example.com/gpu" in diagnosed("rejected-after-wait").evidence
+
+
+def test_answer_that_the_node_rejects_is_shown_although_its_status_is_ok() -> None:
+    assert any("answered 0 containers for a request of 1" in line for line in diagnosed("answered-none").evidence)
+
+
+def test_start_with_an_init_container_ends_with_the_container_that_waited_for_it() -> None:
+    steps = [
+        Row("create", "apiserver-0", 0, 1, 0, {}, 0),
+        Row("start container", "podworker", 1, 1, 0, {"container": "prep"}, 0),
+        Row("wait for init container", "podworker", 2, 14, 0, {"container": "prep"}, 0),
+        Row("start container", "podworker", 16, 1, 0, {"container": "main"}, 0),
+    ]
+    assert start_of(steps) == (0, 17)
+    assert slowest(steps) == ("step 'wait for init container' of podworker (prep)", 14)
+
+
+def test_advice_about_a_plugin_that_never_registered_asks_for_no_diagnosis_of_it() -> None:
+    found = recorded("plugin-gone")
+    never = PluginEvidence(resource="example.com/gpu", now=found.now)
+    unknown = diagnose_pod(msgspec.structs.replace(found, plugins=(never,)))
+    assert unknown.advice == ("start the plugin, or see its log: it registers at kubelet.sock",)
+    assert diagnosed("plugin-gone").advice == ("see `nodeplane why plugin/example.com/gpu`",)
+
+
+def test_changes_before_a_crash_name_the_field_and_the_devices() -> None:
+    found = recorded("crash")
+    assert found.pod is not None
+    ended = time_or(found.pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"])
+    moment = int((ended - 2) * 1e9)
+    patch = {"user": "admin", "fields": "spec.containers[main].image", "pod": "default/crash"}
+    steps = (
+        Row("patch", "apiserver-0", 0, 1, 0, patch, moment),
+        Row("patch status", "apiserver-0", 0, 1, 0, {"user": "system:node:vm"}, moment),
+        Row("device health", "health", 0, 1, 0, {"health": "gpu-0 Unhealthy"}, moment),
+        Row("device health", "podworker", 0, 1, 0, {"health": "gpu-0 Unhealthy"}, moment),
+    )
+    shown = diagnose_pod(msgspec.structs.replace(found, steps=steps)).evidence
+    assert [line for line in shown if "before its end" in line] == [
+        "2.0 s before its end: admin changed spec.containers[main].image (patch by apiserver-0)",
+        "2.0 s before its end: its devices were reported gpu-0 Unhealthy",
+    ]
+
+
+def test_loop_of_a_program_that_succeeds_names_the_restart_policy() -> None:
+    found = msgspec.json.decode(msgspec.json.encode(recorded("crash")), type=PodEvidence)
+    assert found.pod is not None
+    found.pod["status"]["containerStatuses"][0]["lastState"]["terminated"] |= {"exitCode": 0, "reason": "Completed"}
+    assert "it is started again since its restart policy is Always" in diagnose_pod(found).reason
+
+
+def test_pod_that_runs_without_the_device_it_requests_says_so() -> None:
+    found = recorded("fine")
+    never = msgspec.structs.replace(found, plugins=(PluginEvidence(resource="a.b/c", now=found.now),))
+    assert any(line.startswith("requests a.b/c, which its node does not have") for line in diagnose_pod(never).evidence)
+    assert not any(line.startswith("requests ") for line in diagnosed("fine").evidence)
+
+
+def test_start_names_its_longest_part() -> None:
+    steps = recorded("fine").steps
+    assert (window := start_of(steps)) is not None
+    name, length = slowest(steps)
+    assert name.startswith(("step ", "nothing between "))
+    assert 0 < length <= window[1] - window[0]
+
+
+def test_long_start_is_its_own_state() -> None:
+    found = recorded("fine")
+    late = [
+        msgspec.structs.replace(row, start_ns=row.start_ns + (20 * 10**9 if row.name == "start container" else 0))
+        for row in found.steps
+    ]
+    slow = diagnose_pod(msgspec.structs.replace(found, steps=tuple(late)))
+    assert slow.state == "slow start"
+    assert "nothing between" in slow.reason
+
+
+def test_lines_are_bounded() -> None:
+    shown = lines(Diagnosis("pod/default/a", "failed", "x" * 2000, tuple("e" * 2000 for _ in range(100))))
+    assert len(shown) == 32
+    assert max(map(len, shown)) < 600
+    assert shown[-1] == "  and 70 more lines; -o json shows all"
+
+
+def test_container_that_ended_while_others_run_is_named() -> None:
+    found = recorded("failed")
+    assert found.pod is not None
+    pod = msgspec.json.decode(msgspec.json.encode(found.pod))
+    pod["status"]["phase"] = "Running"
+    partly = diagnose_pod(msgspec.structs.replace(found, pod=pod))
+    assert partly.state == "container ended"
+    assert "container main ended with exit code 7" in partly.reason
+    assert "its restart policy is Never" in partly.reason
+
+
+def test_pod_of_a_lost_node_names_the_node() -> None:
+    found = recorded("fine")
+    assert found.node is not None
+    node = msgspec.json.decode(msgspec.json.encode(found.node))
+    for each in node["status"]["conditions"]:
+        each["status"] = "Unknown"
+    lost = diagnose_pod(msgspec.structs.replace(found, node=node))
+    assert lost.state == "node not ready"
+    assert "its node vm is not Ready" in lost.reason
+
+
+def test_pod_that_its_node_has_not_seen_waits_for_its_node() -> None:
+    found = recorded("hanging")
+    unseen = tuple(row for row in found.steps if row.actor != "podworker")
+    waiting = diagnose_pod(msgspec.structs.replace(found, calls=(), steps=unseen))
+    assert (waiting.state, waiting.reason) == ("waiting for its node", "node vm has not seen it yet")
+    seen = diagnose_pod(msgspec.structs.replace(found, calls=()))
+    assert "node vm saw it at" in seen.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("FailedCreatePodSandBox", "waiting for its sandbox"),
+        ("NetworkNotReady", "waiting for its sandbox"),
+        ("FailedPrepareDynamicResources", "waiting for its driver"),
+    ],
+)
+def test_failure_before_the_containers_is_that_of_its_event(reason: str, state: str) -> None:
+    found = recorded("novolume")
+    assert found.pod is not None
+    event = msgspec.structs.replace(found.events[-1], at=found.now, reason=reason, message="no room")
+    failing = diagnose_pod(msgspec.structs.replace(found, events=(event,)))
+    assert (failing.state, failing.reason) == (state, "no room")
+    old = msgspec.structs.replace(event, at=found.now - 3600)
+    assert diagnose_pod(msgspec.structs.replace(found, events=(old,))).state == "starting"
