@@ -157,9 +157,10 @@ class Relister:
     async def _inspect_until_newer(self, uid: str) -> None:
         began = time.monotonic()
         for _ in range(TRIES):
+            events = self._merger.events
             with span(uid, "inspect"):
                 inspection = await self._options.runtime.inspect(uid)
-            self._apply(inspection, Source.INSPECTION)
+            self._apply(inspection, Source.INSPECTION, events)
             if self._merger.cache.newer_than(uid, inspection.stamp - 1):
                 break
         else:
@@ -168,10 +169,11 @@ class Relister:
 
     async def _inspect(self, uid: str) -> None:
         async with self._slots:
+            events = self._merger.events
             try:
                 with span(uid, "inspect", relist=True):
                     inspection = await self._options.runtime.inspect(uid)
-                self._apply(inspection, Source.RELIST)
+                self._apply(inspection, Source.RELIST, events)
             except InspectionFailed as error:
                 self._mark_uninspectable(uid, error)
 
@@ -179,9 +181,12 @@ class Relister:
         self._merger.cache.mark_uninspectable(uid)
         self._failed(str(error))
 
-    def _apply(self, inspection: Inspection, source: Source) -> None:
+    def _apply(self, inspection: Inspection, source: Source, events: int | None = None) -> None:
+        """Merge an inspection that began after so many merged events."""
         if inspection.stamped is not None:
             self._options.mode.on_stamps(inspection.stamped)
-        change = self._merger.inspected(inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns)
+        change = self._merger.inspected(
+            inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns, events
+        )
         if change is not None:
             self._options.on_change(change, source)

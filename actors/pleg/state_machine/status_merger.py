@@ -60,6 +60,8 @@ class StatusMerger:
     """True after a full relist that began after the last gap in the event stream; only then are events merged."""
     stale_events: int = 0
     """Events older than the cache."""
+    events: int = 0
+    """Events that were merged."""
 
     def event(self, event: "cri_pb2.ContainerEventResponse", now_ns: int) -> MergeResult:
         """Merge one event. Only while `trusted`."""
@@ -72,6 +74,9 @@ class StatusMerger:
         if not (self.cache.drop(uid, stamp, Rank.EVENT) if new is None else self._put(old, new, stamp, Rank.EVENT)):
             self.stale_events += 1
             return MergeResult(inspect=new is None or _content(with_ips_kept(old, new)) != _content(old))
+        self.events += 1
+        if new is not None:
+            self.cache.entries[uid].event = self.events
         return MergeResult(self._change(uid, old, since))
 
     def owner_of(self, id_: str) -> str:
@@ -89,16 +94,22 @@ class StatusMerger:
         gone = [uid for uid in {**known, **self.cache.uninspectable} if uid not in snapshot]
         return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
 
-    def inspected(self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0) -> StatusChange | None:
-        """Merge an inspection begun at `stamp` by our clock; return None if nothing changed.
+    def inspected(
+        self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0, events: int | None = None
+    ) -> StatusChange | None:
+        """Merge an inspection begun at `stamp` by our clock, after so many `events`; return None if nothing changed.
 
-        `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane.
+        `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane. The clocks of runtime and
+        pleg may differ: an answer that undoes what an event said meanwhile is older than the event.
         """
         old, since = self.cache.get(uid), self.cache.known_until(uid)
         if status is None:
             gone = old is not None and self.cache.drop(uid, stamp, Rank.INSPECTION)
             self.cache.observed(uid, stamp)
             return self._change(uid, old, since) if gone else None
+        overtaken = events is not None and old is not None and self.cache.entries[uid].event > events
+        if overtaken and old is not None and _moves_back(old, status):
+            return None
         status = msgspec.structs.replace(status, timestamp_ns=max(stamp, since))
         if not self._put(old, status, max(stamp, runtime_ns), Rank.INSPECTION, stamp):
             return None  # a later event was merged meanwhile: the pod is inspected again
@@ -176,6 +187,11 @@ def _container(old: ContainerStatus | None, new_status: "cri_pb2.ContainerStatus
     """Return the new status unless it would move back: a container never restarts under the same id."""
     new = container_status(new_status, old.sandbox_id if old else sandbox)
     return old if old is not None and _ORDER[old.state] > _ORDER[new.state] else new
+
+
+def _moves_back(old: PodStatus, new: PodStatus) -> bool:
+    before = _by_id(old)
+    return any(each.id in before and _ORDER[before[each.id].state] > _ORDER[each.state] for each in new.containers)
 
 
 def with_ips_kept(old: PodStatus | None, new: PodStatus) -> PodStatus:
