@@ -181,8 +181,8 @@ class SimServer:
             tasks = [rpc.task for rpc in self._rpcs if rpc.task is not None]
             await asyncio.wait(tasks, timeout=grace)
         for rpc in list(self._rpcs):
+            rpc.withdrawn()  # first: the task of a call that has ended is not cancelled
             rpc.end(grpc.StatusCode.UNAVAILABLE, "Server is shutting down")
-            rpc.withdrawn()
         for connection in list(self._connections):
             connection.close_by_server()
         self._stopped.set()
