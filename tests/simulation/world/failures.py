@@ -17,9 +17,12 @@ TOGETHER_S = 1.0
 
 
 def failures(world: "World", expected: tuple[str, ...] = (LEADERSHIP_LOST,)) -> Iterator[Broken]:
-    """Check all processes; `expected` are the beginnings of errors that may be logged, and that may end a process."""
+    """Check all processes; `expected` are the beginnings of errors that may be logged, and that may end a process.
+
+    A fault excuses the process that it ends, not the tasks of one that goes on until it is killed.
+    """
     for process in [*world.graveyard, *world.processes.values()]:
-        if world.excused(process.ended_at) or _explained(world, process, expected):
+        if (process.code and world.excused(process.ended_at)) or _explained(world, process, expected):
             continue
         for kind, count in process.failures.items():
             yield Broken("no task ends unheard", f"{process.name}: {kind} {count}")
