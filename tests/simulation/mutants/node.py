@@ -58,6 +58,7 @@ NODE = (
         mistake="A second release of a pod is answered while the first is still being written.",
         profile="node",
         commit="20dd5389",
+        missed=True,
     ),
     Mutant(
         "release-mid-admission",
@@ -209,6 +210,7 @@ NODE = (
         mistake="An event of a pod that an inspection has not found counts as older than that: its sandbox stays.",
         profile="node",
         commit="fa6758ce",
+        missed=True,
     ),
     Mutant(
         "remains-kept",
@@ -218,6 +220,7 @@ NODE = (
         mistake="A sandbox that appears after the end of its pod stays when the API forgets the pod.",
         profile="node",
         commit="de81ed58",
+        missed=True,
     ),
     Mutant(
         "events-unsubscribed",
