@@ -1,5 +1,7 @@
 """A clock that goes back: what is known of a later time counts no longer, on both sides of GetNewerThan."""
 
+import time
+
 import pytest
 
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
@@ -88,3 +90,19 @@ async def test_answer_of_a_time_to_come_gives_way_to_what_is_published_later() -
     observer._confirmed = PodStatus(uid="u", timestamp_ns=NOW + YEAR)
     pleg.status = PodStatus(uid="u", timestamp_ns=NOW + 2)
     assert await observer.status() == pleg.status
+
+
+async def test_answer_from_before_a_step_back_gives_way_though_the_clock_has_caught_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing was read in between: the end of a container counted as older than the answer, and was never shown."""
+    clock, elapsed = [NOW], [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: elapsed[0])
+    pleg = Pleg(0)
+    observer = RuntimeObserver("u", pleg, lambda: clock[0])  # type: ignore[arg-type]  # a fake
+    observer.mutated()
+    await observer.status()
+    clock[0], elapsed[0] = NOW + STEP_NS, 10 * STEP_NS
+    pleg.status = PodStatus(uid="u", timestamp_ns=NOW - 5 * STEP_NS)
+    await observer.status()
+    assert pleg.asked == [NOW, NOW]

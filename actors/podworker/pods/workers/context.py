@@ -1,5 +1,6 @@
 """Shared parts of one pod's worker: its state, the observer of the runtime and the status reporter."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -75,6 +76,8 @@ class RuntimeObserver:
         self._fence_ns = fence_ns
         self._min_ns = 0
         self._confirmed: PodStatus | None = None
+        self._ahead_ns = clock() - time.monotonic_ns()
+        """By how much the clock was ahead of the monotonic one when it was read last."""
 
     def mutated(self) -> None:
         """Require a newer status: the runtime was or may have been changed, or the stream lost the pod."""
@@ -109,10 +112,14 @@ class RuntimeObserver:
         return await self.status()
 
     def _obey_clock(self) -> int:
-        """Return the time. After a step back, what was required of a later time is required from now on."""
+        """Return the time. After a step back, what was required of a later time is required from now on.
+
+        It may have caught up since: a status from before the step counts as newer than all later ones until then.
+        """
         now = self._clock()
-        if self._min_ns > now + STEP_NS:
-            self._min_ns, self._confirmed = now, None
+        before, self._ahead_ns = self._ahead_ns, now - time.monotonic_ns()
+        if self._min_ns > now + STEP_NS or before > self._ahead_ns + STEP_NS:
+            self._min_ns, self._confirmed = min(self._min_ns, now), None
         if self._confirmed is not None and self._confirmed.timestamp_ns > now + STEP_NS:
             self._confirmed = None  # of an inspection that was under way then: all later ones would count as older
         return now
