@@ -92,8 +92,9 @@ async def test_answer_of_a_time_to_come_gives_way_to_what_is_published_later() -
     assert await observer.status() == pleg.status
 
 
+@pytest.mark.parametrize("seconds", [1, 60])
 async def test_answer_from_before_a_step_back_gives_way_though_the_clock_has_caught_up(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     """Nothing was read in between: the end of a container counted as older than the answer, and was never shown."""
     clock, elapsed = [NOW], [0]
@@ -102,7 +103,7 @@ async def test_answer_from_before_a_step_back_gives_way_though_the_clock_has_cau
     observer = RuntimeObserver("u", pleg, lambda: clock[0])  # type: ignore[arg-type]  # a fake
     observer.mutated()
     await observer.status()
-    clock[0], elapsed[0] = NOW + STEP_NS, 10 * STEP_NS
-    pleg.status = PodStatus(uid="u", timestamp_ns=NOW - 5 * STEP_NS)
+    clock[0], elapsed[0] = NOW + seconds * SECOND, 10 * SECOND
+    pleg.status = PodStatus(uid="u", timestamp_ns=NOW - 5 * SECOND)
     await observer.status()
     assert pleg.asked == [NOW, NOW]

@@ -114,11 +114,11 @@ class RuntimeObserver:
     def _obey_clock(self) -> int:
         """Return the time. After a step back, what was required of a later time is required from now on.
 
-        It may have caught up since: a status from before the step counts as newer than all later ones until then.
+        It may have caught up since, or gone forward again: a status from before the step counts as newer until then.
         """
         now = self._clock()
         before, self._ahead_ns = self._ahead_ns, now - time.monotonic_ns()
-        if self._min_ns > now + STEP_NS or before > self._ahead_ns + STEP_NS:
+        if self._min_ns > now + STEP_NS or abs(self._ahead_ns - before) > STEP_NS:
             self._min_ns, self._confirmed = min(self._min_ns, now), None
         if self._confirmed is not None and self._confirmed.timestamp_ns > now + STEP_NS:
             self._confirmed = None  # of an inspection that was under way then: all later ones would count as older
