@@ -1,6 +1,8 @@
 """The bench command: a bench that fails costs its own rows, and the exit code tells of it."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -92,3 +94,10 @@ async def test_devices_of_a_node_are_compared_as_a_quantity(text: str, tmp_path)
 
     assert await PluginSource(tmp_path, 1000).ready(Client())  # type: ignore[arg-type]
     assert not await PluginSource(tmp_path, 999).ready(Client())  # type: ignore[arg-type]
+
+
+def test_benches_need_no_library_of_the_tests() -> None:
+    """An installed distribution has none of them, and its `nodeplane bench` ended with a traceback."""
+    absent = ("coverage", "hypothesis", "jinja2", "jsonschema_rs", "kubernetes", "mypy", "pytest", "schemathesis")
+    code = f"import sys; sys.modules |= dict.fromkeys({absent}); import tests.bench.main"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
