@@ -13,8 +13,11 @@ POD_STATUS = "pod-status"
 PLEG_STATE = "pleg-state"
 """One item with key `pleg`, value = PlegState; published only on change."""
 
-STEP_NS = 10**9
-"""Steps of the clock, back, that are ignored: times of statuses are those of the wall clock."""
+STEP_NS = 10**7
+"""Steps of the clock that are ignored: times of statuses are those of the wall clock.
+
+After a step back, and until the clock has caught up, what is known counts as newer than it is.
+"""
 GET_NEWER_THAN = "get_newer_than"
 """RPC GetNewerThan -> PodStatus: waits until the cache knows the pod later than `min_ns`."""
 

@@ -107,3 +107,11 @@ async def test_answer_from_before_a_step_back_gives_way_though_the_clock_has_cau
     pleg.status = PodStatus(uid="u", timestamp_ns=NOW - 5 * SECOND)
     await observer.status()
     assert pleg.asked == [NOW, NOW]
+
+
+def test_after_half_a_second_back_nothing_is_newer_than_it_is() -> None:
+    """A container was started twice: an inspection from before its start counted as newer than the start."""
+    cache = StatusCache()
+    cache.completed(NOW)
+    assert cache.at(NOW - SECOND // 2)
+    assert not cache.newer_than("u", NOW - SECOND // 4)
