@@ -116,7 +116,8 @@ async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so(
         await server.start()
         await lab.connected(GPU)
         deaths = asyncio.create_task(die_in_calls(faults, server.cut, server.start))
-        assert "UNAVAILABLE" in await failure(lab, "a")
+        died = await failure(lab, "a")  # from its end of the connection, or from its socket, which a cut moves aside
+        assert "UNAVAILABLE" in died or "the connection was closed" in died
         replies: list[PreparedClaims] = []
 
         async def prepared() -> bool:
