@@ -15,10 +15,9 @@ from actors.simulator.driver.options import CardDevice, DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.instances import remove_dead
-from actors.simulator.engine.playback import cut
+from actors.simulator.engine.playback import cut, listen
 from actors.simulator.engine.scripts import CallFault, StreamEnd
 from protocols.errors import NodeplaneError
-from protocols.process.sockets import private_sockets
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, Service
@@ -93,9 +92,7 @@ class DriverServer:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         server = grpc.aio.server(options=LIMITS)
         server.add_generic_rpc_handlers(tuple(service.handler() for service in services))
-        with private_sockets():
-            server.add_insecure_port(f"unix:{path}")
-        await server.start()
+        await listen(server, path)
         self._servers[path] = server
 
     def _service(self) -> list[Service]:

@@ -14,6 +14,7 @@ import grpc.aio
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.scripts import ScriptStep
+from protocols.process.sockets import private_sockets
 
 S = TypeVar("S", bound=ScriptStep)
 
@@ -105,16 +106,26 @@ async def signalled() -> int:
     return 0
 
 
+async def listen(server: grpc.aio.Server, path: Path) -> None:
+    """Start a server whose socket stays when it ends: gRPC removes only the path that it has bound."""
+    with private_sockets():
+        server.add_insecure_port(f"unix:{_bound(path)}")
+    await server.start()
+    os.rename(_bound(path), path)
+
+
 async def cut(server: grpc.aio.Server, path: Path) -> None:
-    """Stop a server as kill -9 does: without ending its streams, and with its socket, which gRPC would remove.
+    """Stop a server that `listen` has started as kill -9 does: without ending its streams, and with its socket.
 
     Unless connections are closed first, gRPC reports an ordinary end to clients, with various statuses.
     """
-    aside = path.with_name(f".{path.name}.cut")
-    os.rename(path, aside)
-    _hang_up(str(path))
+    _hang_up(str(_bound(path)))
     await server.stop(None)
-    os.rename(aside, path)
+
+
+def _bound(path: Path) -> Path:
+    """Return where a socket is bound before it is moved into place: the node ignores hidden files."""
+    return path.with_name(f".{path.name}")
 
 
 def _hang_up(name: str) -> None:

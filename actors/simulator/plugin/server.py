@@ -11,9 +11,9 @@ import grpc
 import grpc.aio
 
 from actors.simulator.engine.instances import remove_dead
+from actors.simulator.engine.playback import listen
 from actors.simulator.plugin.devices import PluginDevices
 from actors.simulator.plugin.script import DeviceSpec
-from protocols.process.sockets import private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
@@ -79,18 +79,16 @@ class PluginServer:
         remove_dead(self._options.directory, f"{self._options.stem}-*.sock")
         self._server = grpc.aio.server(options=LIMITS)
         self._server.add_generic_rpc_handlers((self._service().handler(),))
-        with private_sockets():
-            self._server.add_insecure_port(f"unix:{self._options.socket}")
-        await self._server.start()
+        await listen(self._server, self._options.socket)
 
     async def stop(self) -> None:
         """End the open lists, then the server; only then may another server start on the same path."""
+        self._options.socket.unlink(missing_ok=True)
         if self._server is not None:
             self._ending = True
             self._notify()
             await self._server.stop(STOP_GRACE)
             self._server = None
-        self._options.socket.unlink(missing_ok=True)
 
     def set_health(self, health: dict[str, str]) -> None:
         """Set the health of every device; those not named are healthy. Every open ListAndWatch sends the new list."""

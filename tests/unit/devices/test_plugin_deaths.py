@@ -13,7 +13,7 @@ from actors.devices.calls.log import CallLog
 from actors.devices.model.errors import PluginFailed
 from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
-from actors.simulator.engine.playback import cut
+from actors.simulator.engine.playback import cut, listen
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Service, unix_channel
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH
@@ -61,8 +61,7 @@ async def hanging(path: Path) -> AsyncIterator[tuple[Hanging, grpc.aio.Server]]:
     plugin, server = Hanging(), grpc.aio.server()
     service = Service().unary(ALLOCATE, plugin.allocate).stream(LIST_AND_WATCH, plugin.lists)
     server.add_generic_rpc_handlers((service.handler(),))
-    server.add_insecure_port(f"unix:{path}")
-    await server.start()
+    await listen(server, path)
     try:
         yield plugin, server
     finally:
