@@ -1,7 +1,6 @@
 """Claims of one pod: those it names, and the one that the scheduler would create for its extended resources."""
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 import msgspec
 
@@ -10,7 +9,7 @@ from protocols.dra.allocator.extended import Backing, ExtendedClaim, backed, ext
 from protocols.dra.binding import unmet
 from protocols.dra.pods import allocation_of, claim_names, device_of, extended_claim_name, results_of
 from protocols.kinds import views
-from protocols.kube.meta import Object, namespace_of
+from protocols.kube.meta import namespace_of
 from protocols.scheduling.requests import pod_requests
 
 
@@ -46,7 +45,7 @@ def claim_for_extended_resources(pod: views.Pod, classes: Backing) -> Claim | No
     Its requests are named after resources and containers. Raises TooManyRequests.
     """
     resources = backed(pod_requests(pod.get("spec") or {}), classes)
-    made = extended_claim(cast("Object", pod), resources, classes) if resources else None
+    made = extended_claim(pod, resources, classes) if resources else None
     return _readable(made) if made is not None and made.claim.requests else None
 
 

@@ -1,7 +1,7 @@
 """Shared devices: what claims consume of each capacity, of how much. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from protocols.dra.decode import qualified
 from protocols.dra.pods import consumers, device_of, is_pod, results_of
 from protocols.dra.types import Capacity, DeviceId, Slice
 from protocols.kinds import views
-from protocols.kube.meta import Object, key_of, namespace_of
+from protocols.kube.meta import key_of, namespace_of
 from protocols.kube.quantity import Quantity
 from supervisor.base.terminal import Table
 
@@ -42,7 +42,7 @@ class SharedDevice(msgspec.Struct, frozen=True):
 def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[SharedDevice]:
     """Return the devices that allow multiple allocations, by name, with the shares that ResourceClaims have of them."""
     claims = [obj for obj in objects if obj.get("kind") == "ResourceClaim"]
-    held = HeldDevices(held_by_results(cast("list[Object]", results_of(claim))) for claim in claims)
+    held = HeldDevices(held_by_results(results_of(claim)) for claim in claims)
     shares: dict[DeviceId, list[Share]] = {}
     for claim in sorted(claims, key=key_of):
         for device_id, share in _shares(claim):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -85,9 +85,7 @@ class DeviceSnapshot:
 
 def snapshot_of(objects: Collection[Any], gates: Gates) -> DeviceSnapshot:
     claims = (obj for obj in objects if obj.get("kind") == "ResourceClaim")
-    snapshot = DeviceSnapshot(
-        Tracker(gates), HeldDevices(held_by_results(cast("list[Object]", results_of(claim))) for claim in claims)
-    )
+    snapshot = DeviceSnapshot(Tracker(gates), HeldDevices(held_by_results(results_of(claim)) for claim in claims))
     put = _putters(snapshot.tracker)
     for obj in objects:
         try:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -16,7 +16,7 @@ from protocols.dra.gates import Gates
 from protocols.dra.pods import device_of, extended_claim_key, results_of
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, condition, key_of, labels_of, name_of
+from protocols.kube.meta import condition, key_of, labels_of, name_of
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.claims import ClaimState, claim_for_extended_resources, named_claims
 from supervisor.dra.node_rules import NodeRules
@@ -82,7 +82,7 @@ def _claims_of(
 ) -> tuple[list[ClaimState], tuple[Claim, ...]]:
     """Return the state of the pod's claims, and those to allocate. Raises TooManyRequests."""
     own = list(named_claims(pod, claims))
-    pending = [claim_of(cast("Object", claims[each.claim])) for each in own if each.state == "pending"]
+    pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
     extended, key = claim_for_extended_resources(pod, backed_by), extended_claim_key(pod)
     if extended is not None and not (pod.get("spec") or {}).get("nodeName") and key not in claims:
         own = [each for each in own if each.claim != key]  # the claim of a failed attempt is deleted

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections import defaultdict
-from typing import cast
 
 from actors.scheduler.claims.device_ledger import NOTHING, DeviceLedger
 from protocols.dra.allocator import held_by_results
 from protocols.dra.pods import EXTENDED_CLAIM, owner_pod, results_of
 from protocols.kinds import views
-from protocols.kube.meta import Object, annotations_of, key_of, uid_of, version_of
+from protocols.kube.meta import annotations_of, key_of, uid_of, version_of
 
 
 def order_of(claim: views.ResourceClaim) -> int:
@@ -40,7 +39,7 @@ class ClaimStore:
         key, uid = key_of(claim), uid_of(claim)
         self._watched[key] = claim
         self._note(claim, key)
-        holdings = held_by_results(cast("list[Object]", results_of(claim)))
+        holdings = held_by_results(results_of(claim))
         if holdings:
             self._allocated[uid] = key
         else:

@@ -41,7 +41,7 @@ from protocols.dra.tracker.feed import SliceTracker
 from protocols.kinds import views
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.meta import key_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -167,7 +167,7 @@ class DynamicResources:
 
     def _extended(self, pod: views.Pod, demand: Demand, resources: frozenset[str]) -> Demand:
         try:
-            claim = extended_claim(cast("Object", pod), resources, self._backing)
+            claim = extended_claim(pod, resources, self._backing)
         except TooManyRequests as error:
             raise ObjectUnreadable(str(error)) from None
         asked = [

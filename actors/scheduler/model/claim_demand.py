@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import cast
 
 import msgspec
 
@@ -22,7 +21,7 @@ from protocols.dra.pods import (
 )
 from protocols.dra.types import DeviceClass, DeviceId
 from protocols.kinds import views
-from protocols.kube.meta import Object, key_of, namespace_of, terminating
+from protocols.kube.meta import key_of, namespace_of, terminating
 from protocols.kube.taints import NO_EXECUTE, tolerated
 
 DEVICES = "devices"
@@ -136,7 +135,7 @@ class DemandBuilder:
 
     def _checked(self, claim: views.ResourceClaim) -> Claim:
         topic = claim_topic(key_of(claim))
-        wanted = claim_of(cast("Object", claim))
+        wanted = claim_of(claim)
         if self._reserved(wanted.uid):
             raise ClaimsNotReady(
                 f"resource claim {wanted.key} is in the process of being allocated", frozenset((topic,)), expected=True

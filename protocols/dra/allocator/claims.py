@@ -8,7 +8,7 @@ import msgspec
 from protocols.dra.allocator.shares import NO_REQUESTS, Requests, requests_of
 from protocols.dra.allocator.types import Toleration
 from protocols.dra.decode import selectors_of
-from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.meta import key_of, uid_of
 
 ALL, EXACT_COUNT = "All", "ExactCount"
 
@@ -50,7 +50,7 @@ class Claim(msgspec.Struct, frozen=True):
     config: tuple[Mapping[str, Any], ...]
 
 
-def claim_of(obj: Object) -> Claim:
+def claim_of(obj: Mapping[str, Any]) -> Claim:
     devices = (obj.get("spec") or {}).get("devices") or {}
     return Claim(
         key=key_of(obj),

@@ -7,6 +7,7 @@ needs beyond them is requested once, for the init container that lacks most.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from protocols.dra.allocator.claims import Claim, Request, SubRequest
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
@@ -57,7 +58,7 @@ class ExtendedClaim:
     claim: Claim
     mappings: tuple[RequestMapping, ...]
 
-    def as_object(self, pod: Object) -> Object:
+    def as_object(self, pod: Mapping[str, Any]) -> Object:
         metadata = {
             "generateName": f"{name_of(pod)[:38].rstrip('-.')}-extended-resources-",
             "annotations": {EXTENDED_CLAIM: "true"},
@@ -85,7 +86,7 @@ class _Need:
     permanent: bool
 
 
-def extended_claim(pod: Object, resources: frozenset[str], classes: Backing) -> ExtendedClaim:
+def extended_claim(pod: Mapping[str, Any], resources: frozenset[str], classes: Backing) -> ExtendedClaim:
     """Raises TooManyRequests."""
     requests: list[Request] = []
     mappings: list[RequestMapping] = []
@@ -142,7 +143,7 @@ def _borrowed(needs: list[_Need], need: _Need, extra: _Need | None, lack: int) -
     return [*names, extra.request] if extra is not None and lack > 0 else names
 
 
-def _needs(pod: Object, resource: str) -> list[_Need]:
+def _needs(pod: Mapping[str, Any], resource: str) -> list[_Need]:
     spec = pod.get("spec") or {}
     first = [(each, each.get("restartPolicy") == "Always") for each in spec.get("initContainers") or ()]
     found = []

@@ -12,7 +12,6 @@ from protocols.dra.decode import qualified
 from protocols.dra.pods import device_of
 from protocols.dra.types import Capacity, Device, DeviceId, RequestPolicy
 from protocols.kube.errors import QuantityInvalid
-from protocols.kube.meta import Object
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
 
 Requests = tuple[tuple[str, Quantity], ...]
@@ -141,7 +140,7 @@ def held_by_picks(picks: Iterable[Pick]) -> Holdings:
     return found
 
 
-def held_by_results(results: Iterable[Object]) -> Holdings:
+def held_by_results(results: Iterable[Mapping[str, Any]]) -> Holdings:
     """Return the devices and shares of an allocation. A share with unreadable consumption holds its whole device."""
     found: dict[DeviceId, Amounts | None] = {}
     for each in results:
