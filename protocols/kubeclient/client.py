@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -28,6 +28,8 @@ LINE_LIMIT = 16 << 20
 ANSWER_LIMIT, FAILURE_LIMIT = 256 << 20, 1 << 20
 """Bytes of an answer, which may be a page of 500 large objects, and of an error."""
 CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+
+T = TypeVar("T", bound=Mapping[str, Any])
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -159,11 +161,9 @@ class ApiClient:
         name = obj["metadata"]["name"] if subresource else ""
         return await self._write("POST", resource.path(name, namespace, subresource), _json(obj))
 
-    async def update(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = ""
-    ) -> Object:
+    async def update(self, resource: Resource, obj: T, namespace: str = "", subresource: str = "") -> T:
         name = obj["metadata"]["name"]
-        return await self._write("PUT", resource.path(name, namespace, subresource), _json(obj))
+        return cast("T", await self._write("PUT", resource.path(name, namespace, subresource), _json(obj)))
 
     async def patch(
         self, resource: Resource, name: str, namespace: str = "", body: Any = None, *, kind: str = "merge",

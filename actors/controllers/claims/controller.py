@@ -240,8 +240,7 @@ class ResourceClaimController:
                 raise
 
     async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
-        written = await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
-        return cast("views.ResourceClaim", written)
+        return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
 
 
 class PodLookup:

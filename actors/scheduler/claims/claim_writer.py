@@ -28,7 +28,7 @@ from protocols.dra.pods import (
 )
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
-from protocols.kube.meta import Object, join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.meta import join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
 from protocols.process.rates import backoff_delay
 
@@ -70,7 +70,7 @@ class ClaimWriter:
     async def make(self, pod: views.Pod, assignment: Assignment, extended: ExtendedClaim) -> Assignment:
         """Create the claim for a pod's extended resources. After an error the next attempt finds it, if it exists."""
         try:
-            body = extended.as_object(cast("Object", pod))
+            body = extended.as_object(pod)
             claim = cast("views.ResourceClaim", await self._client.create(RESOURCECLAIMS, body, namespace_of(pod)))
             await self._store.wait_created(claim, WATCH_TIMEOUT_S)
         except Exception:
@@ -257,8 +257,7 @@ class ClaimWriter:
             raise
 
     async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
-        written = await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
-        return cast("views.ResourceClaim", written)
+        return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
 
 
 def _same(one: views.AllocationResult, other: views.AllocationResult) -> bool:
