@@ -12,8 +12,9 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.disruption import NodeDisruption, zone_of
 from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
@@ -55,7 +56,7 @@ class NodeController:
         """Nodes whose NoExecute taint waits for the rate limit."""
         self._marked: dict[str, str] = {}
         """Node -> transition time of the Ready condition for which its pods were marked not ready."""
-        self.leases = _LeaseHandler(self._renewed)
+        self.leases = ChangeHandler(self._renewed, lambda lease: None)
 
     def on_add(self, obj: views.Node) -> None:
         self._leases.known(name_of(obj), self._now())
@@ -171,17 +172,3 @@ class NodeController:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
-
-
-class _LeaseHandler:
-    def __init__(self, renewed: Callable[[views.Lease], None]) -> None:
-        self._renewed = renewed
-
-    def on_add(self, obj: views.Lease) -> None:
-        self._renewed(obj)
-
-    def on_update(self, old: views.Lease, new: views.Lease) -> None:
-        self._renewed(new)
-
-    def on_delete(self, obj: views.Lease) -> None:
-        """Ignore deletions: a deleted lease is simply no longer renewed."""
