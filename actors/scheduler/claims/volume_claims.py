@@ -126,7 +126,7 @@ def _names(pod: views.Pod) -> Iterator[tuple[str, bool]]:
 
 def _slim(claim: views.PersistentVolumeClaim) -> Object:
     kept = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "ownerReferences")
-    notes = {name: text for name, text in annotations_of(claim).items() if name in (BOUND, CLASS)}
+    notes = fields_of(annotations_of(claim), (BOUND, CLASS))
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     return {
         "metadata": {**fields_of(meta(claim), kept), "annotations": notes},

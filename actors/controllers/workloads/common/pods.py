@@ -171,9 +171,8 @@ def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[
 def trim_pod(pod: Object) -> Object:
     """Return the pod with only what `pod_view` reads."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    metadata, annotations = meta(pod), annotations_of(pod)
-    kept = fields_of(metadata, METADATA)
-    if notes := {key: annotations[key] for key in NOTES if key in annotations}:
+    kept = fields_of(meta(pod), METADATA)
+    if notes := fields_of(annotations_of(pod), NOTES):
         kept["annotations"] = notes
     return {
         "apiVersion": "v1",
