@@ -43,6 +43,15 @@ def updated(target: Target, new: Object, old: Object, patching: bool = False, ow
     return new
 
 
+def amended(target: Target, made: Object, new: Object, old: Object) -> Object:
+    """Return the object that an update stores, with what admission changed of `new`, which nobody owns.
+
+    Raises as `updated`.
+    """
+    entries = new["metadata"].get("managedFields") or []
+    return updated(target, made, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
+
+
 def unnamed(target: Target) -> BadRequest:
     text = "was undeterminable: name must be provided"
     return BadRequest(f"the name of the object ({target.name} based on URL) {text}")

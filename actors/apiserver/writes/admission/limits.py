@@ -5,7 +5,7 @@ from typing import Any
 
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
-from actors.apiserver.writes.update import updated
+from actors.apiserver.writes.update import amended
 from protocols.kube.meta import Object, terminating
 from protocols.kube.objects import at, fresh_copy, items
 from protocols.kube.quantity import ZERO, Quantity
@@ -46,8 +46,7 @@ def _resized(change: Change, old: Object, ranges: list[Object]) -> Object:
     set_defaults(filled, ranges)
     if filled == change.new:
         return filled
-    entries = change.sent["metadata"].get("managedFields") or []
-    return updated(change.target, filled, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
+    return amended(change.target, filled, change.sent, old)
 
 
 def set_defaults(pod: Object, ranges: Iterable[Object]) -> None:

@@ -31,7 +31,7 @@ from actors.apiserver.writes.admission.policies.webhook import (
 from actors.apiserver.writes.change import DELETE, Change
 from actors.apiserver.writes.metadata import keep_server_fields
 from actors.apiserver.writes.patches.json_patch import apply_json_patch
-from actors.apiserver.writes.update import updated
+from actors.apiserver.writes.update import amended
 from actors.apiserver.writes.validation import clean_changed
 from protocols.cel.text.source import CelError
 from protocols.kinds.served.row import Served
@@ -271,10 +271,9 @@ def _reinvoked(step: PolicyHook | WebhookHook) -> bool:
 
 
 def _updated(target: Target, made: Object, new: Object, old: Object) -> Object:
-    """Return the object as an update leaves it; nobody owns what was changed of `new`. Raises as `updated`."""
-    made, entries = fresh_copy(made), new["metadata"].get("managedFields") or []
+    """Return the object as an update leaves it. Raises BadRequest, and as `amended`."""
     _clean(made, old, target)
-    return updated(target, made, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
+    return amended(target, made, new, old)
 
 
 def _clean(new: Object, old: Object, target: Target) -> None:
