@@ -265,15 +265,13 @@ class ApiServer:
             address=address,
         )
 
-    async def _account(self, namespace: str, name: str) -> Object | None:
-        return await self._lookups.newest("serviceaccounts", namespace, name)
-
     def _made_admission(self) -> Admission:
         settings, lookups = self._context.settings, self._lookups
+        account = partial(lookups.newest, "serviceaccounts")
         given = Dependencies(
             authorizer=self._authenticator.authorizer,
             nodes=lookups.of("nodes"),
-            service_account=None if PLUGIN in settings.disable_admission_plugins else self._account,
+            service_account=None if PLUGIN in settings.disable_admission_plugins else account,
             runtime_class=partial(lookups.newest, "runtimeclasses", ""),
             limit_ranges=lookups.all_of("limitranges"),
             priority_classes=partial(lookups.all_of("priorityclasses"), ""),

@@ -5,7 +5,7 @@ checks it, and quotas at last. A rule of one's own is a class in a file of this 
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.writes.admission.certificates import CertificateRequester, CertificateRights
@@ -50,7 +50,7 @@ class Admission:
     def __init__(self, given: Dependencies) -> None:
         self.given = given
         self._rules = tuple(rule(given) for rule in RULES)
-        self._known: dict[tuple[Served, str, str], tuple[Rule, ...]] = {}
+        self._covering = lru_cache(maxsize=KNOWN)(self._find)
 
     async def begin(self, change: Change) -> "Admitting":
         """Find the rules that concern a write, and the policies and webhooks of users."""
@@ -60,7 +60,9 @@ class Admission:
 
     def rules(self, change: Change) -> "Admitting":
         """Return the rules that concern a write."""
-        return Admitting([rule for rule in self._covering(change) if rule.concerns(change)])
+        target = change.target
+        covering = self._covering(target.resource, target.subresource, change.operation)
+        return Admitting([rule for rule in covering if rule.concerns(change)])
 
     async def review(self, change: Change) -> Sequence[str]:
         """Check the body of a subresource or the options of a connection. Return warnings. Raises StatusError."""
@@ -68,15 +70,8 @@ class Admission:
         await rules.run(Step.CHECK_VALID, change)
         return change.warnings
 
-    def _covering(self, change: Change) -> tuple[Rule, ...]:
-        kind = change.target.resource, change.target.subresource, change.operation
-        try:
-            return self._known[kind]
-        except KeyError:
-            if len(self._known) >= KNOWN:
-                self._known.clear()
-            found = self._known[kind] = tuple(rule for rule in self._rules if _covers(rule, *kind))
-            return found
+    def _find(self, row: Served, subresource: str, operation: str) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self._rules if _covers(rule, row, subresource, operation))
 
 
 class Admitting:

@@ -15,7 +15,7 @@ from protocols.kube.quantity import Quantity, parse_quantity
 class RuntimeClasses(PodRule):
     async def complete(self, change: Change, pod: Object) -> None:
         find = self.given.runtime_class
-        if find is not None and concerns(pod):
+        if find is not None:
             name = names_class(pod)
             change.reject(apply_class(pod, await find(name) if name else None))
 
@@ -31,10 +31,6 @@ class MirrorPods(Rule):
 def names_class(pod: Object) -> str:
     name = at(pod, "spec", "runtimeClassName")
     return name if isinstance(name, str) else ""
-
-
-def concerns(pod: Object) -> bool:
-    return isinstance(pod.get("spec"), dict) and bool(names_class(pod) or at(pod, "spec", "overhead"))
 
 
 def apply_class(pod: Object, found: Object | None) -> str:
