@@ -25,13 +25,14 @@ def message_of(api_version: str, kind: str) -> Message:
 
 
 def is_known(api_version: str, kind: str) -> bool:
-    return kind.removesuffix("List") in kinds_of(_package_of(api_version))
+    package = _package_of(api_version)
+    return package in packages() and kind.removesuffix("List") in kinds_of(package)
 
 
 @functools.cache
 def kinds_of(package: str) -> frozenset[str]:
-    """Return the kinds of a package that have a form in protobuf."""
-    known = types_of(package).values() if package in packages() else ()
+    """Return the kinds of one of `packages` that have a form in protobuf."""
+    known = types_of(package).values()
     return frozenset(each.name for each in known if each.is_kind and any(field.number for field in each.fields))
 
 
@@ -40,7 +41,6 @@ def messages() -> dict[str, Message]:
     return {each.name: each for package in packages() for each in _package(package).values()}
 
 
-@functools.lru_cache(maxsize=256)
 def _package_of(api_version: str) -> str:
     group, _, version = api_version.rpartition("/")
     return META if api_version == OLDER_META else package_of(group, version)

@@ -279,6 +279,13 @@ def test_packed_numbers_and_merged_messages_and_unknown_groups() -> None:
     assert decode_message(message_of(*POD), bytes.fromhex("a306a306a406a4069d0600000000")) == {}
 
 
+def test_nothing_is_kept_of_a_version_that_a_client_made_up() -> None:
+    kept = kinds_of.cache_info().currsize
+    with pytest.raises(KindUnknown):
+        message_of("made-up.example.com/v1", "Pod")
+    assert kinds_of.cache_info().currsize == kept
+
+
 @pytest.mark.parametrize(
     ("wire", "complaint"),
     [
