@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from actors.pleg.shell.mode_selector import ModeSelector
 from actors.pleg.shell.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import Source
+from actors.pleg.state_machine.status_cache import CachedStatus
 from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger
 from protocols.process.rates import TokenBucket
 from protocols.process.tasks import Tasks, report
@@ -157,10 +158,7 @@ class Relister:
     async def _inspect_until_newer(self, uid: str) -> None:
         began = time.monotonic()
         for _ in range(TRIES):
-            events = self._merger.events
-            with span(uid, "inspect"):
-                inspection = await self._options.runtime.inspect(uid)
-            self._apply(inspection, Source.INSPECTION, events)
+            inspection = await self._ask(uid, Source.INSPECTION)
             if self._merger.cache.newer_than(uid, inspection.stamp - 1):
                 break
         else:
@@ -169,24 +167,29 @@ class Relister:
 
     async def _inspect(self, uid: str) -> None:
         async with self._slots:
-            events = self._merger.events
             try:
-                with span(uid, "inspect", relist=True):
-                    inspection = await self._options.runtime.inspect(uid)
-                self._apply(inspection, Source.RELIST, events)
+                await self._ask(uid, Source.RELIST, relist=True)
             except InspectionFailed as error:
                 self._mark_uninspectable(uid, error)
+
+    async def _ask(self, uid: str, source: Source, **noted: bool) -> Inspection:
+        """Inspect a pod, with `noted` in the span, and merge the answer. Raises InspectionFailed, RelistFailed."""
+        before = self._merger.cache.entries.get(uid)
+        with span(uid, "inspect", **noted):
+            inspection = await self._options.runtime.inspect(uid)
+        self._apply(inspection, source, before)
+        return inspection
 
     def _mark_uninspectable(self, uid: str, error: InspectionFailed) -> None:
         self._merger.cache.mark_uninspectable(uid)
         self._failed(str(error))
 
-    def _apply(self, inspection: Inspection, source: Source, events: int | None = None) -> None:
-        """Merge an inspection that began after so many merged events."""
+    def _apply(self, inspection: Inspection, source: Source, before: CachedStatus | None = None) -> None:
+        """Merge an inspection that began when the cache had `before`."""
         if inspection.stamped is not None:
             self._options.mode.on_stamps(inspection.stamped)
         change = self._merger.inspected(
-            inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns, events
+            inspection.uid, inspection.status, inspection.stamp, inspection.runtime_ns, before
         )
         if change is not None:
             self._options.on_change(change, source)

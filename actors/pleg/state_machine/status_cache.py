@@ -34,8 +34,6 @@ class CachedStatus:
     observed: int
     """Our clock before the last inspection: everything up to then is known."""
     rank: Rank
-    event: int = 0
-    """Number of the event that was merged last; 0 if an inspection came after it."""
 
 
 @dataclass

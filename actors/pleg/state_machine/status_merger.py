@@ -19,7 +19,7 @@ import msgspec
 
 from actors.pleg.state_machine.cri_status import container_status, pod_status, sandbox_status, sane_stamp
 from actors.pleg.state_machine.lifecycle_events import States, changes, states_of
-from actors.pleg.state_machine.status_cache import Rank, StatusCache
+from actors.pleg.state_machine.status_cache import CachedStatus, Rank, StatusCache
 from protocols.messages.pleg import ContainerStatus, PodLifecycleEvent, PodStatus
 from protocols.wire import cri_pb2
 
@@ -60,8 +60,6 @@ class StatusMerger:
     """True after a full relist that began after the last gap in the event stream; only then are events merged."""
     stale_events: int = 0
     """Events older than the cache."""
-    events: int = 0
-    """Events that were merged."""
 
     def event(self, event: "cri_pb2.ContainerEventResponse", now_ns: int) -> MergeResult:
         """Merge one event. Only while `trusted`."""
@@ -74,9 +72,6 @@ class StatusMerger:
         if not (self.cache.drop(uid, stamp, Rank.EVENT) if new is None else self._put(old, new, stamp, Rank.EVENT)):
             self.stale_events += 1
             return MergeResult(inspect=new is None or _content(with_ips_kept(old, new)) != _content(old))
-        self.events += 1
-        if new is not None:
-            self.cache.entries[uid].event = self.events
         return MergeResult(self._change(uid, old, since))
 
     def owner_of(self, id_: str) -> str:
@@ -95,20 +90,21 @@ class StatusMerger:
         return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
 
     def inspected(
-        self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0, events: int | None = None
+        self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0, before: CachedStatus | None = None
     ) -> StatusChange | None:
-        """Merge an inspection begun at `stamp` by our clock, after so many `events`; return None if nothing changed.
+        """Merge an inspection begun at `stamp` by our clock; return None if nothing changed.
 
-        `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane. The clocks of runtime and
-        pleg may differ: an answer that undoes what an event said meanwhile is older than the event.
+        `runtime_ns` is the runtime's timestamp of its answer, 0 if it has none that is sane; `before` is the cache's
+        entry when the inspection began. The clocks of runtime and pleg may differ: an answer that undoes what an event
+        said meanwhile is older than the event.
         """
         old, since = self.cache.get(uid), self.cache.known_until(uid)
         if status is None:
             gone = old is not None and self.cache.drop(uid, stamp, Rank.INSPECTION)
             self.cache.observed(uid, stamp)
             return self._change(uid, old, since) if gone else None
-        overtaken = events is not None and old is not None and self.cache.entries[uid].event > events
-        if overtaken and old is not None and _moves_back(old, status):
+        entry = self.cache.entries.get(uid)
+        if entry and entry is not before and entry.rank is Rank.EVENT and _moves_back(entry.status, status):
             return None
         status = msgspec.structs.replace(status, timestamp_ns=max(stamp, since))
         if not self._put(old, status, max(stamp, runtime_ns), Rank.INSPECTION, stamp):

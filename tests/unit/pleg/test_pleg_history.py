@@ -224,16 +224,17 @@ def test_answer_older_than_an_event_does_not_undo_it_whatever_the_clocks_say() -
     """The runtime's clock is behind ours, so the inspection counted as newer than the event that overtook it."""
     ours = StatusMerger()
     ours.event(event(cri.CONTAINER_STARTED_EVENT, "c1", NOW - 10 * SECOND), NOW)
-    events = ours.events
+    before = ours.cache.entries[UID]
     exited = event(cri.CONTAINER_STOPPED_EVENT, "c1", NOW - 9 * SECOND)
     exited.containers_statuses[0].state = cri.CONTAINER_EXITED
     ours.event(exited, NOW)
     known = ours.cache.get(UID)
     assert known is not None
     assert known.containers[0].state == "exited"
-    assert ours.inspected(UID, pod(run("running")), NOW, NOW - 9 * SECOND - 1, events) is None
+    assert ours.inspected(UID, pod(run("running")), NOW, NOW - 9 * SECOND - 1, before) is None
     assert ours.cache.get(UID) == known
-    assert ours.inspected(UID, pod(run("running")), NOW + 1, 0, ours.events), "an answer after it is believed"
+    before = ours.cache.entries[UID]
+    assert ours.inspected(UID, pod(run("running")), NOW + 1, 0, before), "an answer after it is believed"
 
 
 def test_stopped_before_started_does_not_bring_a_container_back() -> None:
