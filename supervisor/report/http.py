@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
@@ -110,14 +111,7 @@ GZIP_MIN, GZIP_LEVEL = 16 << 10, 1
 READS_GZIP = re.compile(rb"accept-encoding:(.*,)?\s*gzip\s*(;\s*q=(?!0[.0]*\s*(,|$))[\d.]+\s*)?(,.*)?", re.IGNORECASE)
 """Header of a client that reads gzip, among other codings or alone; `q=0` says that it does not."""
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
-REASONS = {
-    200: "OK",
-    400: "Bad ReportRequest",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
+REASONS = {status: HTTPStatus(status).phrase for status in (200, 400, 404, 405, 500, 503)}
 
 Page = Callable[[], Awaitable[str]]
 

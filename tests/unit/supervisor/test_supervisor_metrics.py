@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.pki import certificates
-from supervisor.report.http import ReportRequest, read_request
+from supervisor.report.http import REASONS, ReportRequest, read_request
 from supervisor.report.metrics import merge, own_text
 
 A = """\
@@ -88,6 +88,10 @@ async def read(data: bytes) -> ReportRequest | int:
     reader.feed_data(data)
     reader.feed_eof()
     return await read_request(reader)
+
+
+def test_phrases_of_statuses_are_those_of_http() -> None:
+    assert (REASONS[400], REASONS[503]) == ("Bad Request", "Service Unavailable")
 
 
 @pytest.mark.parametrize(
