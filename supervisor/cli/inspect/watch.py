@@ -71,7 +71,7 @@ def printer(what: str, output: str) -> Callable[[Any], None]:
 
     def show(event: Any) -> None:
         for line in make(event):
-            print(printable(line), flush=True)
+            print(line if output == "json" else printable(line), flush=True)
 
     return show
 

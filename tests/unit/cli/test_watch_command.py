@@ -27,6 +27,16 @@ def test_watch_text_escapes_ids_of_plugins(capsys: pytest.CaptureFixture[str]) -
     assert r"gpu-0\n12:00:00.000  DELETED  default/other\x1b[2J(numa 0)" in lines[0]
 
 
+def test_watch_json_of_ids_that_text_would_escape_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    id = "gpu\u00a0\u00ad\ufeff\U0001000c\x1b0"
+    devices = (AllocatedDevice("example.com/gpu", id, (0,)),)
+    allocation = PodAllocation("u1", "default", "p1", (ContainerAllocation("main", devices=devices),))
+    printer("pods", "json")(PodEvent(Action.ADDED, allocation))
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert json.loads(text)["containers"][0]["devices"][0]["id"] == id
+
+
 @pytest.mark.parametrize(("what", "event"), [("pods", ADDED), ("allocatable", AllocatableEvent(Action.ADDED))])
 def test_watch_json_has_times_with_a_zone(what: str, event: Any, capsys: pytest.CaptureFixture[str]) -> None:
     printer(what, "json")(event)
