@@ -53,7 +53,7 @@ OUTPUTS = {
     "cpus": Output("supervisor.cli.inspect.devices:CpuView"),
     "calls": Output("supervisor.calls.text:CallLine", LINES),
     "conform": Output("supervisor.conform.report.json:RunReport"),
-    "conform --list": Output("supervisor.conform.report.json:Listed", LIST),
+    "conform --list": Output("supervisor.conform.verdict:Listed", LIST),
     "check": Output("supervisor.machine.checks:Finding", LIST),
     "bench": Output("supervisor.cli.bench:Measured", LIST),
     "version": Output("supervisor.machine.version:Version"),

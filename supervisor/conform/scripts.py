@@ -16,12 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-import msgspec
-
 from supervisor.base.errors import UsageError
 from supervisor.conform.kinds import PLUGIN, Kind
 from supervisor.conform.program_stage import ProgramStage
-from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
+from supervisor.conform.verdict import CallFailed, Failed, Listed, NotApplicable
 
 PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
 """In this order: later ones disturb the plugin more."""
@@ -33,13 +31,7 @@ Check: TypeAlias = Callable[[Any], Awaitable[None]]
 """Called with a connection to what the program registered."""
 
 
-class Behaviour(msgspec.Struct, frozen=True):
-    name: str
-    title: str
-    phase: str
-    rule: str
-    source: str
-    advice: str
+class Behaviour(Listed, frozen=True):
     order: int
     run: Run
 

@@ -26,8 +26,8 @@ class NotApplicable(SupervisorError, grpc="FAILED_PRECONDITION"):
     """Raised by a behaviour's script when its rule does not concern this plugin; the text says why."""
 
 
-class Result(msgspec.Struct, frozen=True):
-    """The verdict on one behaviour, with its evidence."""
+class Listed(msgspec.Struct, frozen=True):
+    """A behaviour, as `--list -o json` prints it."""
 
     name: str
     title: str
@@ -36,6 +36,11 @@ class Result(msgspec.Struct, frozen=True):
     source: str
     advice: str
     """Advice for a failure."""
+
+
+class Result(Listed, frozen=True):
+    """The verdict on one behaviour, with its evidence."""
+
     verdict: str
     reason: str = ""
     """The finding, or the reason why the rule does not apply."""

@@ -16,12 +16,12 @@ from supervisor.conform.kinds import DRA, KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
-from supervisor.conform.report.json import Listed, run_json
+from supervisor.conform.report.json import run_json
 from supervisor.conform.report.junit import junit
 from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import Behaviour, behaviours
-from supervisor.conform.verdict import FAIL, Result
+from supervisor.conform.verdict import FAIL, Listed, Result
 from supervisor.testing.plane import search_path
 from supervisor.testing.run import adopt_orphans, end_children
 

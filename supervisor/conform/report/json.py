@@ -8,19 +8,7 @@ import msgspec
 from protocols.messages.calls import CallRecord
 from supervisor.conform.exchange import Exchange, Shown
 from supervisor.conform.report.text import counts
-from supervisor.conform.verdict import FAIL, Result
-
-
-class Listed(msgspec.Struct, frozen=True):
-    """A behaviour, as `--list -o json` prints it."""
-
-    name: str
-    title: str
-    phase: str
-    rule: str
-    source: str
-    advice: str
-    """Advice for a failure."""
+from supervisor.conform.verdict import FAIL, Listed, Result
 
 
 class MessageBytes(msgspec.Struct, frozen=True):
