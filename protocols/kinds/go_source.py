@@ -10,7 +10,7 @@ from protocols.errors import SettingsInvalid
 
 STRUCT = re.compile(r"type (\w+) struct \{")
 NAMED = re.compile(r"type (\w+) (=? ?[^ {]+)(?: //.*)?")
-FIELD = re.compile(r"(?:(\w+)\s+)?(\S+)\s+`([^`]*)`")
+FIELD = re.compile(r"(?:\w+\s+)?(\S+)\s+`([^`]*)`")
 TAG = re.compile(r'(\w+):"([^"]*)"')
 COMMENT = "//"
 STAGING = "staging/src/k8s.io"
@@ -87,7 +87,7 @@ def _fields(lines: Iterator[str]) -> Iterator[GoField]:
         if text.startswith(COMMENT):
             comments.append(text)
         elif found := FIELD.match(text):
-            yield GoField(found[2], dict(TAG.findall(found[3])), _markers(comments))
+            yield GoField(found[1], dict(TAG.findall(found[2])), _markers(comments))
             comments = []
 
 

@@ -6,8 +6,8 @@ Of a list that is too long, only as many elements are checked as it may have.
 import re
 from itertools import pairwise
 
-from protocols.kinds.check.causes import Cause, duplicate, invalid, required, too_long, too_many, unsupported
-from protocols.kinds.check.table import Causes, causes_of
+from protocols.kinds.check.causes import Cause, invalid, required, too_long, too_many, unsupported
+from protocols.kinds.check.table import Causes, causes_of, once
 from protocols.kinds.check.values import label_key
 from protocols.kinds.workloads.rules import not_negative
 from protocols.kube.meta import Object
@@ -80,13 +80,11 @@ def _value_causes(path: str, values: list[int], operator: str) -> Causes:
         causes.append(invalid(path, values, "at least one value is required"))
     elif len(values) > MOST_CODES:
         causes.append(too_many(path, len(values), MOST_CODES))
-    seen, shown = set(), values[:MOST_CODES]
+    is_new, shown = once(), values[:MOST_CODES]
     for index, value in enumerate(shown):
         if operator == "In" and value == 0:
             causes.append(invalid(f"{path}[{index}]", value, "must not be 0 for the In operator"))
-        if value in seen:
-            causes.append(duplicate(f"{path}[{index}]", value))
-        seen.add(value)
+        is_new(f"{path}[{index}]", value, causes)
     if any(left > right for left, right in pairwise(shown)):
         causes.append(invalid(path, shown, "must be ordered"))
     return causes

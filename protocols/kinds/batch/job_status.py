@@ -4,8 +4,8 @@ A rule is checked only if a field that it names has changed, so that a status wh
 """
 
 from protocols.kinds.batch.job_policies import IndexesInvalid, index_intervals, omitted
-from protocols.kinds.check.causes import duplicate, invalid, required
-from protocols.kinds.check.table import Causes, causes_of
+from protocols.kinds.check.causes import invalid, required
+from protocols.kinds.check.table import Causes, causes_of, once
 from protocols.kinds.workloads.columns import has_condition
 from protocols.kinds.workloads.rules import status_check
 from protocols.kube.meta import Object
@@ -36,15 +36,14 @@ def job_status_causes(new: Object, old: Object) -> Causes:
 
 def _uncounted_causes(status: Object) -> Causes:
     causes: Causes = []
-    seen: set[str] = set()
+    is_new = once()
     for side in ("succeeded", "failed"):
         for index, uid in enumerate((status.get("uncountedTerminatedPods") or {}).get(side) or ()):
             path = f"{PATH}.uncountedTerminatedPods.{side}[{index}]"
             if not uid:
                 causes.append(invalid(path, uid, "must not be empty"))
-            elif uid in seen:
-                causes.append(duplicate(path, uid))
-            seen.add(uid)
+            else:
+                is_new(path, uid, causes)
     return causes
 
 

@@ -4,7 +4,7 @@ from protocols.kinds.batch.job_rules import job_spec_causes
 from protocols.kinds.batch.job_status import job_status_causes
 from protocols.kinds.check.causes import Cause, invalid, required
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import Causes, causes_of
+from protocols.kinds.check.table import Causes, causes_of, changed_causes
 from protocols.kinds.workloads.columns import has_condition
 from protocols.kinds.workloads.strategy import WorkloadStrategy, fill, spec_of, template_of
 from protocols.kinds.workloads.templates import (
@@ -82,9 +82,7 @@ class JobStrategy(WorkloadStrategy):
         causes += _completions_causes(after, before)
         causes += immutable_causes("spec.selector", after.get("selector"), before.get("selector"))
         causes += immutable_causes("spec.template", after.get("template"), _changeable(new, old))
-        for field in IMMUTABLE:
-            causes += immutable_causes(f"spec.{field}", after.get(field), before.get(field))
-        return causes
+        return causes + changed_causes(after, before, *IMMUTABLE, prefix="spec.")
 
 
 def _label(job: Object) -> None:

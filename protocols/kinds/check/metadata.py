@@ -2,8 +2,8 @@
 
 import re
 
-from protocols.kinds.check.causes import duplicate, forbidden, invalid, required, too_long, unsupported
-from protocols.kinds.check.table import Causes, Struct
+from protocols.kinds.check.causes import forbidden, invalid, required, too_long, unsupported
+from protocols.kinds.check.table import Causes, Struct, once
 from protocols.kinds.check.values import label_key, labels
 from protocols.kube.meta import Object
 
@@ -57,9 +57,7 @@ def condition(path: str, value: Object, causes: Causes) -> None:
 
 
 def conditions(path: str, values: list[Object], causes: Causes) -> None:
-    seen = set()
+    is_new = once()
     for index, value in enumerate(values):
         condition(f"{path}[{index}]", value, causes)
-        if (kind := value.get("type") or "") in seen:
-            causes.append(duplicate(f"{path}[{index}].type", kind))
-        seen.add(kind)
+        is_new(f"{path}[{index}].type", value.get("type") or "", causes)

@@ -85,12 +85,12 @@ def needed(check: Check, detail: str = "") -> Check:
     return some
 
 
-def present(check: Check, detail: str = "") -> Check:
+def present(check: Check) -> Check:
     """Report an object that an `Ordered` table found absent; an empty one is present."""
 
     def held(path: str, value: Any, causes: Causes) -> None:
         if value == "":
-            causes.append(required_cause(path, detail))
+            causes.append(required_cause(path))
         else:
             check(path, value, causes)
 
@@ -205,11 +205,9 @@ def at_least(low: int, text: str = "") -> Check:
 
 def unique(path: str, values: Iterable[Any], causes: Causes, field: str = "") -> None:
     """Report each value that an earlier element has, too."""
-    seen = set()
+    is_new = once()
     for index, value in enumerate(values):
-        if value in seen:
-            causes.append(duplicate(f"{path}[{index}]{field}", value))
-        seen.add(value)
+        is_new(f"{path}[{index}]{field}", value, causes)
 
 
 def causes_of(check: Check, path: str, value: Any) -> Causes:

@@ -170,13 +170,12 @@ def _node_name(path: str, name: str, causes: Causes) -> None:
 
 
 _PLACES = Ordered(nodeName=_node_name, allNodes=_true, perDeviceNodeSelection=_true)
-_OWN_PLACES = Ordered(nodeName=_node_name, allNodes=_true)
 _SELECTOR = Ordered(nodeSelector=one_term)
 
 
 def one_place(path: str, holder: Object, names: tuple[str, ...], text: str, causes: Causes) -> None:
     """Require exactly one of the fields that select nodes."""
-    (_PLACES if names is PLACES else _OWN_PLACES)(path, holder, causes)
+    _PLACES(path, holder, causes)
     found = [name for name in names if holder.get(name) not in (None, "", False)]
     if not found:
         causes.append(required(path, text))

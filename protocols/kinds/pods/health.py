@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_long, unsupported
+from protocols.kinds.check.table import Causes, once
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 
@@ -76,20 +77,20 @@ def _pod_entry_fault(name: str, claims: set[str]) -> str:
 
 
 def _entries(path: str, owner: Any, check: NameCheck) -> list[Cause]:
-    causes, seen = [], set[str]()
+    causes: Causes = []
+    is_new = once()
     for index, entry in enumerate(items(owner, FIELD)):
         at_entry, name = f"{path}[{index}]", text(entry, "name")
         if wrong := check(name):
             causes.append(invalid(f"{at_entry}.name", name, wrong))
-        if name in seen:
-            causes.append(duplicate(f"{at_entry}.name", name))
-        seen.add(name)
+        is_new(f"{at_entry}.name", name, causes)
         causes += _devices(f"{at_entry}.resources", entry)
     return causes
 
 
 def _devices(path: str, entry: Object) -> list[Cause]:
-    causes, seen = [], set[str]()
+    causes: Causes = []
+    is_new = once()
     for index, device in enumerate(items(entry, "resources")):
         at_device, resource_id = f"{path}[{index}]", text(device, "resourceID")
         if device.get("health") not in STATES:
@@ -97,9 +98,8 @@ def _devices(path: str, entry: Object) -> list[Cause]:
         causes += _message(f"{at_device}.message", device.get("message"))
         if not resource_id:
             causes.append(required(f"{at_device}.resourceID", ""))
-        elif resource_id in seen:
-            causes.append(duplicate(f"{at_device}.resourceID", resource_id))
-        seen.add(resource_id)
+        else:
+            is_new(f"{at_device}.resourceID", resource_id, causes)
     return causes
 
 

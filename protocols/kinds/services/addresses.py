@@ -6,6 +6,7 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
+from protocols.kinds.check.table import changed_causes
 from protocols.kinds.check.values import cidr_faults
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -27,8 +28,7 @@ class AddressStrategy(Strategy):
         return causes + [required(f"spec.parentRef.{field}") for field in ("resource", "name") if not parent.get(field)]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        same = new.get("spec") == old.get("spec")
-        return [] if same else [invalid("spec", new.get("spec"), "field is immutable")]
+        return changed_causes(new, old, "spec")
 
 
 def _is_canonical(text: str) -> bool:

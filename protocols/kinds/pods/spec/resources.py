@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.check.table import Causes, causes_of, one_of
+from protocols.kinds.check.table import Causes, causes_of, once, one_of
 from protocols.kinds.check.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -151,12 +151,10 @@ _restart = one_of("NotRequired", "RestartContainer")
 def resize_policy_causes(path: str, policies: list[Object], pod_policy: str) -> list[Cause]:
     """Validate resize policies: upstream's paths lack their indexes."""
     causes: Causes = []
-    seen = set()
+    is_new = once()
     for policy in policies:
         name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
-        if name in seen:
-            causes.append(duplicate(path, name))
-        seen.add(name)
+        is_new(path, name, causes)
         for value, check in ((name, _resized), (restart, _restart)):
             causes += causes_of(check, path, value) if value else [required(path)]
         if pod_policy == "Never" and restart == "RestartContainer":
