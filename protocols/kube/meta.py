@@ -16,6 +16,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation with the whole manifest that `kubectl apply` was given."""
 ContainerList = Literal["containers", "initContainers", "ephemeralContainers"]
 CONTAINER_LISTS: tuple[ContainerList, ...] = ("containers", "initContainers", "ephemeralContainers")
+StatusList = Literal["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
+STATUS_LISTS: tuple[StatusList, ...] = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 """Fields of a pod's spec that hold containers."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""

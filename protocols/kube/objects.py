@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain JSON: access to their fields, timestamps, mirror pods.
+"""Kubernetes objects as plain JSON: access to their fields, mirror pods.
 
 Any field that a client wrote may be missing or of the wrong type; the accessors tolerate that.
 """

@@ -2,21 +2,18 @@
 
 import time
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.logs.reader import LogOptions, stamp_ns
 from protocols.kinds import views
-from protocols.kube.meta import CONTAINER_LISTS
+from protocols.kube.meta import CONTAINER_LISTS, STATUS_LISTS
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 RAN = ("running", "exited")
-StatusList = Literal["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
-LISTS: tuple[StatusList, ...] = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 class PodTarget(msgspec.Struct, frozen=True):
@@ -135,7 +132,7 @@ def is_running(known: PodStatus | None, id: str) -> bool:
 
 def shown_status(pod: views.Pod, container: str) -> views.ContainerStatus | None:
     status = pod.get("status") or {}
-    shown = (entry for kind in LISTS for entry in status.get(kind) or ())
+    shown = (entry for kind in STATUS_LISTS for entry in status.get(kind) or ())
     return next((entry for entry in shown if entry.get("name") == container), None)
 
 

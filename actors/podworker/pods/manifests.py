@@ -16,8 +16,9 @@ from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
 from protocols.kube.names import label_fault
+from protocols.kube.objects import MIRROR
 
-HASH, MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+HASH = "kubernetes.io/config.hash"
 LARGEST = 10 * 1024 * 1024
 EXPANDED = 1 << 20
 """Characters and values that aliases add to a manifest."""

@@ -1,7 +1,6 @@
 """Compute the whole status of a pod. Pure."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
@@ -24,13 +23,11 @@ from actors.podworker.pods.status.conditions import (
 from actors.podworker.pods.status.container import RenderContext, render
 from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.kinds import views
+from protocols.kube.meta import STATUS_LISTS
 from protocols.kube.pods import FINISHED
 from protocols.kube.times import format_ns
 from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus
-
-StatusList = Literal["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"]
-LISTS: tuple[StatusList, ...] = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class StatusInputs(msgspec.Struct, frozen=True):
@@ -133,7 +130,7 @@ def overlay(api: views.PodStatus, shown: views.PodStatus) -> views.PodStatus:
 
 def restart_counts(before: views.PodStatus) -> dict[str, int]:
     """Return restart counts of containers that ran at least once according to the API."""
-    entries = [entry for key in LISTS for entry in before.get(key) or ()]
+    entries = [entry for key in STATUS_LISTS for entry in before.get(key) or ()]
     return {e["name"]: int(e.get("restartCount") or 0) for e in entries if e.get("name") and e.get("containerID")}
 
 
@@ -272,8 +269,7 @@ def _phase(inputs: StatusInputs, before: views.PodStatus, statuses: dict[str, vi
 
 def is_over(spec: PodSpec, status: views.PodStatus) -> bool:
     """Return True if every container in the status has ended for good, whatever its phase."""
-    entries = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return bool(spec.apps) and compute_phase(spec, {e["name"]: e for e in entries}) in FINISHED
+    return bool(spec.apps) and compute_phase(spec, _known_containers(status)) in FINISHED
 
 
 def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus:

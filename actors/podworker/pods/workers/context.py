@@ -24,17 +24,13 @@ from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import STEP_NS, PodStatus
 
 
-def no_status() -> views.PodStatus:
-    return {}
-
-
 @dataclass
 class PodState:
     spec: PodSpec
     stage: PodStage = PodStage.SYNCING
     gone: bool = False
     """The API no longer has the pod."""
-    published: views.PodStatus = field(default_factory=no_status)
+    published: views.PodStatus = field(default_factory=views.PodStatus)
     """The status published last."""
     problems: dict[str, Waiting] = field(default_factory=dict)
     """Reasons why containers could not be created, until they can."""
