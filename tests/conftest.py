@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus == 0 and (made := session.config.stash.get(TEMPORARY, None)):
+    if not session.testsfailed and (made := session.config.stash.get(TEMPORARY, None)):
         shutil.rmtree(made, ignore_errors=True)
 
 

@@ -59,25 +59,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-class OfTree(Plane):
-    """A plane of the code in another tree."""
-
-    def __init__(self, tree: Path) -> None:
-        super().__init__()
-        self.tree = tree
-        self.environment |= {"PYTHONPATH": str(tree)}
-
-    def nodeplane(self, *arguments: str, timeout: float = 60, check: bool = True) -> str:
-        command = [sys.executable, "-m", "supervisor.cli.main", *arguments]
-        done = subprocess.run(
-            command, env=self.environment, cwd=self.tree, timeout=timeout, check=check, capture_output=True, text=True
-        )
-        return done.stdout
-
-
 @pytest.fixture(scope="module")
 def plane(tree: Path) -> Iterator[Plane]:
-    with OfTree(tree) as plane:
+    made = Plane()
+    made.environment |= {"PYTHONPATH": str(tree)}
+    with made as plane:
         yield plane
 
 

@@ -6,8 +6,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -28,12 +26,6 @@ def others() -> set[int]:
     return set(children())
 
 
-@asynccontextmanager
-async def running_runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as runtime:
-        yield runtime
-
-
 def children_of(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -44,7 +36,7 @@ def launcher_of(runtime: RuntimeProcess) -> int:
 
 
 async def test_containers_live_on_and_are_taken_over() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox("p")
         id = await runtime.run(sandbox, "sh", "-c", "while :; do echo tick; sleep 0.02; done", name="a")
         waiting = await runtime.create(sandbox, "sh", "-c", "exit 4", name="b")
@@ -76,7 +68,7 @@ async def test_containers_live_on_and_are_taken_over() -> None:
 
 
 async def test_an_exit_while_the_runtime_is_down_is_reported_with_code_and_time() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         gate = runtime.root / "gate"
         id = await runtime.run(sandbox, "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.01; done; exit 42")
@@ -100,7 +92,7 @@ async def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
     def state_of(runtime: RuntimeProcess, id: str) -> bytes:
         return (runtime.root / "runtime" / "containers" / f"{id}.json").read_bytes()
 
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         stream = await runtime.events()
         id = await runtime.run(await runtime.sandbox(), "sh", "-c", "sleep 500 & sleep 500 & wait")
         pid, shim = runtime.started(id)["pid"], await runtime.shim(id)
@@ -124,7 +116,7 @@ async def test_a_killed_shim_takes_its_container_along(down: bool) -> None:
 
 
 async def test_a_killed_launcher_is_replaced_and_its_containers_go_on() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "500", name="a")
         os.kill(launcher_of(runtime), signal.SIGKILL)
@@ -136,7 +128,7 @@ async def test_a_killed_launcher_is_replaced_and_its_containers_go_on() -> None:
 
 
 async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_container() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         mark = runtime.root / "marks"
         mark.mkdir()
@@ -159,7 +151,7 @@ async def test_a_runtime_killed_among_many_starts_neither_loses_nor_doubles_a_co
 async def test_unknown_clients_at_a_shims_socket_disturb_nothing() -> None:
     """Silent ones, ones that talk nonsense, and more of them than it lets in; the next runtime gets through."""
 
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox("p"), "sleep", "500")
         path = next((runtime.root / "runtime" / "shims").glob("*/shim.sock"))
         with contextlib.ExitStack() as held:
@@ -178,7 +170,7 @@ async def test_unknown_clients_at_a_shims_socket_disturb_nothing() -> None:
 
 
 async def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         await runtime.kill()
         assert runtime.socket.exists()
@@ -193,7 +185,7 @@ async def test_a_stale_socket_file_and_a_damaged_record_do_not_stop_a_start() ->
 async def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
     """As a restored backup brings them: an old sandbox and container beside their successors."""
 
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         old = await runtime.sandbox("twice")
         await runtime.create(old, "true", name="main")
         state = runtime.root / "runtime"
@@ -215,7 +207,7 @@ async def test_of_two_records_with_one_name_the_one_in_use_is_kept() -> None:
 
 
 async def test_hollow_lives_go_on_from_their_stored_start() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         forever = await runtime.run(sandbox, name="forever", image="hollow/app")
         script = {HOLLOW: "true", HOLLOW_DURATION: "600ms", HOLLOW_EXIT_CODE: "9"}
@@ -246,7 +238,7 @@ async def test_hollow_lives_go_on_from_their_stored_start() -> None:
 
 
 async def test_stop_containers_ends_all_of_them_and_refuses_new_starts() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         polite = await runtime.run(sandbox, "sleep", "500", name="polite")
         script = f"trap '' TERM; touch {runtime.root}/armed; while :; do sleep 0.01; done"
@@ -283,7 +275,7 @@ async def test_a_client_that_never_reads_events_loses_its_stream_and_slows_nobod
         for _ in range(n):
             assert await stream.read() is not grpc.aio.EOF
 
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         stuck, quick = await runtime.events(), await runtime.events()
         counted = asyncio.create_task(count(quick, 8 * (2 + 35 * 4)))
         await asyncio.gather(*(churn(runtime, 35) for _ in range(8)))

@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +24,6 @@ from tests.support.waiting import until_true
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
 IMAGES = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
 CONTAINER = pb.NamespaceOption(pid=pb.CONTAINER)
-
-
-@asynccontextmanager
-async def running_runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as runtime:
-        yield runtime
 
 
 def linux(**context: Any) -> pb.LinuxContainerConfig:
@@ -86,7 +78,7 @@ PIDS = "ls -d /proc/[0-9]* | wc -l"
 
 
 async def test_container_without_options_of_its_pod_sees_its_own_processes() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox(hostname="inner")
         alone = await runtime.run(sandbox, "sleep", "600", name="alone", linux=linux())
         assert await inside(runtime, alone, "cat /proc/1/comm; hostname; cat /proc/sys/kernel/hostname") == (
@@ -105,7 +97,7 @@ async def test_container_without_options_of_its_pod_sees_its_own_processes() -> 
 
 
 async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         shared = linux(namespace_options=pb.NamespaceOption(pid=pb.POD))
         nap = f"601.{os.getpid()}"
@@ -128,7 +120,7 @@ async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> 
 
 
 async def test_sandbox_whose_namespaces_are_killed_is_not_ready() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         shared = linux(namespace_options=pb.NamespaceOption(pid=pb.POD))
         id = await runtime.run(sandbox, "sleep", "600", linux=shared)
@@ -148,7 +140,7 @@ async def test_sandbox_whose_namespaces_are_killed_is_not_ready() -> None:
 
 
 async def test_debug_container_joins_the_processes_of_its_target() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         target = await runtime.run(sandbox, "sleep", "600", name="target", linux=linux())
         into = linux(namespace_options=pb.NamespaceOption(pid=pb.TARGET, target_id=target))
@@ -164,7 +156,7 @@ async def test_debug_container_joins_the_processes_of_its_target() -> None:
 
 
 async def test_verbose_status_has_the_pid_and_the_specification() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         nap = f"604.{os.getpid()}"
         created = await runtime.create(sandbox, "true", name="created", linux=linux())
@@ -192,7 +184,7 @@ async def test_capabilities_are_the_default_set_unless_requested_otherwise() -> 
         "drops": ({"capabilities": pb.Capability(drop_capabilities=["CAP_MKNOD"])}, default & ~(1 << 27)),
         "few": ({"capabilities": pb.Capability(drop_capabilities=["ALL"], add_capabilities=["KILL"])}, 1 << 5),
     }
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         for name, (context, held) in cases.items():
             id = await runtime.run(
@@ -213,7 +205,7 @@ async def test_capabilities_are_the_default_set_unless_requested_otherwise() -> 
 
 async def test_masked_and_read_only_paths_are_hidden_and_sealed() -> None:
     probe = "cat /proc/interrupts | wc -c; ls /sys/firmware | wc -l; echo 0 > /proc/sys/kernel/panic 2>&1"
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         paths = {"masked_paths": MASKED, "readonly_paths": READ_ONLY}
         id = await runtime.run(sandbox, "sh", "-c", probe, name="sealed", linux=linux(**paths))
@@ -235,7 +227,7 @@ async def test_masked_link_is_hidden_and_its_target_is_not(tmp_path: Path) -> No
     (tmp_path / "program").write_text("found\n")
     (tmp_path / "link").symlink_to("program")
     (tmp_path / "dangling").symlink_to("nothing")
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         masked = [str(tmp_path / name) for name in ("link", "dangling", "missing")]
         script = f"cd {tmp_path}; wc -c < link; wc -c < dangling; cat program; ls missing 2>&1"
         id = await runtime.run(
@@ -248,7 +240,7 @@ async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
     def given(**values: str) -> dict[str, Any]:
         return {"of_linux": {"sysctls": {name.replace("_0_", "."): value for name, value in values.items()}}}
 
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox(**given(kernel_0_shm_rmid_forced="1", kernel_0_msgmax="65536"))
         before = text_of("/proc/sys/kernel/msgmax")
         script = "cat /proc/sys/kernel/shm_rmid_forced /proc/sys/kernel/msgmax; exec sleep 600"
@@ -272,7 +264,7 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
     script = (
         "ls /dev; for n in /disk /dev/disk; do busybox mknod $n b 8 0; cat $n; done; echo x >/dev/null && echo written"
     )
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         await imported(runtime)
         sandbox = await runtime.sandbox()
         root = {"run_as_user": pb.Int64Value(value=0)}
@@ -339,7 +331,7 @@ async def test_cdi_device_nodes_that_the_host_lacks_are_made() -> None:
             {"name": "gone", "containerEdits": {"deviceNodes": [{"path": "/dev/np-gone"}]}},
         ],
     }
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         cdi = runtime.settings.layout.cdi
         cdi.mkdir(parents=True, exist_ok=True)
         (cdi / "made.json").write_text(json.dumps(spec))
@@ -361,7 +353,7 @@ async def test_cdi_device_nodes_that_the_host_lacks_are_made() -> None:
 
 @pytest.mark.skipif(not recursive_read_only(), reason="mount_setattr needs Linux 5.12")
 async def test_recursive_read_only_reaches_the_mounts_below() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         features = (await runtime.call("Status")).runtime_handlers[0].features
         assert features.recursive_read_only_mounts
         sandbox = await runtime.sandbox()
@@ -393,7 +385,7 @@ def limits() -> set[str]:
 @pytest.mark.skipif(not {"memory", "cpu"} <= limits(), reason="no writable cgroup hierarchy with cpu and memory")
 async def test_limits_and_their_changes_are_seen_inside() -> None:
     files = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         asked = linux()
         asked.resources.cpu_shares = 100
@@ -410,7 +402,7 @@ async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_wi
     hog = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
     parent = f"/kubepods/burstable/pod{os.getpid()}"
     whole = pb.LinuxContainerResources(memory_limit_in_bytes=48 << 20, unified={"memory.max": str(48 << 20)})
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox(of_linux={"cgroup_parent": parent, "resources": whole})
         plain = await runtime.run(sandbox, "sleep", "600", name="plain", linux=linux())
         groups = [text_of(f"/proc/{pid}/cgroup") for pid in running("sleep", "600")]
@@ -439,7 +431,7 @@ def held_by_parent(pid: int) -> list[str]:
 
 async def test_shim_holds_the_mount_namespace_by_which_it_kills() -> None:
     """The number of a namespace that ended goes to the next one, which may be a container of another runtime."""
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         status = await runtime.call("ContainerStatus", container_id=id, verbose=True)
         pid = json.loads(status.info["info"])["pid"]

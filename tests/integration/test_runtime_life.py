@@ -5,8 +5,7 @@ import os
 import signal
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ import pytest
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, running
 from tests.support.waiting import until_true
-
-
-@asynccontextmanager
-async def running_runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as runtime:
-        yield runtime
 
 
 async def refused(awaitable: Awaitable[Any], code: grpc.StatusCode, says: str = "") -> str:
@@ -38,7 +31,7 @@ def log_lines(path: str) -> list[tuple[str, str, str]]:
 
 
 async def test_a_container_from_creation_to_removal() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         assert stat.S_IMODE(runtime.socket.stat().st_mode) == 0o600
         assert stat.S_IMODE(runtime.socket.parent.stat().st_mode) == 0o700
         sandbox = await runtime.sandbox(labels={"l": "1"}, annotations={"a": "2"})
@@ -76,7 +69,7 @@ async def test_a_container_from_creation_to_removal() -> None:
 
 
 async def test_exit_codes_of_every_kind_of_end() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         ok = await runtime.run(sandbox, "true", name="ok")
         segfault = await runtime.run(sandbox, "sh", "-c", "kill -SEGV $$", name="segv")
@@ -92,7 +85,7 @@ async def test_exit_codes_of_every_kind_of_end() -> None:
 
 
 async def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         # a stubborn shell with a child, and a daemon that left session and parent
         naps = [f"501.{os.getpid()}", f"502.{os.getpid()}"]
@@ -107,7 +100,7 @@ async def test_stop_waits_for_the_grace_and_kills_every_descendant() -> None:
 
 
 async def test_a_daemon_does_not_outlive_its_container() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         nap = f"503.{os.getpid()}"
         id = await runtime.run(sandbox, "sh", "-c", f"setsid sleep {nap} & read x", stdin=True)
@@ -117,7 +110,7 @@ async def test_a_daemon_does_not_outlive_its_container() -> None:
 
 
 async def test_events_report_each_step_in_order_with_the_pods_state() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         stream = await runtime.events()
         sandbox = await runtime.sandbox()
         other = await runtime.create(sandbox, "true", name="other")
@@ -153,7 +146,7 @@ async def test_events_report_each_step_in_order_with_the_pods_state() -> None:
 
 
 async def test_status_stamp_and_containers_come_together() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         empty = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox)
         id = await runtime.create(sandbox, "true")
@@ -165,7 +158,7 @@ async def test_status_stamp_and_containers_come_together() -> None:
 
 
 async def test_idempotence_and_codes_of_unknown_ids() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         for method, field in (
             ("StopPodSandbox", "pod_sandbox_id"),
             ("RemovePodSandbox", "pod_sandbox_id"),
@@ -202,7 +195,7 @@ async def test_idempotence_and_codes_of_unknown_ids() -> None:
 
 
 async def test_exec_has_the_containers_environment_and_a_deadline() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "100", envs=[pb.KeyValue(key="A", value=b"1")], working_dir="/tmp")
         done = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "echo $A $PWD; echo e >&2; exit 7"])
@@ -227,7 +220,7 @@ async def test_exec_has_the_containers_environment_and_a_deadline() -> None:
 
 
 async def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "while :; do echo tick; sleep 0.02; done")
         path = Path((await runtime.status(id)).log_path)
@@ -241,7 +234,7 @@ async def test_a_rotated_log_is_written_anew_only_after_reopen() -> None:
 
 
 async def test_stats_list_and_images_need_no_registry() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sh", "-c", "while :; do :; done")
         first = (await runtime.call("ContainerStats", container_id=id)).stats
@@ -271,14 +264,14 @@ async def test_stats_list_and_images_need_no_registry() -> None:
 
 
 async def test_the_pause_image_sleeps_until_it_is_signalled() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), image="registry.k8s.io/pause:3.10")
         await runtime.call("StopContainer", container_id=id, timeout=10)
         assert (await runtime.status(id)).exit_code == 0
 
 
 async def test_bad_input_is_refused_and_disturbs_nothing() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         id = await runtime.run(sandbox, "sleep", "100")
         invalid = grpc.StatusCode.INVALID_ARGUMENT

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from tests.support.runtime import RuntimeProcess
 from tests.support.spdy import SpdyClient
@@ -12,14 +10,8 @@ SIZES = "stty size; read x; until stty size | grep -q '22 44'; do sleep 0.05; do
 V4, OLD = "v4.channel.k8s.io", ("v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 
 
-@asynccontextmanager
-async def running_runtime() -> AsyncIterator[RuntimeProcess]:
-    async with RuntimeProcess() as runtime:
-        yield runtime
-
-
 async def test_exec_without_and_with_a_terminal() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         command = ["sh", "-c", "cat; echo bad >&2; exit 3"]
         asked = {"container_id": id, "cmd": command, "stdin": True, "stdout": True, "stderr": True}
@@ -45,7 +37,7 @@ async def test_exec_without_and_with_a_terminal() -> None:
 
 
 async def test_attach_and_protocols_nobody_knows() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "cat", stdin=True, stdin_once=True)
         asked = {"container_id": id, "stdin": True, "stdout": True, "stderr": True}
         stranger = SpdyClient()
@@ -65,7 +57,7 @@ async def test_attach_and_protocols_nobody_knows() -> None:
 
 
 async def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -> None:
-    async with running_runtime() as runtime:
+    async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         asked = {"container_id": id, "cmd": ["sleep", "4246"], "stdin": True, "stdout": True}
         nonsense = SpdyClient("error", "stdin", "stdout")

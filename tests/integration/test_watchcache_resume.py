@@ -51,9 +51,9 @@ class World:
     def __init__(self, lab: Lab, client: EtcdClient, bus: Bus) -> None:
         self.lab, self.client, self.bus = lab, client, bus
 
-    def follow(self, resource: str = "pods") -> Sink:
+    def follow(self) -> Sink:
         sink = Sink()
-        self.bus.follow(owner="watchcache", stream=f"objects/core/{resource}", sink=sink, type=ObjectEvent)
+        self.bus.follow(owner="watchcache", stream="objects/core/pods", sink=sink, type=ObjectEvent)
         return sink
 
     async def write(self, count: int) -> list[int]:

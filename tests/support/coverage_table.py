@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from protocols.node.cpulist import format_list
 from supervisor.base.terminal import table
 
 ROOT = Path(__file__).parents[2]
@@ -50,17 +51,6 @@ def _percent(lines: int, missing: int) -> str:
     return f"{100 * (lines - missing) / lines:.1f} %" if lines else "-"
 
 
-def spans(numbers: Iterable[int]) -> str:
-    """Return numbers such as `3-5,9`."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
-
-
 def measured() -> list[Measured]:
     """Combine the data of all processes, and read it."""
     from coverage import Coverage
@@ -79,7 +69,7 @@ def main(words: Sequence[str]) -> int:
     print(table(HEADER, rows(files)))
     for file in files if words else ():
         if file.missing and file.path.startswith(tuple(words)):
-            print(f"{file.path}:{spans(file.missing)}")
+            print(f"{file.path}:{format_list(file.missing)}")
     return 0
 
 

@@ -20,8 +20,10 @@ def name_of(arguments: Sequence[str]) -> str:
 
 def check_output(arguments: Sequence[str], text: str) -> None:
     """Raise AssertionError if the command was asked for JSON and printed anything that is not in its schema."""
-    if "json" not in arguments or not (name := name_of(arguments)):
+    if "json" not in arguments:
         return
+    name = name_of(arguments[2:] if arguments[0] == "--root" else arguments)
+    assert name, f"no output is described for nodeplane {' '.join(arguments)}"
     whole = text.splitlines() if OUTPUTS[name].shape == LINES else [text] if text else []
     for document in whole:
         faults = [

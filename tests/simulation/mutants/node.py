@@ -92,7 +92,7 @@ NODE = (
     ),
     Mutant(
         "claims-answered-early",
-        "actors/devices/manager.py",
+        MANAGER,
         old="""\
             await self.committer.change(record, update=True)
         else:

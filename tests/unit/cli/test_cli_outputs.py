@@ -58,7 +58,9 @@ def test_schema_describes_each_field_that_has_a_docstring(name: str) -> None:
 def test_output_of_command_fits_its_schema(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     command = [*words, "-o", "json"]
     main(command)
-    check_output(command, capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert printed
+    check_output(command, printed)
 
 
 def test_calls_line_fits_its_schema() -> None:

@@ -74,6 +74,7 @@ def test_garbage_is_no_list(text: str, tmp_path: Path) -> None:
 def test_lists_both_ways() -> None:
     assert parse_list(" 0-3,8,10-11\n") == {0, 1, 2, 3, 8, 10, 11}
     assert format_list({11, 10, 8, 0, 1, 2, 3}) == "0-3,8,10-11"
+    assert (format_list([]), format_list([3]), format_list([3, 4, 5, 9, 11, 12])) == ("", "3", "3-5,9,11-12")
     assert parse_list("") == set()
 
 

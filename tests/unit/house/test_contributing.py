@@ -1,16 +1,18 @@
-"""What CONTRIBUTING.md names in the tree exists: files, and `FILE:NAME` of classes, functions and constants."""
+"""What CONTRIBUTING.md names in the tree exists: files, and `FILE:NAME` of a class, function or constant."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.unit.house.test_docs_flows import ADDED
+
 REPO = Path(__file__).parents[3]
 TEXT = re.sub(r"```.*?```", "", (REPO / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
 NAMED = re.compile(r"`((?:actors|protocols|supervisor|deploy|examples|tests)/[\w/.-]+)(?::(\w+))?`")
-MADE = "protocols/kinds/cluster/node_maintenances.py"
-"""The reader makes it: tests/integration/test_example_kind.py does."""
-FOUND = sorted({(path, name) for path, name in NAMED.findall(TEXT) if path != MADE and not re.search("[A-Z]{4}", path)})
+FOUND = sorted(
+    {(path, name) for path, name in NAMED.findall(TEXT) if path not in ADDED and not re.search("[A-Z]{4}", path)}
+)
 
 
 @pytest.mark.parametrize("path", sorted({path for path, _ in FOUND}))

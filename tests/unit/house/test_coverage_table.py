@@ -1,8 +1,6 @@
 """The table of `make coverage`."""
 
-import pytest
-
-from tests.support.coverage_table import Measured, rows, spans
+from tests.support.coverage_table import Measured, rows
 
 
 def test_folders_follow_their_actor_and_all_comes_last() -> None:
@@ -17,8 +15,3 @@ def test_folders_follow_their_actor_and_all_comes_last() -> None:
         ("protocols/bus", "20", "1", "95.0 %"),
         ("all", "40", "3", "92.5 %"),
     ]
-
-
-@pytest.mark.parametrize(("numbers", "text"), [([], ""), ([3], "3"), ([3, 4, 5, 9, 11, 12], "3-5,9,11-12")])
-def test_lines_in_a_row_are_a_span(numbers: list[int], text: str) -> None:
-    assert spans(numbers) == text

@@ -28,7 +28,7 @@ PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").r
 
 
 ADDED = ("protocols/kinds/cluster/node_maintenances.py",)
-"""Files that a page shows how to add."""
+"""Files that a page shows how to add; tests/integration/test_example_kind.py does."""
 
 
 def flow(title: str) -> str:

@@ -145,30 +145,26 @@ async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_
         await scene.running()
 
 
-async def test_a_pod_waits_for_the_runtimes_network_and_one_on_the_hosts_does_not(tmp_path):
-    fault = ["container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no cni"]
+async def test_a_pod_waits_for_the_runtimes_network(tmp_path):
+    fault = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no cni"
+    scene = Frozen(tmp_path, pod())
+    scene.fake.network = lambda: fault
+    async with at_work(scene):
+        event = ("Warning", "NetworkNotReady", f"network is not ready: {fault}")
+        await scene.until(lambda: event in scene.fake.recorder.events)
+        await scene.settle()
+        assert not scene.fake.runtime.count("run_sandbox")
+        scene.fake.network = lambda: ""
+        scene.worker.retry()
+        await scene.running()
 
-    async def story(**spec):
-        scene = Frozen(tmp_path, pod(**spec))
-        scene.fake.network = lambda: fault[0]
-        async with at_work(scene):
-            event = ("Warning", "NetworkNotReady", f"network is not ready: {fault[0]}")
-            await scene.until(lambda: event in scene.fake.recorder.events)
-            await scene.settle()
-            assert not scene.fake.runtime.count("run_sandbox")
-            fault[0] = ""
-            scene.worker.retry()
-            await scene.running()
 
-    async def on_the_host():
-        scene = Scene(tmp_path, pod(hostNetwork=True))
-        scene.fake.network = lambda: "not ready"
-        async with at_work(scene):
-            await scene.running()
-            assert "NetworkNotReady" not in scene.fake.recorder.reasons()
-
-    await story()
-    await on_the_host()
+async def test_a_pod_on_the_hosts_network_does_not_wait_for_the_runtimes(tmp_path):
+    scene = Scene(tmp_path, pod(hostNetwork=True))
+    scene.fake.network = lambda: "not ready"
+    async with at_work(scene):
+        await scene.running()
+        assert "NetworkNotReady" not in scene.fake.recorder.reasons()
 
 
 def test_pause_that_passed_tells_since_when_and_why() -> None:

@@ -128,27 +128,23 @@ async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
         await scene.until(lambda: not condition(scene, "PodResizePending"))
 
 
-async def test_a_new_life_goes_on_where_the_last_one_was(tmp_path):
+@pytest.mark.parametrize(("shown", "resizes"), [("100m", 1), ("500m", 0)])
+async def test_a_new_life_goes_on_where_the_last_one_was(shown, resizes, tmp_path):
     """The API's status tells what a container has: a resize that was cut off is done now, one that was not is not."""
-
-    async def story(shown, expected):
-        scene = Scene(tmp_path, pod(burst("500m")))
-        async with at_work(scene):
-            await scene.running()
-        again = Scene(tmp_path, {**scene.raw, "status": deepcopy(scene.status)})
-        entry = again.raw["status"]["containerStatuses"][0]
-        entry["resources"] = {"requests": {"cpu": shown, "memory": "64Mi"}}
-        again.worker.update(again.raw)
-        again.fake.runtime.sandboxes = scene.fake.runtime.sandboxes
-        again.fake.runtime.containers = scene.fake.runtime.containers
-        again.fake.pleg.deliver("uid-1")
-        async with at_work(again):
-            await again.until(lambda: cpu_of(again) == "500m")
-            await again.until(lambda: again.worker.state.grants is not None)
-            assert again.fake.runtime.count("resize") == expected
-
-    await story("100m", 1)
-    await story("500m", 0)
+    scene = Scene(tmp_path, pod(burst("500m")))
+    async with at_work(scene):
+        await scene.running()
+    again = Scene(tmp_path, {**scene.raw, "status": deepcopy(scene.status)})
+    entry = again.raw["status"]["containerStatuses"][0]
+    entry["resources"] = {"requests": {"cpu": shown, "memory": "64Mi"}}
+    again.worker.update(again.raw)
+    again.fake.runtime.sandboxes = scene.fake.runtime.sandboxes
+    again.fake.runtime.containers = scene.fake.runtime.containers
+    again.fake.pleg.deliver("uid-1")
+    async with at_work(again):
+        await again.until(lambda: cpu_of(again) == "500m")
+        await again.until(lambda: again.worker.state.grants is not None)
+        assert again.fake.runtime.count("resize") == resizes
 
 
 def test_the_node_has_room_or_not():
