@@ -14,20 +14,21 @@ from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.dra.health import HealthOverrides
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
-from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import LedgerState, Override, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.model.errors import CheckpointNotWritten, PluginFailed, PreStartFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import CallDeadlines, DeviceKey, PodRecord
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
-from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.registration import RegistryHandler
 from actors.devices.plugins.status_table import PluginStatusTable
 from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
 from protocols.bus import Bus, Call, Op, StateSource
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger, held_by
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages import devices as messages
 from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import (

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.machine_manager import MachineManager
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import DeviceKey
-from actors.devices.plugins.inventory import Inventory
 from protocols.bus import Bus, Op, StateSource, Value
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger
+from protocols.lifecycle.devices.types import DeviceKey
 from protocols.messages import devices as messages
 from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import Device, DeviceHealth, LedgerEvent, NodeNotice, ResourceInventory

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import Metric
 
-from actors.health.event_limiter import AllocatedDevice, Health, HealthEvent, HealthEventLimiter
 from actors.health.input_streams import InputStreams
-from actors.health.status_table import StatusChanges, StatusTable, held_devices
 from protocols.actor import Context, run_actor
 from protocols.actor.metrics import labelled, single
 from protocols.bus import BusError, Op, StateSource, Stream
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
+from protocols.lifecycle.devices.event_limiter import AllocatedDevice, Health, HealthEvent, HealthEventLimiter
+from protocols.lifecycle.devices.status_table import StatusChanges, StatusTable, held_devices
 from protocols.messages import health
 from protocols.messages.health import PodResourceStatus, health_text
 from protocols.messages.trace import DEVICE_HEALTH

@@ -75,8 +75,8 @@ def _run_plugin(args: argparse.Namespace, layout: Layout) -> int:
 
 def plugin_script(args: argparse.Namespace) -> "PluginScript":
     """Return the script; flags override its fields. Raises ScriptInvalid."""
-    from actors.simulator.engine.scripts import read_script
     from actors.simulator.plugin.script import PluginScript
+    from protocols.process.scripts import read_script
 
     script = read_script(args.script, PluginScript) if args.script else PluginScript()
     given = {"resource": script.resource or RESOURCE, **_given(args, _SCRIPT_FLAGS_OF_PLUGIN)}
@@ -148,7 +148,7 @@ def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:
 def driver_script(args: argparse.Namespace) -> "DriverScript":
     """Return the script; flags override its fields. Raises ScriptInvalid, SettingsInvalid."""
     from actors.simulator.driver.script import DriverScript
-    from actors.simulator.engine.scripts import read_script
+    from protocols.process.scripts import read_script
 
     script = read_script(args.script, DriverScript) if args.script else DriverScript()
     try:

@@ -15,9 +15,9 @@ from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DriverStep
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.scripts import Seconds
 from protocols.bus import BusError
 from protocols.messages.calls import CallRecord
+from protocols.process.scripts import Seconds
 from supervisor.base.errors import UsageError
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.capture.beside import Beside

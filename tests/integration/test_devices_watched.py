@@ -11,8 +11,8 @@ from actors.devices.model.errors import PluginUnreachable, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
-from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.registration import RegistryHandler
+from protocols.lifecycle.devices.inventory import Inventory
 from protocols.messages.devices import HEALTHY, UNKNOWN
 from tests.support.device_node import RESOURCE, until
 from tests.support.stub_plugin import StubPlugin

@@ -17,9 +17,9 @@ from actors.simulator.driver.script import DriverScript
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import die_in_calls
-from actors.simulator.engine.scripts import CallFault, Seconds, parse_script
 from protocols.kubeclient.client import ApiError
 from protocols.messages.devices import ClaimReference, PrepareClaims, PreparedClaims
+from protocols.process.scripts import CallFault, Seconds, parse_script
 from tests.support.device_node import until
 from tests.support.dra_lab import GPU, DraLab, asks, claim, running_lab
 from tests.support.waiting import until_async

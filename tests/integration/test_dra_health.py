@@ -8,8 +8,9 @@ import pytest
 
 from actors.devices.dra.streams import claim_devices
 from actors.devices.dra.types import DeviceName
-from actors.devices.model.errors import CheckpointNotWritten, InvalidHealth, UnknownDevice
+from actors.devices.model.errors import CheckpointNotWritten
 from protocols.bus import Bus, BusOptions, Op, StateSource
+from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod
 from protocols.wire import drahealth_v1_pb2 as health

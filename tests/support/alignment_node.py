@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.plan import PodPlan
 from actors.devices.calls.log import Purpose
-from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.model.types import PluginDevice, PluginOptions
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.plugins.inventory import Inventory
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger
+from protocols.lifecycle.devices.types import PluginDevice, PluginOptions
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.node.alignment import Alignment
 from tests.support.machines import GIB, Described, write_machine

@@ -5,9 +5,9 @@ import contextlib
 import time
 from typing import Any
 
-from actors.podworker.model.types import read_pod
-from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
+from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import FakeDependencies, pod
 from tests.support.waiting import until_async
 

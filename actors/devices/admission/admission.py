@@ -13,19 +13,22 @@ import msgspec
 
 from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.grants import AllocationBuilder, admitted
-from actors.devices.admission.plan import PodPlan, check_healthy, check_unchanged, ids_by_resource, rejection, steps
+from actors.devices.admission.plan import PodPlan
 from actors.devices.calls.log import Purpose
 from actors.devices.calls.outcomes import POD_REJECTED
 from actors.devices.ledger.committer import Committer
 from actors.devices.ledger.kubelet_checkpoint import FOREIGN_BOOT
-from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer
-from actors.devices.model.errors import AdmissionAborted, AdmissionRejected, PluginFailed
+from actors.devices.model.errors import AdmissionAborted, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import CallDeadlines, PodRecord
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.plugins.inventory import Inventory
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger, held_by
+from protocols.lifecycle.devices.plan import check_healthy, check_unchanged, ids_by_resource, rejection, steps
+from protocols.lifecycle.devices.types import PodRecord
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, AdmittedPod
 from protocols.process.tasks import shared
 from protocols.trace import span

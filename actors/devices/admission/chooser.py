@@ -6,64 +6,24 @@ gives the same devices.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.devices.admission.plan import PodPlan, pod_steps, rejection, steps
+from actors.devices.admission.plan import PodPlan, pod_steps
 from actors.devices.calls.log import Purpose
 from actors.devices.calls.outcomes import POD_REJECTED
-from actors.devices.ledger.ledger import Ledger
 from actors.devices.machine.metrics import MachineMetrics
-from actors.devices.machine.placer import Placer, in_order
-from actors.devices.model.errors import (
-    AdmissionRejected,
-    NotEnoughResource,
-    PlacementFailed,
-    PlacementOutdated,
-    TopologyAffinity,
-)
-from actors.devices.model.types import DeviceKey
+from actors.devices.machine.placer import Placer
+from actors.devices.model.errors import PlacementFailed, PlacementOutdated, TopologyAffinity
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import DeviceRequest, Hint, ProviderHints, Sorted, device_hints, sort_by_hint
+from protocols.lifecycle.devices.choice import choose, follow_preference
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger
+from protocols.lifecycle.devices.plan import in_order, rejection, steps
+from protocols.lifecycle.devices.types import DeviceKey
+from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
 from protocols.messages.devices import AdmitPod, ContainerRequest
-
-
-def choose(need: int, available: Sequence[str], numa: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Return `need` of the `available` ids (at least that many) on few NUMA nodes.
-
-    The smallest node that has all of them wins, else the fullest nodes are used first; within a node by id.
-    """
-    if not numa:
-        return sorted(available)[:need]
-    groups = _by_node(available, numa)
-    fitting = [node for node, ids in groups.items() if len(ids) >= need]
-    if fitting:
-        best = min(fitting, key=lambda node: (len(groups[node]), node))
-        return groups[best][:need]
-    order = sorted(groups, key=lambda node: (-len(groups[node]), node))
-    return [id for node in order for id in groups[node]][:need]
-
-
-def _by_node(ids: Iterable[str], numa: Mapping[str, tuple[int, ...]]) -> dict[int, list[str]]:
-    """Group ids by NUMA node, -1 without topology. A device on several nodes counts for its first."""
-    groups: dict[int, list[str]] = {}
-    for id in sorted(ids):
-        nodes = numa.get(id, ())
-        groups.setdefault(nodes[0] if nodes else -1, []).append(id)
-    return groups
-
-
-def follow_preference(preferred: Iterable[str], taken: Iterable[str], need: int, available: Sequence[str]) -> list[str]:
-    """Return at most `need` of the plugin's preferred ids, skipping unknown, taken and repeated ones."""
-    free = set(available) - set(taken)
-    kept: list[str] = []
-    for id in preferred:
-        if id in free and len(kept) < need:
-            kept.append(id)
-            free.discard(id)
-    return kept
-
 
 MAX_ATTEMPTS = 5
 """Attempts to find an aligned placement while other pods are admitted during calls to the plugin."""

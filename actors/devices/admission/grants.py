@@ -6,10 +6,11 @@ from typing import TypeVar
 
 import msgspec
 
-from actors.devices.admission.plan import PodPlan, ids_by_resource
+from actors.devices.admission.plan import PodPlan
 from actors.devices.machine.placer import CPUS, NODES, Placer
-from actors.devices.model.types import DeviceKey, PodRecord
-from actors.devices.plugins.inventory import Inventory
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.plan import ids_by_resource
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import (
     AdmitPod,
     AdmittedPod,

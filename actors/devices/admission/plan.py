@@ -1,26 +1,18 @@
-"""The devices picked for each container of a pod, and the checks of a pod that holds devices already. Pure.
-
-Init containers pass their devices on to later containers of the pod; sidecars and app containers keep theirs. Messages
-are kubelet's.
-"""
-
-from collections.abc import Iterable, Iterator
+"""What is picked for each container of a pod: devices, CPUs and memory. Pure."""
 
 from actors.devices.cpu.pool import pod_need
-from actors.devices.machine.placer import InitResources, in_order
-from actors.devices.model.errors import AdmissionRejected
-from actors.devices.model.types import DeviceKey
-from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
-
-INIT = "init"
+from actors.devices.machine.placer import InitResources
+from protocols.lifecycle.devices.plan import DevicePlan, steps
+from protocols.messages.devices import AdmitPod
 
 
-def steps(pod: AdmitPod) -> Iterator[tuple[ContainerRequest, str, int]]:
-    """Yield (container, resource, count) in starting order: init containers and sidecars, then app containers."""
-    for container in in_order(pod):
-        for resource, count in sorted(container.resources.items()):
-            if count > 0:
-                yield container, resource, count
+class PodPlan(DevicePlan):
+    """The plan of a node with exclusive CPUs and memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.init_resources = InitResources()
+        """CPUs and memory of init containers, for later containers."""
 
 
 def pod_steps(pod: AdmitPod) -> dict[str, int]:
@@ -29,66 +21,3 @@ def pod_steps(pod: AdmitPod) -> dict[str, int]:
     for container, resource, count in steps(pod):
         needs.setdefault(resource, []).append((container.kind, count))
     return {resource: pod_need(needs[resource]) for resource in sorted(needs)}
-
-
-class PodPlan:
-    """Devices picked so far for one pod, and which of them later containers may reuse."""
-
-    def __init__(self) -> None:
-        self.chosen: dict[str, dict[str, list[str]]] = {}
-        self.init_resources = InitResources()
-        """CPUs and memory of init containers, for later containers."""
-        self._reusable: dict[str, set[str]] = {}
-
-    def reusable(self, resource: str) -> set[str]:
-        return set(self._reusable.get(resource, ()))
-
-    def reuse(self, resource: str, count: int) -> list[str]:
-        """Return up to `count` devices that an init container of this pod holds."""
-        return sorted(self._reusable.get(resource, ()))[:count]
-
-    def take(self, container: ContainerRequest, resource: str, ids: list[str]) -> None:
-        """Assign new or reused devices to a container."""
-        self.chosen.setdefault(container.name, {})[resource] = sorted(ids)
-        reusable = self._reusable.setdefault(resource, set())
-        if container.kind == INIT:
-            reusable.update(ids)
-        else:
-            reusable.difference_update(ids)
-
-    def keys(self) -> set[DeviceKey]:
-        return {DeviceKey(name, id) for parts in self.chosen.values() for name, ids in parts.items() for id in ids}
-
-
-def rejection(why: str) -> AdmissionRejected:
-    return AdmissionRejected(f"Allocate failed due to {why}, which is unexpected")
-
-
-def check_unchanged(pod: AdmitPod, known: PodAllocation) -> None:
-    """Raise AdmissionRejected if a pod that holds devices requests another number of them now."""
-    held = {container.name: ids_by_resource(container) for container in known.containers}
-    for container, resource, count in steps(pod):
-        had = len(held.get(container.name, {}).get(resource, ()))
-        if had and had != count:
-            raise rejection(
-                f'pod "{pod.uid}" container "{container.name}" changed request for resource "{resource}" '
-                f"from {had} to {count}"
-            )
-
-
-def check_healthy(resource: str, held: Iterable[str], healthy: Iterable[str]) -> None:
-    """Raise AdmissionRejected unless the held devices are healthy: the condition for a start after a reboot."""
-    well = set(healthy)
-    if not well:
-        raise rejection(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-    if not set(held) <= well:
-        raise rejection(
-            f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
-        )
-
-
-def ids_by_resource(container: ContainerAllocation) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for device in container.devices:
-        found.setdefault(device.resource, []).append(device.id)
-    return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.devices.calls.log import StreamMessage
-from actors.devices.model.types import PluginDevice
+from protocols.lifecycle.devices.types import PluginDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from protocols.wire.rendering import MAX_ITEMS, Path
 

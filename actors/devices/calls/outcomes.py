@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from actors.devices.model.types import PluginOptions
+from protocols.lifecycle.devices.types import PluginOptions
 from protocols.process.texts import listed
 
 POD_REJECTED = "pod rejected"

@@ -12,8 +12,8 @@ from actors.devices.calls.health import HealthChange
 from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.types import DeviceName
 from actors.devices.ledger.state import Override
-from actors.devices.model.errors import InvalidHealth, UnknownDevice
-from actors.devices.model.types import CHAOS
+from protocols.lifecycle.devices.types import CHAOS
+from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 from protocols.messages.health import truncate_message
 

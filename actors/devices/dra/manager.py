@@ -30,8 +30,9 @@ from actors.devices.dra.health_file import HealthFile, HealthFileOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions, FinishedPodDevices
 from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
-from actors.devices.model.errors import CheckpointNotWritten, UnknownDevice
+from actors.devices.model.errors import CheckpointNotWritten
 from protocols.bus import Bus, Call
+from protocols.lifecycle.errors import UnknownDevice
 from protocols.messages.devices import (
     ChaosDevice,
     Empty,

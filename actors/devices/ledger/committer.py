@@ -11,7 +11,7 @@ import msgspec
 
 from actors.devices.ledger.checkpoint import Snapshot
 from actors.devices.model.errors import CheckpointNotWritten
-from actors.devices.model.types import PodRecord
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import LedgerEvent
 

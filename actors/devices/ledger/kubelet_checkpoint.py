@@ -9,7 +9,7 @@ import msgspec
 
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.go_checksum import OFFSET, Constant, fold
-from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 
 NAME = "kubelet_internal_checkpoint"

@@ -13,10 +13,10 @@ import msgspec
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger import state
 from actors.devices.ledger.kubelet_checkpoint import records_of
-from actors.devices.ledger.ledger import held_by
 from actors.devices.ledger.state import LedgerState
 from actors.devices.model.errors import CheckpointCorrupt
-from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.lifecycle.devices.ledger import held_by
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.process.files import digest
 
 OURS, KUBELETS = "ours", "kubelet's"

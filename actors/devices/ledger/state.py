@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from actors.devices.model.errors import CheckpointCorrupt
-from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import ContainerAllocation, LedgerEvent, first_mark
 from protocols.node.alignment import Alignment
 from protocols.process.files import SealBroken, seal, unseal

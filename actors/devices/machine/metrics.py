@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.devices.cpu.pool import CpuPool
-from actors.devices.model.errors import AdmissionRejected, NoMemory, PlacementFailed
+from actors.devices.model.errors import NoMemory, PlacementFailed
 from actors.devices.topology.policy import SINGLE
 from protocols.actor.metrics import PlainCounter
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.process.families import CounterFamily, GaugeFamily, HistogramFamily
 
 DURATION_MS = tuple(0.05 * 2**step for step in range(15))

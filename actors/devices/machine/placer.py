@@ -13,10 +13,11 @@ from actors.devices.memory.pool import MemoryPool, ReusableMemory
 from actors.devices.model.errors import TopologyAffinity
 from actors.devices.topology.hints import NOWHERE_GOOD, Hint, NumaInfo, ProviderHints, mask_of
 from actors.devices.topology.policy import BEST_EFFORT, NONE, POD, HintOrder, decide
+from protocols.lifecycle.devices.plan import in_order
 from protocols.messages.devices import AdmitPod, ContainerRequest, PodAllocation
 from protocols.node.cpulist import MOST
 
-INIT, APP = "init", "app"
+INIT = "init"
 CPUS, NODES = "cpu", "numa"
 """Keys of a running container's CPUs and memory nodes, beside its devices, in what it reports to hold."""
 
@@ -47,12 +48,6 @@ def reported_placement(container: ContainerRequest) -> tuple[Cpus, Hint]:
     if not all(text.isascii() and text.isdigit() and int(text) < MOST for text in (*cpus, *nodes)):
         return NOTHING, Hint(None, False)
     return frozenset(map(int, cpus)), Hint(mask_of(map(int, nodes)) or None, False)
-
-
-def in_order(pod: AdmitPod) -> list[ContainerRequest]:
-    """Return containers in starting order: init containers and sidecars, then app containers."""
-    starters = [container for container in pod.containers if container.kind != APP]
-    return starters + [container for container in pod.containers if container.kind == APP]
 
 
 def whole_cpus(pod: AdmitPod, container: ContainerRequest) -> int:

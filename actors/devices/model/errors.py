@@ -6,12 +6,7 @@ import grpc
 import grpc.aio
 
 from protocols.errors import NodeplaneError
-
-
-class AdmissionRejected(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
-    """Raised when a pod cannot have its devices. Final for the pod; nothing of it stays allocated."""
-
-    details: ClassVar[dict[str, str]] = {"reason": "UnexpectedAdmissionError"}
+from protocols.lifecycle.errors import AdmissionRejected
 
 
 class TopologyAffinity(AdmissionRejected):
@@ -43,14 +38,6 @@ class StateFileCorrupt(NodeplaneError):
     """Raised when a kubelet state file is malformed; the file is renamed."""
 
 
-class NotEnoughResource(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
-    """Raised when a pod requests a resource whose plugin left so long ago that the node has none of it any more."""
-
-    def __init__(self, resource: str, requested: int) -> None:
-        super().__init__(f"Node didn't have enough resource: {resource}, requested: {requested}, used: 0, capacity: 0")
-        self.details = {"reason": f"OutOf{resource}"}
-
-
 class AdmissionAborted(NodeplaneError, http=409, grpc="ABORTED"):
     """Raised for a pending admission when its pod is released meanwhile."""
 
@@ -78,18 +65,6 @@ class PluginFailed(NodeplaneError, http=502, grpc="UNAVAILABLE"):
 
 class PreStartFailed(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when a container may not start because its devices are not ready; the same call fails again."""
-
-
-class DevicesInUse(NodeplaneError):
-    """Raised when a reservation names a device of another pod: a bug here, never a client's fault."""
-
-
-class UnknownDevice(NodeplaneError, http=404, grpc="NOT_FOUND"):
-    """Raised when an override names a device that was never reported."""
-
-
-class InvalidHealth(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
-    """Raised when an override names a health that does not exist."""
 
 
 class TooManyFollowers(NodeplaneError, http=429, grpc="RESOURCE_EXHAUSTED"):

@@ -12,11 +12,12 @@ from actors.devices.calls.lists import list_report
 from actors.devices.calls.log import CallLog, StreamMessage
 from actors.devices.model.errors import PluginFailed, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import CallDeadlines, PluginDevice
-from actors.devices.plugins.inventory import Inventory
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
 from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.types import PluginDevice
 from protocols.messages.devices import PluginView
 from protocols.process.tasks import Tasks, failed
 from protocols.trace import span

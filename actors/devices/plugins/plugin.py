@@ -19,7 +19,8 @@ from google.protobuf.message import DecodeError, Message
 from actors.devices.calls.log import NO_PURPOSE, CallLog, CallPeer, Purpose, RecordedCall
 from actors.devices.calls.outcomes import allocated, options_outcome, preference_outcome
 from actors.devices.model.errors import PluginFailed, PluginUnreachable, describe, status_of
-from actors.devices.model.types import CallDeadlines, PluginDevice, PluginOptions
+from actors.devices.model.types import CallDeadlines
+from protocols.lifecycle.devices.types import PluginDevice, PluginOptions
 from protocols.messages.devices import HEALTHY, UNHEALTHY
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.rates import TokenBucket

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.model.dependencies import Address
-from actors.podworker.model.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import (
@@ -24,6 +23,7 @@ from protocols.kube.meta import UNROUTED, Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.lifecycle.pods.types import APP, EPHEMERAL, ContainerSpec, PodSpec
 
 PARALLEL_READS = 16
 READ_S = 5.0

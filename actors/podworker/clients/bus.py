@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from actors.podworker.model.runtime_status import RUNNING
-from actors.podworker.model.types import PodSpec
 from protocols.bus import Bus, Following, Op, Replica, StateSource, Stream, Unavailable
 from protocols.bus.following import OnChange
+from protocols.lifecycle.pods.runtime_status import RUNNING
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.messages import cri, devices, health, pleg, podworker
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation, PrepareClaims
 from protocols.messages.health import PodHeld, PodResourceStatus, held_by

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus

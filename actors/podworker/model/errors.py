@@ -3,10 +3,6 @@
 from protocols.errors import NodeplaneError
 
 
-class PodInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
-    """Raised when an API object cannot be read as a pod; that pod is logged and ignored."""
-
-
 class ContainerConfigInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
     """Raised when a container's environment or mounts cannot be built; shown as CreateContainerConfigError."""
 
@@ -41,10 +37,6 @@ class ManifestInvalid(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
 
 class MirrorMissing(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when the API has no mirror of a static pod yet; its status is sent once there is one."""
-
-
-class ClaimsNotReady(NodeplaneError, http=503, grpc="UNAVAILABLE"):
-    """Raised when a pod's ResourceClaims cannot be prepared yet; the pod stays Pending and is retried."""
 
 
 class HookFailed(NodeplaneError, http=500, grpc="INTERNAL"):

@@ -8,13 +8,14 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.dependencies import Address, NodeInfo
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.images import NodeImages
-from actors.podworker.node.machine import MachineInfo, read_machine
+from actors.podworker.node.machine import read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
 from protocols.kinds import views
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.lifecycle.node.machine import MachineInfo
 from protocols.messages import devices
 from protocols.node.sysctls import allowlist
 

@@ -8,26 +8,15 @@ from collections.abc import Callable
 
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import LEASES
-from protocols.kube.meta import Object
 from protocols.kube.times import now_micro
 from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.lifecycle.node.lease import DURATION_S, NAMESPACE, lease_object
 from protocols.process.rates import backoff_delay
 
-NAMESPACE = "kube-node-lease"
-DURATION_S = 40
 RENEW_S, JITTER = 10.0, 0.04
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 LATE_S = 0.75 * DURATION_S
 log = logging.getLogger("podworker")
-
-
-def lease_object(node: str, uid: str, renewed: str) -> Object:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
-    metadata: Object = {"name": node, "namespace": NAMESPACE}
-    if uid:
-        metadata["ownerReferences"] = [owner]
-    spec = {"holderIdentity": node, "leaseDurationSeconds": DURATION_S, "renewTime": renewed}
-    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
 
 def now_s() -> float:

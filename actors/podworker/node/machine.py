@@ -6,30 +6,13 @@ import socket
 import uuid
 from pathlib import Path
 
-import msgspec
-
+from protocols.lifecycle.node.machine import MachineInfo
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)
 """TEST-NET address: connecting a datagram socket to it sends nothing but selects the local address."""
-
-
-class MachineInfo(msgspec.Struct, frozen=True):
-    address: str
-    cpus: int
-    memory_kib: int
-    storage_kib: int
-    architecture: str
-    kernel: str
-    os_image: str
-    machine_id: str
-    boot_id: str
-    local: bool = True
-    """The node endpoint listens on loopback: only an API server on this machine reaches it."""
-    instance: str = ""
-    """Identity of this root directory; distinguishes nodes that claim the same name."""
 
 
 def read_machine(layout: Layout, node_ip: str) -> MachineInfo:

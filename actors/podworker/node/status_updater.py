@@ -9,8 +9,14 @@ from typing import cast
 import msgspec
 
 from actors.podworker.node.lease import LeaseRenewer
-from actors.podworker.node.machine import MachineInfo
-from actors.podworker.node.status import (
+from protocols.errors import NodeplaneError
+from protocols.kinds import views
+from protocols.kinds.table import NODES
+from protocols.kube import times
+from protocols.kube.meta import Object
+from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import (
     NodeStatusInputs,
     advertised_resources,
     foreign_resources,
@@ -23,12 +29,6 @@ from actors.podworker.node.status import (
     node_patch,
     node_status,
 )
-from protocols.errors import NodeplaneError
-from protocols.kinds import views
-from protocols.kinds.table import NODES
-from protocols.kube import times
-from protocols.kube.meta import Object
-from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Placement, ResourceInventory
 from protocols.process.rates import TokenBucket, backoff_delay

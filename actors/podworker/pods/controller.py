@@ -14,15 +14,12 @@ from actors.podworker.clients.bus import BusDevices, BusPleg, DeviceHealthClient
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from actors.podworker.model.dependencies import Dependencies, LocalNode, NodeInfo
-from actors.podworker.model.runtime_status import RUNNING
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
 from actors.podworker.pods.probes.metrics import ProbeMetrics
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
-from actors.podworker.pods.status.device_health import initializing
-from actors.podworker.pods.status.status_manager import StatusManager
+from actors.podworker.pods.status_manager import StatusManager
 from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
@@ -32,6 +29,9 @@ from protocols.kinds.table import PODS
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.lifecycle.pods.runtime_status import RUNNING
+from protocols.lifecycle.pods.types import PodSpec
+from protocols.lifecycle.status.device_health import initializing
 from protocols.messages import cri, devices, pleg
 
 RETRY_S = 0.1

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from actors.podworker.model.dependencies import PodEventRecorder, Runtime
-from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, NotFound
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.messages.devices import ContainerGrant, Placement
 from protocols.node.cpulist import format_list, parse_list
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.types import PodSpec, is_static, object_uid, read_pod
-from actors.podworker.pods.status.conditions import OWN
 from actors.podworker.pods.workers.metrics import PodMetrics
-from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
 from protocols.kinds import views
 from protocols.kube.meta import key_of, meta
 from protocols.kube.pods import is_finished
+from protocols.lifecycle.errors import PodInvalid
+from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.types import PodSpec, is_static, object_uid, read_pod
+from protocols.lifecycle.status.conditions import OWN
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodResourceStatus, health_text
 from protocols.messages.pleg import PodStatus

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from actors.podworker.model.errors import ManifestInvalid
-from actors.podworker.model.types import SOURCE
 from protocols.kinds import views
 from protocols.kinds.check.causes import Cause
 from protocols.kube.errors import BodyInvalid
@@ -17,6 +16,7 @@ from protocols.kube.jsons import decode_body
 from protocols.kube.meta import Object
 from protocols.kube.names import label_fault
 from protocols.kube.objects import MIRROR
+from protocols.lifecycle.pods.types import SOURCE
 
 HASH = "kubernetes.io/config.hash"
 LARGEST = 10 * 1024 * 1024

@@ -4,10 +4,10 @@ from typing import Protocol
 
 import msgspec
 
-from actors.podworker.model.types import PodSpec, object_uid
-from actors.podworker.pods.status.pod import overlay
 from protocols.bus import Bus, Op, StateSource, Stream
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodSpec, object_uid
+from protocols.lifecycle.status.pod import overlay
 from protocols.messages.podworker import NODE_PODS, NodePod
 
 RING = 64

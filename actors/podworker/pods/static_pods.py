@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import SOURCE, PodSpec, is_static, object_uid
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored
 from actors.podworker.pods.node_pods import PodSourceHandler
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import SOURCE, PodSpec, is_static, object_uid
 from protocols.process.inotify import CONTENTS, DirectoryChanges
 from protocols.process.rates import backoff_delay
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import CallFault, ScriptStep, Seconds, StreamEnd
+from protocols.process.scripts import CallFault, ScriptStep, Seconds, StreamEnd
 
 Method = Literal[
     "GetInfo", "NotifyRegistrationStatus", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources",

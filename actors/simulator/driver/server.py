@@ -16,8 +16,8 @@ from actors.simulator.driver.script import ClaimAnswer, ClaimFault
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.instances import remove_dead
 from actors.simulator.engine.playback import cut, listen
-from actors.simulator.engine.scripts import CallFault, StreamEnd
 from protocols.errors import NodeplaneError
+from protocols.process.scripts import CallFault, StreamEnd
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, Service

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from actors.simulator.engine.scripts import CallFault, CallFaults
+from protocols.process.scripts import CallFault, CallFaults
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import grpc.aio
 
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.scripts import ScriptStep
+from protocols.process.scripts import ScriptStep
 from protocols.process.sockets import private_sockets
 
 S = TypeVar("S", bound=ScriptStep)

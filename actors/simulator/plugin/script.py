@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.simulator.engine.scripts import CallFaults, ScriptStep, Seconds, StreamEnd
+from protocols.process.scripts import CallFaults, ScriptStep, Seconds, StreamEnd
 
 Method = Literal["GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer"]
 Strategy = Literal["first", "last", "packed", "spread", "few", "foreign"]

@@ -8,10 +8,10 @@ import msgspec
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import cut
-from actors.simulator.engine.scripts import StreamEnd
 from actors.simulator.plugin.devices import PluginDevices
 from actors.simulator.plugin.script import AllocateAnswer, PluginScript, PluginStep, Strategy
 from actors.simulator.plugin.server import Context, PluginOptions, PluginServer
+from protocols.process.scripts import StreamEnd
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method, Service
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START

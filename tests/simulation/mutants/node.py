@@ -12,7 +12,7 @@ PLEG = "actors/pleg/actor.py"
 CACHE = "actors/pleg/state_machine/status_cache.py"
 FRONTDOOR = "actors/frontdoor/actor.py"
 PODS = "actors/frontdoor/feeds/pod_feed.py"
-TABLE = "actors/health/status_table.py"
+TABLE = "protocols/lifecycle/devices/status_table.py"
 
 NODE = (
     Mutant(

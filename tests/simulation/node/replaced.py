@@ -7,13 +7,14 @@ from actors.devices import actor as devices_actor
 from actors.frontdoor.serving import listener as listener_module
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
 from actors.podworker.node import machine as machine_module
-from actors.podworker.node.machine import MachineInfo, instance_of
+from actors.podworker.node.machine import instance_of
 from actors.runtime import server as runtime_server
 from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
 from actors.simulator.driver import kubeconfig
 from protocols.kubeclient.client import ClientOptions
+from protocols.lifecycle.node.machine import MachineInfo
 from protocols.node import namespaces
 from protocols.process.layout import Layout
 from protocols.process.sockets import prepare_socket

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
-from actors.health.status_table import pod_status
-from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries
 from protocols.kinds.pods.health import drop_disabled, health_causes
 from protocols.kinds.pods.pods import PodStrategy
 from protocols.kinds.shapes.registry import kind_shape
+from protocols.lifecycle.devices.status_table import pod_status
+from protocols.lifecycle.status.device_health import HEALTH, Retention, health_entries
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
 from protocols.messages.devices import DeviceHealth as Health
 from protocols.messages.health import health_key, held_by

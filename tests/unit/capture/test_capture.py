@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import yaml
 
-from actors.simulator.engine.scripts import parse_script
 from actors.simulator.plugin.script import PluginScript
 from protocols.messages.calls import CallRecord
+from protocols.process.scripts import parse_script
 from supervisor.capture.parts import NothingToCapture, script_text
 from supervisor.capture.script import MOST_FLOOD, captured
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.simulator.driver.script import DriverScript
-from actors.simulator.engine.scripts import parse_script
 from protocols.messages.calls import CallRecord
+from protocols.process.scripts import parse_script
 from supervisor.capture.claims import LASTING, name_pattern
 from supervisor.capture.devices import Published, Version, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver

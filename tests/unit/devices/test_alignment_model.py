@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from actors.devices.admission.grants import AllocationBuilder
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.model.errors import AdmissionRejected, TopologyAffinity
-from actors.devices.model.types import PodRecord
+from actors.devices.model.errors import TopologyAffinity
+from protocols.lifecycle.devices.types import PodRecord
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.node.alignment import Alignment
 from tests.support.alignment_node import GPU, Node

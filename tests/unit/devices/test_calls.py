@@ -15,8 +15,8 @@ from actors.devices.calls.log import MAX_FOLLOWERS, MAX_PEER, CallLog, CallPeer,
 from actors.devices.calls.outcomes import allocated, preference_outcome
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
 from actors.devices.model.errors import PluginFailed, TooManyFollowers
-from actors.devices.model.types import PluginDevice
 from actors.devices.plugins.plugin import MAX_WORD, devices_of
+from protocols.lifecycle.devices.types import PluginDevice
 from protocols.messages.calls import HIDDEN, CallRecord, CallsRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH, REGISTER

@@ -16,8 +16,8 @@ from actors.devices.dra.types import ClaimInfo
 from actors.devices.model.errors import PluginFailed
 from actors.devices.plugins.plugin import MAX_LIST_BYTES, MAX_LISTED_NODES, devices_of
 from actors.devices.topology.hints import DeviceRequest, Sorted, device_hints
-from actors.health.event_limiter import AllocatedDevice, Health, HealthEventLimiter
 from actors.pleg.state_machine.cri_status import RESTARTS, container_status
+from protocols.lifecycle.devices.event_limiter import AllocatedDevice, Health, HealthEventLimiter
 from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
 from protocols.messages.devices import AllocatedDevice as HeldDevice
 from protocols.wire import cri_pb2

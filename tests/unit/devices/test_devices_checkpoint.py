@@ -13,11 +13,11 @@ from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
-from actors.devices.ledger.ledger import Ledger
 from actors.devices.ledger.state import LedgerState, Override, decode, encode
 from actors.devices.manager import DeviceManager
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
-from actors.devices.model.types import PodRecord
+from protocols.lifecycle.devices.ledger import Ledger
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.allocation_history import RETAINED, AllocationHistory
 from protocols.messages.devices import (
     AllocatedDevice,

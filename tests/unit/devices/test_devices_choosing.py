@@ -8,8 +8,9 @@ from prometheus_client import generate_latest
 
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.sysfs import read_hardware
-from actors.devices.model.errors import AdmissionRejected, TopologyAffinity
-from actors.devices.model.types import DeviceKey
+from actors.devices.model.errors import TopologyAffinity
+from protocols.lifecycle.devices.types import DeviceKey
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.node.alignment import Alignment
 from tests.support.alignment_node import GPU, TWO, Node, container

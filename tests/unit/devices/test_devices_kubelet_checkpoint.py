@@ -19,7 +19,7 @@ from actors.devices.ledger.kubelet_checkpoint import (
 )
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.go_checksum import OFFSET, Constant, fold
-from actors.devices.model.types import PodRecord
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 
 R = "example.com/resource"

@@ -4,12 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.devices.admission.chooser import choose, follow_preference
-from actors.devices.admission.plan import PodPlan, steps
-from actors.devices.ledger.ledger import Ledger, held_by
-from actors.devices.model.errors import DevicesInUse
-from actors.devices.model.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
-from actors.devices.plugins.inventory import Inventory
+from actors.devices.admission.plan import PodPlan
+from protocols.lifecycle.devices.choice import choose, follow_preference
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger, held_by
+from protocols.lifecycle.devices.plan import steps
+from protocols.lifecycle.devices.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
+from protocols.lifecycle.errors import DevicesInUse
 from protocols.messages.devices import (
     UNKNOWN,
     AdmitPod,

@@ -26,17 +26,19 @@ from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.kubelet_checkpoint import entries_of
-from actors.devices.ledger.ledger import Ledger, held_by
 from actors.devices.ledger.recovery import resources_of
 from actors.devices.ledger.state import LedgerState
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.placer import Placer, Rules
-from actors.devices.model.errors import AdmissionRejected, CheckpointNotWritten, NotEnoughResource, PluginFailed
+from actors.devices.model.errors import CheckpointNotWritten, PluginFailed
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import CallDeadlines, DeviceKey, PluginDevice, PluginOptions, PodRecord
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections
-from actors.devices.plugins.inventory import Inventory
 from actors.devices.topology.hints import NumaInfo
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.ledger import Ledger, held_by
+from protocols.lifecycle.devices.types import DeviceKey, PluginDevice, PluginOptions, PodRecord
+from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
 from protocols.messages.allocation_history import AllocationHistory
 from protocols.messages.devices import AdmitPod, AdmittedPod, ContainerRequest, LedgerEvent, PodAllocation
 

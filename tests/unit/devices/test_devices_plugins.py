@@ -10,10 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.devices.model.metrics import DeviceMetrics
-from actors.devices.model.types import CallDeadlines, PluginDevice, PluginOptions
+from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
-from actors.devices.plugins.inventory import Inventory
 from actors.devices.plugins.status_table import PluginStatusTable
+from protocols.lifecycle.devices.inventory import Inventory
+from protocols.lifecycle.devices.types import PluginDevice, PluginOptions
 from protocols.messages.devices import PluginView
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER, span

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from actors.devices.ledger.ledger import Ledger
 from actors.devices.manager import DeviceManager
 from actors.devices.model.errors import PreStartFailed
-from actors.devices.model.types import PodRecord
 from protocols.bus import Call
+from protocols.lifecycle.devices.ledger import Ledger
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation, PreStart
 
 GPU = "example.com/gpu"

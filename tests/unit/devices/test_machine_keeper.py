@@ -9,7 +9,7 @@ import pytest
 from actors.devices.ledger.state import LedgerState, drop_unmanaged
 from actors.devices.machine.machine_manager import MachineManager, MachineManagerOptions
 from actors.devices.model.errors import MachineUnreadable, PolicyChanged
-from actors.devices.model.types import PodRecord
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.devices import AllocatedMemory, ContainerAllocation, PodAllocation
 from protocols.node.alignment import Alignment
 from tests.support.machines import GIB, Described, set_online, write_machine

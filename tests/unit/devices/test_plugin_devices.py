@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.simulator.engine.scripts import Seconds
 from actors.simulator.plugin.devices import PluginDevices, numbered
 from actors.simulator.plugin.script import AllocateAnswer, DeviceNode, DeviceSpec, PluginMount, PluginStep, Strategy
 from actors.simulator.plugin.scripted_server import answer_for, prefer
+from protocols.process.scripts import Seconds
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 

@@ -19,9 +19,9 @@ from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, 
 from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
-from actors.simulator.engine.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
+from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, conflict
 from tests.support.waiting import until_async

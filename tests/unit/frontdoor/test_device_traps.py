@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.health.status_table import pod_status
 from protocols.errors import SettingsInvalid
+from protocols.lifecycle.devices.status_table import pod_status
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
 from protocols.messages.health import health_key, held_by
 from protocols.podresources.session import PodWatchSession

@@ -3,7 +3,7 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.event_limiter import (
+from protocols.lifecycle.devices.event_limiter import (
     NODE_BURST,
     NODE_RATE,
     POD_BURST,

@@ -3,7 +3,7 @@ from collections import ChainMap
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.status_table import pod_status
+from protocols.lifecycle.devices.status_table import pod_status
 from protocols.messages.devices import (
     AllocatedDevice,
     ClaimDevice,

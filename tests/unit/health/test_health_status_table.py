@@ -3,7 +3,13 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.health.status_table import BURST, FINISHED_UNKNOWN_HOLD_S, StatusTable, held_devices, pod_status
+from protocols.lifecycle.devices.status_table import (
+    BURST,
+    FINISHED_UNKNOWN_HOLD_S,
+    StatusTable,
+    held_devices,
+    pod_status,
+)
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.health import (
     HeldContainer,

@@ -17,8 +17,8 @@ from actors.pleg.shell.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger, must_inspect
-from actors.podworker.model.types import read_pod
-from actors.podworker.pods.restarts.plan import compute_actions
+from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2 as cri
 

@@ -20,7 +20,6 @@ from actors.pleg.shell.runtime_client import RuntimeClient
 from actors.pleg.state_machine.lifecycle_events import may_become_oom_killed
 from actors.podworker.clients.api import ApiPods
 from actors.podworker.clients.runtime import BusRuntime
-from actors.podworker.model.types import read_pod
 from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
 from actors.runtime.model.cri_messages import container_item, container_status
 from protocols.http2 import frames as h2
@@ -28,6 +27,7 @@ from protocols.http2.frames import PREFACE, Splitter, pack
 from protocols.http2.hpack import Decoder
 from protocols.kinds.table import PODS, Resource
 from protocols.kubeclient.client import ApiError
+from protocols.lifecycle.pods.types import read_pod
 from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2 as cri

@@ -1,10 +1,10 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.podworker.model.runtime_status import with_failed_starts
-from actors.podworker.model.types import SECOND, StartFailure, container_hash, read_pod
-from actors.podworker.pods.restarts import backoff
-from actors.podworker.pods.restarts.plan import compute_actions
+from protocols.lifecycle.pods.runtime_status import with_failed_starts
+from protocols.lifecycle.pods.types import SECOND, StartFailure, container_hash, read_pod
+from protocols.lifecycle.restarts import backoff
+from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.model.types import SECOND
-from actors.podworker.pods.restarts.backoff import MAXIMUM_NS, advance, format_delay, ready_ns, recover, recover_all
+from protocols.lifecycle.pods.types import SECOND
+from protocols.lifecycle.restarts.backoff import MAXIMUM_NS, advance, format_delay, ready_ns, recover, recover_all
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 S = SECOND

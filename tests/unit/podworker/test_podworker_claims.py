@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from actors.podworker.model.errors import ClaimsNotReady
-from actors.podworker.model.types import read_pod
 from actors.podworker.node.driver_slices import GRACE_S, GoneDrivers, SliceCleaner, SliceCleanerOptions
-from actors.podworker.pods.workers.admission import admit_request
-from actors.podworker.pods.workers.claims import check, entries, references, uses_claims, with_cdi
 from protocols.kubeclient.client import ApiError
+from protocols.lifecycle.errors import ClaimsNotReady
+from protocols.lifecycle.pods.admission import admit_request
+from protocols.lifecycle.pods.claims import check, entries, references, uses_claims, with_cdi
+from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim
 from tests.support.device_node import until
 from tests.support.podworker_fakes import UID, container, pod

@@ -6,11 +6,11 @@ from hypothesis import given
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import pull_policy
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.variables import expand
+from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
 from tests.support.podworker_fakes import container, pod
 

@@ -3,11 +3,11 @@
 import asyncio
 
 from actors.podworker.model.dependencies import NodeFields
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
-from actors.podworker.pods.workers.admission import admit_request, rejection
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
+from protocols.lifecycle.pods.admission import admit_request, rejection
+from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.devices import ContainerGrant, Placement
 from tests.support.podworker_fakes import FakeRecorder, FakeRuntime, container, pod
 

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from actors.podworker.model.types import read_pod
-from actors.podworker.pods.status.device_health import held_in
-from actors.podworker.pods.status.pod import overlay
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
+from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.status.device_health import held_in
+from protocols.lifecycle.status.pod import overlay
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import (
     HeldContainer,

@@ -1,4 +1,5 @@
-from actors.podworker.pods.status.device_health import (
+from actors.podworker.pods.status_manager import status_patch
+from protocols.lifecycle.status.device_health import (
     Retention,
     health_entries,
     held_in,
@@ -7,7 +8,6 @@ from actors.podworker.pods.status.device_health import (
     unknown,
     without_health,
 )
-from actors.podworker.pods.status.status_manager import status_patch
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
 GPU, CLAIM = "example.com/gpu", "claim:gpu/big"

@@ -8,10 +8,10 @@ from hypothesis import given
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.environment.env_files import parse_env_file
 from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes.env_files import LARGEST, read_env_files
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import container, pod
 
 TEXT = """

@@ -1,8 +1,8 @@
 from copy import deepcopy
 
 from actors.podworker.clients.api import field_path
-from actors.podworker.model.types import PodStage
 from protocols.bus import error_for
+from protocols.lifecycle.pods.types import PodStage
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from actors.podworker.node.images import NodeImages, image_list
-from actors.podworker.node.status import NodeStatusInputs, node_status
 from protocols.bus import Unavailable
+from protocols.lifecycle.node.status import NodeStatusInputs, node_status
 from protocols.wire import cri_pb2 as pb
 from tests.unit.podworker.test_podworker_node import MACHINE
 

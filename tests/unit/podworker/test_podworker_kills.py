@@ -5,11 +5,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.model.types import Kill, container_hash, read_pod
 from actors.podworker.pods.containers.killer import LEAST_GRACE_S, Killer
-from actors.podworker.pods.probes.results import ProbeVerdict
-from actors.podworker.pods.restarts.kills import ordered, stop_all
-from actors.podworker.pods.restarts.plan import compute_actions
+from protocols.lifecycle.pods.probes import ProbeVerdict
+from protocols.lifecycle.pods.types import Kill, container_hash, read_pod
+from protocols.lifecycle.restarts.kills import ordered, stop_all
+from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
 from tests.support.podworker_scene import Scene, at_work

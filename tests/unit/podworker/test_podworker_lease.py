@@ -6,11 +6,11 @@ import pytest
 
 from actors.podworker.node import lease
 from actors.podworker.node import status_updater as agent
-from actors.podworker.node.machine import MachineInfo
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kinds.table import LEASES, NODES, Resource
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
+from protocols.lifecycle.node.machine import MachineInfo
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.workers.worker import PodWorker
+from protocols.lifecycle.errors import PodInvalid
+from protocols.lifecycle.pods.types import read_pod
 from protocols.process.tasks import FAILURES
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 
 from actors.podworker.model.errors import ManifestInvalid, MirrorMissing
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored, static_pod
-from actors.podworker.pods.probes.results import probes_of
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods, steps
+from protocols.lifecycle.pods.probes import probes_of
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.waiting import until_async
 
 GOOD = {

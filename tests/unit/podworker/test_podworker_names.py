@@ -2,10 +2,10 @@ import pytest
 
 from actors.podworker.clients.api import address, addresses
 from actors.podworker.model.dependencies import Address
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.names import content, dns_config, has_hosts, hostname
 from actors.podworker.pods.environment.services import service_variables
 from protocols.kube.meta import UNROUTED
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import container, pod
 
 API = Address("127.0.0.1", 6443)

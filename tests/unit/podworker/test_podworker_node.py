@@ -1,7 +1,9 @@
 import msgspec
 
-from actors.podworker.node.machine import MachineInfo, read_machine
-from actors.podworker.node.status import (
+from actors.podworker.node.machine import read_machine
+from actors.podworker.node.status_updater import GRACE_S, Readiness
+from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import (
     NodeStatusInputs,
     heartbeat_patch,
     is_ready,
@@ -10,7 +12,6 @@ from actors.podworker.node.status import (
     node_patch,
     node_status,
 )
-from actors.podworker.node.status_updater import GRACE_S, Readiness
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Device, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE

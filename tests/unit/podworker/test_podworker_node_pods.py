@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.node_pods import NodePods
 from protocols.bus import Op
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.messages.podworker import NODE_PODS, NodePod
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.model.types import SOURCE, PodStage, read_pod
-from actors.podworker.pods.workers.critical_pods import SYSTEM_CRITICAL
-from actors.podworker.pods.workers.node_room import NodeRoom, RoomVerdict
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
 from actors.scheduler.nodes.node_cache import reasons
 from protocols.bus import FailedPrecondition
+from protocols.lifecycle.node.critical_pods import SYSTEM_CRITICAL
+from protocols.lifecycle.node.room import NodeRoom, RoomVerdict
+from protocols.lifecycle.pods.types import SOURCE, PodStage, read_pod
 from tests.support.podworker_fakes import FakeNode, container, pod
 from tests.support.podworker_scene import Scene, at_work
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.podworker.model.types import SECOND, PodActions, Start
-from actors.podworker.pods.restarts.backoff import RETRY_S, SANDBOX, Pauses
 from protocols.bus import Unavailable, error_for
+from protocols.lifecycle.pods.types import SECOND, PodActions, Start
+from protocols.lifecycle.restarts.backoff import RETRY_S, SANDBOX, Pauses
 from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.podworker.model.types import read_pod
-from actors.podworker.pods.restarts.policy import may_restart
-from actors.podworker.pods.status.conditions import compute_phase
+from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.restarts.policy import may_restart
+from protocols.lifecycle.status.conditions import compute_phase
 from tests.support.podworker_fakes import container, pod, sidecar
 
 RETRY_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]

@@ -7,9 +7,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.probes.handlers import check, http_url
-from actors.podworker.pods.probes.results import (
+from protocols.bus import DeadlineExceeded, Unavailable
+from protocols.lifecycle.pods.probes import (
     LIVENESS,
     READINESS,
     STARTUP,
@@ -25,7 +25,7 @@ from actors.podworker.pods.probes.results import (
     probes_of,
     verdict_of,
 )
-from protocols.bus import DeadlineExceeded, Unavailable
+from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.cri import ANSWERED
 from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
 from tests.unit.podworker.test_podworker_worker import Scene, at_work

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from actors.podworker.model.errors import ImageMissing
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.images import Images, credentials
 from protocols.bus import NotFound, error_for
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
 

@@ -3,9 +3,9 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.podworker.model.types import container_hash, read_pod
-from actors.podworker.pods.restarts.plan import compute_actions
-from actors.podworker.pods.restarts.policy import matching_action
+from protocols.lifecycle.pods.types import container_hash, read_pod
+from protocols.lifecycle.restarts.plan import compute_actions
+from protocols.lifecycle.restarts.policy import matching_action
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar
 from tests.support.podworker_scene import Scene, at_work

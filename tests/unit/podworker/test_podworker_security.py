@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from actors.podworker.model import resources as limits
 from actors.podworker.model.dependencies import NodeFields
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, sysctls, unenforced
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
-from actors.podworker.pods.workers.admission import admit_request
 from protocols.kinds.pods.defaults import apply_defaults, qos_class
 from protocols.kinds.pods.rules import pod_causes
+from protocols.lifecycle.pods import resources as limits
+from protocols.lifecycle.pods.admission import admit_request
+from protocols.lifecycle.pods.types import read_pod
 from protocols.scheduling.requests import amounts, pod_requests
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import FakeDependencies, container, pod

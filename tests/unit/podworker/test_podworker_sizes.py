@@ -2,10 +2,10 @@ from copy import deepcopy
 
 import pytest
 
-from actors.podworker.model.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
-from actors.podworker.model.types import Waiting, read_pod
 from actors.scheduler.model.views import pod_view
 from protocols.bus import error_for
+from protocols.lifecycle.pods.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
+from protocols.lifecycle.pods.types import Waiting, read_pod
 from protocols.messages.devices import ContainerGrant
 from protocols.scheduling.requests import amounts as quantities
 from tests.support.podworker_fakes import container, pod, sidecar

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from actors.podworker.model.types import SOURCE, is_static
 from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
+from protocols.lifecycle.pods.types import SOURCE, is_static
 from protocols.process.inotify import CONTENTS, DirectoryChanges
 from tests.support.waiting import until_true
 

@@ -1,13 +1,13 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.podworker.model.types import SECOND, PodStage, Waiting, read_pod
-from actors.podworker.pods.status import status_manager
-from actors.podworker.pods.status.container import MAX_MOUNTS
-from actors.podworker.pods.status.device_health import Retention, initializing
-from actors.podworker.pods.status.pod import StatusInputs, compute_status, is_over, overlay
-from actors.podworker.pods.status.status_manager import status_patch
-from actors.podworker.pods.workers.termination import Facts, advance
+from actors.podworker.pods import status_manager
+from actors.podworker.pods.status_manager import status_patch
+from protocols.lifecycle.pods.stages import Facts, advance
+from protocols.lifecycle.pods.types import SECOND, PodStage, Waiting, read_pod
+from protocols.lifecycle.status.container import MAX_MOUNTS
+from protocols.lifecycle.status.device_health import Retention, initializing
+from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, overlay
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.podworker_fakes import container, pod, sidecar

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.podworker.model.types import read_pod
-from actors.podworker.pods.status import status_manager as statuses
-from actors.podworker.pods.status.status_manager import StatusManager, status_patch
+from actors.podworker.pods import status_manager as statuses
+from actors.podworker.pods.status_manager import StatusManager, status_patch
 from protocols.kubeclient.client import ApiAway, ApiError
+from protocols.lifecycle.pods.types import read_pod
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
 from tests.support.waiting import until_async

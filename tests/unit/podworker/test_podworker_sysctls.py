@@ -2,10 +2,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.containers.security import sysctls
 from actors.podworker.pods.workers.admission import forbidden_sysctl
 from protocols.errors import SettingsInvalid
+from protocols.lifecycle.pods.types import read_pod
 from protocols.node.sysctls import SAFE, allowlist, namespace_of, normalized, unsafe_sysctls
 from tests.support.podworker_fakes import pod
 from tests.support.podworker_scene import Scene, at_work

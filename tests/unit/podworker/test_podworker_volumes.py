@@ -12,7 +12,6 @@ from hypothesis import given, settings
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.model.types import read_pod
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
 from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes import atomic
@@ -21,6 +20,7 @@ from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
+from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.waiting import until_async
 

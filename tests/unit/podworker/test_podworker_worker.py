@@ -4,13 +4,13 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import SECOND, PodSpec, PodStage, read_pod
 from actors.podworker.pods.volumes.directories import pods_with_directories
-from actors.podworker.pods.workers.admission import admit_request, rejection
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.admission import admit_request, rejection
+from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import (
     HeldContainer,

@@ -31,7 +31,6 @@ from actors.devices.watcher.watcher import PluginWatcher
 from actors.frontdoor.serving.server import StandardServices
 from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.endpoint.metrics_pages import MetricsPages
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.volumes import volumes
 from actors.runtime.backends import process_backend
@@ -40,6 +39,7 @@ from actors.runtime.streaming.port_forward import Forwarding, _Pair
 from actors.simulator.driver.attachment import Attacher
 from protocols.bus.service import BusService
 from protocols.etcd.transport.connection_channel import ConnectionChannel
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
 from supervisor.conform.dra.driver_kubelet import DriverKubelet

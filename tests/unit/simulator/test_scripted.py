@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline
-from actors.simulator.engine.scripts import CallFault, ScriptInvalid, ScriptStep, Seconds, parse_script, read_script
 from actors.simulator.plugin.script import PluginScript
+from protocols.process.scripts import CallFault, ScriptInvalid, ScriptStep, Seconds, parse_script, read_script
 from tests.support.plane import REPO
 
 

@@ -8,8 +8,6 @@ import msgspec
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.resources import container_resources, linux_resources, oom_score
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.containers.names import PLACE, has_hosts, hosts_file
 from actors.podworker.pods.containers.sandbox import pod_labels
 from actors.podworker.pods.containers.security import ImageUser, container_security
@@ -19,6 +17,8 @@ from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import ExpansionBudget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from protocols.kinds import views
+from protocols.lifecycle.pods.resources import container_resources, linux_resources, oom_score
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
 from protocols.wire import cri_pb2
 

@@ -13,12 +13,12 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
 from actors.podworker.pods.volumes.payload import IMAGE, kind_of, volumes_of
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.process.rates import backoff_delay
 from protocols.wire import cri_pb2
 

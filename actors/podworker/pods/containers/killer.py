@@ -14,9 +14,9 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
-from actors.podworker.model.types import ContainerSpec, Kill, PodActions, PodSpec
 from actors.podworker.pods.probes.handlers import PRE_STOP, hook_of, run_hook
 from protocols.bus import BusError
+from protocols.lifecycle.pods.types import ContainerSpec, Kill, PodActions, PodSpec
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks
 from protocols.trace import span

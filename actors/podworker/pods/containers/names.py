@@ -7,9 +7,9 @@ Where it cannot be mounted (other users than root), pods that add nothing to it 
 from collections.abc import Iterable
 from pathlib import Path
 
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.volumes.paths import pod_directory
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"

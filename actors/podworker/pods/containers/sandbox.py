@@ -5,12 +5,12 @@ from pathlib import Path
 
 from actors.podworker.model.dependencies import ObjectReader
 from actors.podworker.model.errors import RuntimeClassUnknown
-from actors.podworker.model.resources import GUARANTEED, linux_resources, pod_resources, qos_class
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.containers.names import dns_config, hostname
 from actors.podworker.pods.containers.security import sandbox_security, sysctls
 from actors.podworker.pods.volumes.paths import pod_log_directory
 from protocols.kinds import views
+from protocols.lifecycle.pods.resources import GUARANTEED, linux_resources, pod_resources, qos_class
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.wire import cri_pb2
 
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"

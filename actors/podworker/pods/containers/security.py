@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.node.sysctls import normalized
 from protocols.wire import cri_pb2
 

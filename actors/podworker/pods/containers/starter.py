@@ -11,8 +11,6 @@ import msgspec
 from actors.podworker.logs import files
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
-from actors.podworker.model.resources import extended_resources
-from actors.podworker.model.types import ContainerSpec, Kill, PodSpec, Start, StartFailure, Waiting
 from actors.podworker.pods.containers.config import ConfigInputs, container_config, wants_recursive
 from actors.podworker.pods.containers.images import ERR_PULL, Images
 from actors.podworker.pods.containers.killer import Killer
@@ -31,6 +29,8 @@ from actors.podworker.pods.volumes.paths import VolumePaths, pod_log_directory
 from protocols.bus import BusError, DeadlineExceeded, FailedPrecondition, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
+from protocols.lifecycle.pods.resources import extended_resources
+from protocols.lifecycle.pods.types import ContainerSpec, Kill, PodSpec, Start, StartFailure, Waiting
 from protocols.messages.devices import ContainerGrant
 from protocols.trace import span
 from protocols.wire import cri_pb2

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import NodeInfo
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.volumes.paths import pod_directory, pod_log_directory
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 DEFAULT_PATH = "/dev/termination-log"

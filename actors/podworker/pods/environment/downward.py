@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.resources import SIDES, Side, container_resources, milli
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.kinds import views
+from protocols.lifecycle.pods.resources import SIDES, Side, container_resources, milli
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 
 
 def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import ContainerSpec
+from protocols.lifecycle.pods.types import ContainerSpec
 
 BLANKS = " \t\r"
 _BLANK = re.compile(r"[ \t\r]*")

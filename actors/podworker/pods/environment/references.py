@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.podworker.model.errors import ReferenceUnreadable
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.trace import span
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from actors.podworker.model.dependencies import Address
-from actors.podworker.model.types import PodSpec
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodSpec
 
 API_NAMESPACE, API_NAME = "default", "kubernetes"
 HEADLESS = "None"

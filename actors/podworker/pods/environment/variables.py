@@ -6,11 +6,11 @@ from typing import Any
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.env_files import FileRef, Files
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Contents, Found, Ref
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 
 MAX_ENVIRONMENT = 8 << 20
 """Characters of a container's variables, and of its command. Linux executes nothing above 6 MiB."""

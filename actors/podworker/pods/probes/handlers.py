@@ -13,10 +13,10 @@ import aiohttp
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
-from actors.podworker.model.types import ContainerSpec, PodSpec
-from actors.podworker.pods.probes.results import ProbeAttempt, ProbeOutcome, ProbeTarget, target
 from protocols.bus import BusError, DeadlineExceeded
 from protocols.kinds import views
+from protocols.lifecycle.pods.probes import ProbeAttempt, ProbeOutcome, ProbeTarget, target
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024

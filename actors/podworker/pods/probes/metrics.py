@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from actors.podworker.model.types import PodSpec
 from protocols.actor.metrics import labelled
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.families import CounterFamily
 
 PROBES = CounterFamily(

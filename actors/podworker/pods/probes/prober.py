@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.types import SECOND, ContainerSpec, PodSpec
 from actors.podworker.pods.probes.handlers import check
-from actors.podworker.pods.probes.results import (
+from protocols.kinds import views
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.probes import (
     LIVENESS,
     READINESS,
     STARTUP,
@@ -28,7 +28,7 @@ from actors.podworker.pods.probes.results import (
     target,
     verdict_of,
 )
-from protocols.kinds import views
+from protocols.lifecycle.pods.types import SECOND, ContainerSpec, PodSpec
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.process.tasks import Tasks, restarted
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from actors.podworker.model.dependencies import NodeInfo
 from actors.podworker.model.errors import SyncFailed
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import PODS, pod_directory, pod_log_directory, removable
+from protocols.lifecycle.pods.types import PodSpec
 
 TRIES = 3
 """A thread that nobody waits for any more may write into a directory while it is removed."""

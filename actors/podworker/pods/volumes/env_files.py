@@ -5,10 +5,10 @@ import stat
 from pathlib import Path
 
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.env_files import EnvFile, FileRef, file_refs, parse_env_file
 from actors.podworker.pods.volumes.paths import volume_path
 from actors.podworker.pods.volumes.payload import EMPTY_DIR, kind_of, volumes_of
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.process.beneath import LeadsOut, Walk, open_beneath, proc_path
 
 LARGEST = 1 << 20

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from actors.podworker.model.errors import VolumeNotReady
-from actors.podworker.model.types import PodSpec
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodSpec
 
 _DIRECTORY = 0o755
 

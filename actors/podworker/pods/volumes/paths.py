@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.variables import ExpansionBudget, expand
 from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, IMAGE, SUPPORTED, WRITTEN, kind_of, volumes_of
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodSpec
 
 PODS = "pods"
 MAX_SUB_PATH = 64 << 10

@@ -8,11 +8,11 @@ import msgspec
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
-from actors.podworker.model.types import ContainerSpec, PodSpec
 from actors.podworker.pods.environment.downward import field_value, resource_value
 from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 
 EMPTY_DIR: Final = "emptyDir"
 HOST_PATH: Final = "hostPath"

@@ -18,8 +18,6 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies, NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
-from actors.podworker.model.resources import milli
-from actors.podworker.model.types import PodSpec
 from actors.podworker.pods.environment.references import fetch, volume_refs
 from actors.podworker.pods.volumes import atomic
 from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
@@ -39,6 +37,8 @@ from actors.podworker.pods.volumes.payload import (
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.resources import milli
+from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
 

@@ -1,105 +1,19 @@
 """ResourceClaims of a pod: read from the API and prepared by the device manager before the sandbox."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
 from typing import cast
 
-import msgspec
-
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.errors import ClaimsNotReady
-from actors.podworker.model.types import PodSpec
 from protocols.bus import BusError, DeadlineExceeded, NotFound, Unavailable
-from protocols.dra.pods import device_of
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim, PrepareClaims
+from protocols.lifecycle.errors import ClaimsNotReady
+from protocols.lifecycle.pods.claims import ClaimEntry, check, entries, references, uses_claims
+from protocols.lifecycle.pods.types import PodSpec
+from protocols.messages.devices import PodClaim, PrepareClaims
 from protocols.trace import span
 
-EXTENDED = ""
-"""Our entry name of the claim for extended resources; no pod can use it."""
 REASON = "FailedPrepareDynamicResources"
-
-
-class ClaimEntry(msgspec.Struct, frozen=True):
-    entry: str
-    """Name of the entry in the pod."""
-    claim: str
-    generated: bool = False
-    """Created for this pod from a template or for its extended resources: the pod must own it."""
-
-
-def uses_claims(spec: PodSpec) -> bool:
-    return bool(_entries(spec) or _extended(spec))
-
-
-def entries(spec: PodSpec) -> list[ClaimEntry]:
-    """Return the entries that need a claim. Raises ClaimsNotReady while the name of one is unknown."""
-    found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
-    made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
-    for item in _entries(spec):
-        name, generated = item.get("resourceClaimName"), False
-        if not name:
-            name, generated = _generated(spec, str(item.get("name", "")), made), True
-        if name:
-            found.append(ClaimEntry(str(item.get("name", "")), str(name), generated))
-    if name := _extended(spec).get("resourceClaimName"):
-        found.append(ClaimEntry(EXTENDED, str(name), True))
-    return found
-
-
-def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
-    named = (
-        ClaimReference(container.name, str(item.get("name", "")), str(item.get("request") or ""))
-        for container in spec.containers
-        for item in (container.raw.get("resources") or {}).get("claims") or ()
-    )
-    mapped = (
-        ClaimReference(str(item.get("containerName", "")), EXTENDED, str(item.get("requestName", "")))
-        for item in _extended(spec).get("requestMappings") or ()
-    )
-    return (*named, *mapped)
-
-
-def check(spec: PodSpec, entry: ClaimEntry, claim: views.ResourceClaim) -> PodClaim:
-    """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet."""
-    metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
-    name, uid = entry.claim, str(metadata.get("uid", ""))
-    if entry.generated and not _owned(metadata, spec.uid):
-        raise ClaimsNotReady(
-            f"ResourceClaim {spec.namespace}/{name} was not created for Pod {spec.namespace}/{spec.name} "
-            "(Pod is not owner)"
-        )
-    if not any(user.get("uid") == spec.uid for user in status.get("reservedFor") or ()):
-        raise ClaimsNotReady(f"pod {spec.name} ({spec.uid}) is not allowed to use ResourceClaim {name} ({uid})")
-    if status.get("allocation") is None:
-        raise ClaimsNotReady(f"ResourceClaim {name}: not allocated")
-    return PodClaim(entry.entry, spec.namespace, name, uid, tuple(_results(status["allocation"])))
-
-
-def _results(allocation: views.AllocationResult) -> Iterator[ClaimResult]:
-    for item in (allocation.get("devices") or {}).get("results") or ():
-        device = device_of(item)
-        yield ClaimResult(str(item.get("request", "")), device.driver, device.pool, device.device)
-
-
-def _generated(spec: PodSpec, entry: str, made: Mapping[str, str | None]) -> str | None:
-    """Return the name of the generated claim, None if none is needed. Raises ClaimsNotReady until that is known."""
-    if entry in made:
-        return made[entry]
-    raise ClaimsNotReady(f'pod "{spec.namespace}/{spec.name}": ResourceClaim not created yet')
-
-
-def _entries(spec: PodSpec) -> list[views.PodResourceClaim]:
-    return list((spec.raw.get("spec") or {}).get("resourceClaims") or ())
-
-
-def _extended(spec: PodSpec) -> views.PodExtendedResourceClaimStatus:
-    return (spec.raw.get("status") or {}).get("extendedResourceClaimStatus") or {}
-
-
-def _owned(metadata: views.ObjectMeta, uid: str) -> bool:
-    return any(owner.get("controller") and owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ())
 
 
 class ClaimPreparation:
@@ -172,11 +86,3 @@ class ClaimPreparation:
                     renew=renew,
                 )
             )
-
-
-def with_cdi(grant: ContainerGrant | None, names: tuple[str, ...]) -> ContainerGrant | None:
-    """Add CDI names of DRA drivers to the grant of device plugins."""
-    if not names:
-        return grant
-    grant = grant or ContainerGrant()
-    return msgspec.structs.replace(grant, cdi_devices=tuple(dict.fromkeys((*grant.cdi_devices, *names))))

@@ -5,20 +5,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
-from actors.podworker.model.resources import Sizes
-from actors.podworker.model.types import BackoffEntry, PodSpec, PodStage, StartFailure, Waiting
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.termination_messages import TerminationMessages
 from actors.podworker.pods.probes.prober import PodProbes
-from actors.podworker.pods.restarts.backoff import Pauses
-from actors.podworker.pods.status.device_health import Retention
-from actors.podworker.pods.status.pod import StatusInputs, compute_status, overlay
-from actors.podworker.pods.workers.claims import uses_claims
-from actors.podworker.pods.workers.node_room import NodeRoom
 from protocols.kinds import views
+from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.claims import uses_claims
+from protocols.lifecycle.pods.resources import Sizes
+from protocols.lifecycle.pods.types import BackoffEntry, PodSpec, PodStage, StartFailure, Waiting
+from protocols.lifecycle.restarts.backoff import Pauses
+from protocols.lifecycle.status.device_health import Retention
+from protocols.lifecycle.status.pod import StatusInputs, compute_status, overlay
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import STEP_NS, PodStatus

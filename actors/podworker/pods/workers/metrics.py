@@ -4,9 +4,9 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from actors.podworker.model.types import PodStage
 from protocols.actor.metrics import DEFAULT_BUCKETS
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import PodStage
 from protocols.process.families import CounterFamily, HistogramFamily
 
 MINUTES = (45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)

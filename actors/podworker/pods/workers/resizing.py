@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.resources import (
+from actors.podworker.pods.workers.context import WorkerContext
+from protocols.bus import BusError
+from protocols.kinds import views
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.resources import (
     DEFERRED,
     Amounts,
     amounts,
@@ -17,10 +20,7 @@ from actors.podworker.model.resources import (
     restarts_for,
     with_allocated,
 )
-from actors.podworker.model.types import SECOND, ContainerSpec, Kill, Waiting
-from actors.podworker.pods.workers.context import WorkerContext
-from protocols.bus import BusError
-from protocols.kinds import views
+from protocols.lifecycle.pods.types import SECOND, ContainerSpec, Kill, Waiting
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 AGAIN_NS = 10 * SECOND

@@ -8,28 +8,30 @@ from pathlib import Path
 
 import msgspec
 
-from actors.podworker.model import runtime_status
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import RoomTaken, RuntimeClassUnknown, SyncFailed, VolumeNotReady
-from actors.podworker.model.resources import with_allocated
-from actors.podworker.model.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
-from actors.podworker.pods.restarts import backoff
-from actors.podworker.pods.restarts.backoff import SANDBOX
-from actors.podworker.pods.restarts.plan import CREATING, compute_actions
-from actors.podworker.pods.restarts.policy import CRASH_LOOP
-from actors.podworker.pods.status.pod import is_over, restart_counts
 from actors.podworker.pods.volumes.volumes import Volumes
-from actors.podworker.pods.workers.admission import REJECTED, admit_request, forbidden_sysctl, rejection
-from actors.podworker.pods.workers.claims import ClaimPreparation, with_cdi
+from actors.podworker.pods.workers.admission import forbidden_sysctl
+from actors.podworker.pods.workers.claims import ClaimPreparation
 from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kube.times import parse_time
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
+from protocols.lifecycle.pods.claims import with_cdi
+from protocols.lifecycle.pods.resources import with_allocated
+from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
+from protocols.lifecycle.restarts import backoff
+from protocols.lifecycle.restarts.backoff import SANDBOX
+from protocols.lifecycle.restarts.plan import CREATING, compute_actions
+from protocols.lifecycle.restarts.policy import CRASH_LOOP
+from protocols.lifecycle.status.pod import is_over, restart_counts
 from protocols.messages.pleg import PodStatus
 from protocols.trace import clock, from_wall, record, span
 

@@ -5,47 +5,19 @@ Stages of a pod uid on this node: syncing -> terminating -> terminated -> finish
 
 import asyncio
 
-import msgspec
-
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import PodStage, is_static
-from actors.podworker.pods.restarts.kills import stop_all
-from actors.podworker.pods.status.device_health import covers, held_in, merged
 from actors.podworker.pods.volumes.directories import remove_directories
-from actors.podworker.pods.workers.claims import uses_claims
 from actors.podworker.pods.workers.context import WorkerContext
 from protocols.kinds import views
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.claims import uses_claims
+from protocols.lifecycle.pods.types import is_static
+from protocols.lifecycle.restarts.kills import stop_all
+from protocols.lifecycle.status.device_health import covers, held_in, merged
 from protocols.messages.health import PodHeld
 from protocols.messages.pleg import PodStatus
 from protocols.trace import span
 
 WRITTEN_S = 1.0
-
-
-class Facts(msgspec.Struct, frozen=True):
-    deleting: bool = False
-    """The pod has a deletionTimestamp."""
-    gone: bool = False
-    """The API no longer has it."""
-    finished: bool = False
-    """All its containers ended for good, or it was rejected."""
-    alive: bool = True
-    """Containers run, or may run."""
-    released: bool = False
-    """Its devices are free."""
-    removed: bool = False
-    """Neither API nor runtime has anything of it."""
-
-
-def advance(stage: PodStage, facts: Facts) -> PodStage:
-    """Return the next stage, at most one step forward."""
-    if stage is PodStage.SYNCING and (facts.deleting or facts.gone or facts.finished):
-        return PodStage.TERMINATING
-    if stage is PodStage.TERMINATING and not facts.alive and facts.released:
-        return PodStage.TERMINATED
-    if stage is PodStage.TERMINATED and (facts.deleting or facts.gone) and facts.removed:
-        return PodStage.FINISHED
-    return stage
 
 
 class PodTermination:

@@ -15,17 +15,18 @@ from typing import Any
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
-from actors.podworker.model.types import SECOND, PodSpec, PodStage, read_pod
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
-from actors.podworker.pods.status.conditions import PREEMPTED
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
 from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
-from actors.podworker.pods.workers.node_room import NodeRoom
 from actors.podworker.pods.workers.sync import PodSync
-from actors.podworker.pods.workers.termination import Facts, PodTermination, advance
+from actors.podworker.pods.workers.termination import PodTermination
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
+from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.pods.stages import Facts, advance
+from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
+from protocols.lifecycle.status.conditions import PREEMPTED
 from protocols.messages.health import PodResourceStatus
 from protocols.process.rates import TokenBucket, backoff_delay
 from protocols.process.tasks import awaited

@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import (
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.probes import ProbeVerdict
+from protocols.lifecycle.pods.types import (
     NEVER,
     SIDECAR,
     BackoffEntry,
@@ -20,10 +21,9 @@ from actors.podworker.model.types import (
     Start,
     Waiting,
 )
-from actors.podworker.pods.probes.results import ProbeVerdict
-from actors.podworker.pods.restarts import restart_all
-from actors.podworker.pods.restarts.kills import FINE, containers_to_kill, stop_all
-from actors.podworker.pods.restarts.policy import Restarts, own_policy
+from protocols.lifecycle.restarts import restart_all
+from protocols.lifecycle.restarts.kills import FINE, containers_to_kill, stop_all
+from protocols.lifecycle.restarts.policy import Restarts, own_policy
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 CREATING = "ContainerCreating"

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.podworker.model.errors import PodInvalid
 from protocols.kinds import views
 from protocols.kube.pods import is_finished
+from protocols.lifecycle.errors import PodInvalid
 
 SECOND = 1_000_000_000
 """Nanoseconds."""

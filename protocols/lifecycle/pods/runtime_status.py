@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.podworker.model.types import StartFailure
+from protocols.lifecycle.pods.types import StartFailure
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 START_ERROR, START_ERROR_CODE = "StartError", 128

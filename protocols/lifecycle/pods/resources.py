@@ -10,11 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from actors.podworker.model.types import INIT, ContainerSpec, PodSpec, Waiting
 from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
+from protocols.lifecycle.pods.types import INIT, ContainerSpec, PodSpec, Waiting
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from itertools import islice
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
-from actors.podworker.pods.probes.results import ProbeVerdict
-from actors.podworker.pods.restarts.policy import policy_of
 from protocols.kinds import views
 from protocols.kube.times import format_ns
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.probes import ProbeVerdict
+from protocols.lifecycle.pods.types import APP, EPHEMERAL, INIT, NEVER, ContainerSpec, PodSpec, Waiting
+from protocols.lifecycle.restarts.policy import policy_of
 from protocols.messages.pleg import ContainerStatus
 
 FINE = ProbeVerdict()

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import INIT, NEVER, SIDECAR, ContainerSpec, Kill, PodSpec
-from actors.podworker.pods.probes.results import ProbeVerdict
-from actors.podworker.pods.restarts.policy import policy_of
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.probes import ProbeVerdict
+from protocols.lifecycle.pods.types import INIT, NEVER, SIDECAR, ContainerSpec, Kill, PodSpec
+from protocols.lifecycle.restarts.policy import policy_of
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 FINE = ProbeVerdict()

@@ -6,11 +6,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from actors.podworker.model.types import INIT, PodSpec
 from protocols.kinds import views
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
+from protocols.lifecycle.pods.types import INIT, PodSpec
 from protocols.messages.devices import UNKNOWN
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 

@@ -6,10 +6,10 @@ Podworker's own conditions are computed, those of others are retained; transitio
 from collections import Counter
 from collections.abc import Mapping
 
-from actors.podworker.model.types import INIT, SIDECAR, ContainerSpec, PodSpec, Waiting
-from actors.podworker.pods.restarts.policy import may_restart
 from protocols.kinds import views
 from protocols.kube.pods import FINISHED
+from protocols.lifecycle.pods.types import INIT, SIDECAR, ContainerSpec, PodSpec, Waiting
+from protocols.lifecycle.restarts.policy import may_restart
 
 RESTARTING_ALL = "AllContainersRestarting"
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.resources import SIDES, Sizes
-from actors.podworker.model.types import APP, INIT, ContainerSpec, PodSpec, Waiting
-from actors.podworker.pods.probes.results import ProbeVerdict
-from actors.podworker.pods.restarts.restart_all import WAITING, is_due
-from actors.podworker.pods.status.conditions import (
+from protocols.kinds import views
+from protocols.kube.meta import STATUS_LISTS
+from protocols.kube.pods import FINISHED
+from protocols.kube.times import format_ns
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.probes import ProbeVerdict
+from protocols.lifecycle.pods.resources import SIDES, Sizes
+from protocols.lifecycle.pods.types import APP, INIT, ContainerSpec, PodSpec, Waiting
+from protocols.lifecycle.restarts.restart_all import WAITING, is_due
+from protocols.lifecycle.status.conditions import (
     DISRUPTED,
     FAILED,
     OWN,
@@ -20,12 +24,8 @@ from actors.podworker.pods.status.conditions import (
     compute_phase,
     generation_of,
 )
-from actors.podworker.pods.status.container import RenderContext, render
-from actors.podworker.pods.status.device_health import HEALTH, Retention, health_entries, unknown
-from protocols.kinds import views
-from protocols.kube.meta import STATUS_LISTS
-from protocols.kube.pods import FINISHED
-from protocols.kube.times import format_ns
+from protocols.lifecycle.status.container import RenderContext, render
+from protocols.lifecycle.status.device_health import HEALTH, Retention, health_entries, unknown
 from protocols.messages.health import HeldResource, PodHeld, PodResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus
 

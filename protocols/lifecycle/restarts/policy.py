@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import (
+from protocols.kinds import views
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.types import (
     INIT,
     NEVER,
     ON_FAILURE,
@@ -16,8 +17,7 @@ from actors.podworker.model.types import (
     Start,
     Waiting,
 )
-from actors.podworker.pods.restarts import backoff
-from protocols.kinds import views
+from protocols.lifecycle.restarts import backoff
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 CRASH_LOOP = "CrashLoopBackOff"

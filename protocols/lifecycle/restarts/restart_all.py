@@ -6,9 +6,9 @@
 - A pod without runs starts as if for the first time, but in its sandbox. Restart counts continue from the API's status.
 """
 
-from actors.podworker.model import runtime_status
-from actors.podworker.model.types import RESTART_ALL, Kill, PodActions, PodSpec
-from actors.podworker.pods.restarts.policy import matching_action
+from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.types import RESTART_ALL, Kill, PodActions, PodSpec
+from protocols.lifecycle.restarts.policy import matching_action
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 GRACE_S = 2

@@ -7,8 +7,8 @@ plugin shows no dip; an older one affects it only after the newer ones have ende
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from actors.devices.model.errors import InvalidHealth, UnknownDevice
-from actors.devices.model.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
+from protocols.lifecycle.devices.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
+from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, Device, ResourceInventory
 
 OVERRIDES = {"healthy": HEALTHY, "unhealthy": UNHEALTHY}

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.podworker.node.machine import MachineInfo
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.kube.resource_names import is_extended
 from protocols.kube.times import parse_time
+from protocols.lifecycle.node.machine import MachineInfo
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE

@@ -5,8 +5,8 @@ Invariant after every call: a device belongs to at most one pod, including reser
 
 from collections.abc import Iterable
 
-from actors.devices.model.errors import DevicesInUse
-from actors.devices.model.types import DeviceKey, PodRecord
+from protocols.lifecycle.devices.types import DeviceKey, PodRecord
+from protocols.lifecycle.errors import DevicesInUse
 from protocols.messages.devices import AllocatedDevice, PodAllocation
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.podworker.model.errors import MirrorMissing
-from actors.podworker.model.types import SECOND, PodSpec
-from actors.podworker.pods.status.device_health import HEALTH, reported_health, without_health
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import SECOND, PodSpec
+from protocols.lifecycle.status.device_health import HEALTH, reported_health, without_health
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks, restarted

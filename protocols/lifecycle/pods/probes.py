@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from actors.podworker.model.types import INIT, ContainerSpec, PodSpec
 from protocols.kinds import views
+from protocols.lifecycle.pods.types import INIT, ContainerSpec, PodSpec
 
 LIVENESS, READINESS, STARTUP = "Liveness", "Readiness", "Startup"
 Field = Literal["livenessProbe", "readinessProbe", "startupProbe"]

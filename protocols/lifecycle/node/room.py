@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from actors.podworker.model.errors import PodInvalid
-from actors.podworker.model.resources import NAMES, NodeCapacity, allocated_spec, qos_class
-from actors.podworker.model.resources import Amounts as Sizes
-from actors.podworker.model.types import PodSpec, Waiting, is_static
-from actors.podworker.pods.workers.critical_pods import Occupant, is_critical, still_needed, victims
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.quantity import NANO
 from protocols.kube.resource_names import is_extended
 from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
+from protocols.lifecycle.errors import PodInvalid
+from protocols.lifecycle.node.critical_pods import Occupant, is_critical, still_needed, victims
+from protocols.lifecycle.pods.resources import NAMES, NodeCapacity, allocated_spec, qos_class
+from protocols.lifecycle.pods.resources import Amounts as Sizes
+from protocols.lifecycle.pods.types import PodSpec, Waiting, is_static
 from protocols.scheduling.host_ports import NO_PORTS, pod_ports
 from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
 from protocols.scheduling.node_selection import NOT_SELECTED, required_terms, selects_node

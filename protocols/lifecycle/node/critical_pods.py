@@ -7,8 +7,8 @@ is still needed.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from actors.podworker.model.resources import BEST_EFFORT, BURSTABLE, GUARANTEED
-from actors.podworker.model.types import PodSpec, is_static
+from protocols.lifecycle.pods.resources import BEST_EFFORT, BURSTABLE, GUARANTEED
+from protocols.lifecycle.pods.types import PodSpec, is_static
 from protocols.scheduling.host_ports import HostPort
 from protocols.scheduling.requests import Amounts
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.podworker.model.types import SECOND, BackoffEntry, PodActions, Start
+from protocols.lifecycle.pods.types import SECOND, BackoffEntry, PodActions, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.rates import backoff_delay
 

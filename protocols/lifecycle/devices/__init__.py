@@ -1,0 +1,1 @@
+"""Devices of plugins: inventory, owners, choice, health in pod statuses and events."""

@@ -1,0 +1,18 @@
+"""The node's heartbeat as an object: a Lease in kube-node-lease. Pure."""
+
+from protocols.kinds.table import LEASES
+from protocols.kube.meta import Object
+
+NAMESPACE = "kube-node-lease"
+
+
+DURATION_S = 40
+
+
+def lease_object(node: str, uid: str, renewed: str) -> Object:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+    metadata: Object = {"name": node, "namespace": NAMESPACE}
+    if uid:
+        metadata["ownerReferences"] = [owner]
+    spec = {"holderIdentity": node, "leaseDurationSeconds": DURATION_S, "renewTime": renewed}
+    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,1 @@
+"""Which containers start, end and start again, and when."""
