@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.admission import AdmissionOptions, Admissions, PluginAllocator, RecoveryWindow
 from actors.devices.calls.log import CallLog, Purpose
-from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.dra.health import HealthOverrides
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
@@ -26,6 +25,7 @@ from actors.devices.plugins.registration import RegistryHandler
 from actors.devices.plugins.status_table import PluginStatusTable
 from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
 from protocols.bus import Bus, Call, Op, StateSource
+from protocols.lifecycle.devices.claims import PodClaims
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.ledger import Ledger, held_by
 from protocols.lifecycle.devices.types import DeviceKey, PodRecord

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from actors.devices.dra.streams import claim_devices
-from actors.devices.dra.types import DeviceName
 from actors.devices.model.errors import CheckpointNotWritten
 from protocols.bus import Bus, BusOptions, Op, StateSource
+from protocols.lifecycle.devices.types import DeviceName
 from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld
 from protocols.messages.podworker import ENDED_PODS, EndedPod

@@ -11,13 +11,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.dra.health import HealthOverrides
 from actors.devices.dra.manager import DraManager, DraOptions
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import CheckpointNotWritten
 from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
 from protocols.bus import Bus, BusOptions, Replica
+from protocols.lifecycle.devices.claims import PodClaims
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
     ChaosDevice,

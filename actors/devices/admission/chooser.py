@@ -17,12 +17,12 @@ from actors.devices.machine.placer import Placer
 from actors.devices.model.errors import PlacementFailed, PlacementOutdated, TopologyAffinity
 from actors.devices.plugins.connections import PluginConnections
 from actors.devices.topology.hints import DeviceRequest, Hint, ProviderHints, Sorted, device_hints, sort_by_hint
-from protocols.lifecycle.devices.choice import choose, follow_preference
+from protocols.lifecycle.devices.choice import check_present, choose, follow_preference, free_devices
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.ledger import Ledger
 from protocols.lifecycle.devices.plan import in_order, rejection, steps
 from protocols.lifecycle.devices.types import DeviceKey
-from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, ContainerRequest
 
 MAX_ATTEMPTS = 5
@@ -159,7 +159,7 @@ class Chooser:
 
     async def _pick(self, requested: PickRequest, plan: PodPlan, hint: Hint) -> list[str]:
         resource, count = requested.resource, requested.count
-        self._check(resource, count)
+        check_present(resource, count, self._options.inventory, self._options.ledger)
         reused = plan.reuse(resource, count)
         need = count - len(reused)
         if need == 0:
@@ -170,19 +170,11 @@ class Chooser:
         self._options.ledger.reserve(requested.uid, [DeviceKey(resource, id) for id in picked])
         return reused + picked
 
-    def _check(self, resource: str, count: int) -> None:
-        """Raise kubelet's error if nothing of the resource can be allocated."""
-        if not self._options.inventory.registered(resource):
-            if self._options.ledger.holds(resource):
-                raise rejection(f"cannot allocate unregistered device {resource}")
-            raise NotEnoughResource(resource, count)
-        if not self._options.inventory.healthy(resource):
-            raise rejection(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
-
     def _sorted(self, resource: str, need: int, hint: Hint) -> Sorted:
         """Group free devices by how they fit the hint. Raises PlacementOutdated if the hinted ones are taken."""
         numa = self._numa(resource)
-        found = sort_by_hint(self._free(resource, need), numa, hint.mask)
+        free = free_devices(resource, need, self._options.inventory, self._options.ledger)
+        found = sort_by_hint(free, numa, hint.mask)
         if self._placer.strict and hint.mask is not None and any(numa.values()) and len(found.aligned) < need:
             raise PlacementOutdated
         return found
@@ -215,14 +207,6 @@ class Chooser:
         picked = follow_preference(preferred, (), need, ids)
         taken = set(picked)
         return picked + choose(need - len(picked), [id for id in ids if id not in taken], self._numa(resource))
-
-    def _free(self, resource: str, need: int) -> list[str]:
-        free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
-        if len(free) < need:
-            raise rejection(
-                f"requested number of devices unavailable for {resource}. Requested: {need}, Available: {len(free)}"
-            )
-        return free
 
     def _numa(self, resource: str) -> dict[str, tuple[int, ...]]:
         """Return the NUMA nodes of the devices that have a topology."""

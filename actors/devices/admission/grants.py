@@ -9,15 +9,13 @@ import msgspec
 from actors.devices.admission.plan import PodPlan
 from actors.devices.machine.placer import CPUS, NODES, Placer
 from protocols.lifecycle.devices.inventory import Inventory
-from protocols.lifecycle.devices.plan import ids_by_resource
-from protocols.lifecycle.devices.types import DeviceKey, PodRecord
+from protocols.lifecycle.devices.plan import ids_by_resource, planned_allocation
+from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.devices import (
     AdmitPod,
     AdmittedPod,
-    AllocatedDevice,
     ContainerAllocation,
     ContainerGrant,
-    ContainerRequest,
     GrantedDevice,
     GrantedMount,
     PodAllocation,
@@ -32,14 +30,9 @@ class AllocationBuilder:
     placer: Placer
 
     def planned_allocation(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
-        containers = (self._planned_container(pod.uid, item, plan.chosen.get(item.name, {})) for item in pod.containers)
-        return PodAllocation(pod.uid, pod.namespace, pod.name, tuple(containers))
-
-    def _planned_container(
-        self, uid: str, container: ContainerRequest, chosen: dict[str, list[str]]
-    ) -> ContainerAllocation:
-        devices = tuple(self._device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
-        return self._placed(uid, ContainerAllocation(container.name, container.kind, devices))
+        found = planned_allocation(pod, plan, self.inventory)
+        placed = tuple(self._placed(pod.uid, container) for container in found.containers)
+        return msgspec.structs.replace(found, containers=placed)
 
     def named_allocation(self, pod: AdmitPod, known: PodRecord) -> PodAllocation:
         """Return the allocation of `known` with the pod's name and its containers."""
@@ -52,10 +45,6 @@ class AllocationBuilder:
     def _placed(self, uid: str, container: ContainerAllocation) -> ContainerAllocation:
         placed = self.placer.placed(uid, container.name)
         return msgspec.structs.replace(container, cpus=tuple(sorted(placed.cpus)), memory=placed.memory)
-
-    def _device(self, resource: str, id: str) -> AllocatedDevice:
-        reported = self.inventory.reported(DeviceKey(resource, id))
-        return AllocatedDevice(resource=resource, id=id, numa=reported.numa if reported else ())
 
 
 V = TypeVar("V")

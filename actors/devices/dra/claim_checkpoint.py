@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
-from actors.devices.dra.types import ClaimInfo, PreparedDevice
+from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from protocols.process.files import make_directory, read_bounded, set_aside, write_atomic
 from protocols.process.tasks import shared
 

@@ -19,8 +19,9 @@ from actors.devices.dra.driver_instance import ClaimsOutcome, failed_outcome
 from actors.devices.dra.driver_registry import DriverRegistry
 from actors.devices.dra.errors import ClaimUnprepared, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.types import ClaimInfo, DraLimits
+from actors.devices.dra.types import DraLimits
 from protocols.errors import NodeplaneError
+from protocols.lifecycle.devices.types import ClaimInfo
 from protocols.messages.devices import PrepareClaims
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks, cancel, restarted, shared

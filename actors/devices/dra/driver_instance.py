@@ -17,9 +17,10 @@ from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall, S
 from actors.devices.calls.outcomes import claims_outcome
 from actors.devices.dra.errors import DriverFailed, HealthUnimplemented
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.types import ClaimInfo, DraLimits, PreparedDevice
+from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected, describe
 from protocols.errors import NodeplaneError
+from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from protocols.process.tasks import awaited, cancel, restarted
 from protocols.trace import span
 from protocols.wire.methods import Method, unix_channel

@@ -10,9 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from actors.devices.calls.health import HealthChange
 from actors.devices.dra.errors import DriverFailed
-from actors.devices.dra.types import DeviceName
 from actors.devices.ledger.state import Override
-from protocols.lifecycle.devices.types import CHAOS
+from protocols.lifecycle.devices.types import CHAOS, DeviceName
 from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
 from protocols.messages.health import truncate_message

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.devices.dra.health import HealthCache, HealthReport
-from actors.devices.dra.types import DeviceName
+from protocols.lifecycle.devices.types import DeviceName
 from protocols.process.files import read_bounded, write_atomic
 from protocols.process.tasks import awaited
 

@@ -9,14 +9,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from actors.devices.calls.log import CallLog
-from actors.devices.dra.claim_cache import (
-    ClaimCache,
-    PodClaims,
-    cdi_devices,
-    pod_claims,
-    reconstruct_claims,
-    required_drivers,
-)
+from actors.devices.dra.claim_cache import ClaimCache, cdi_devices, reconstruct_claims, required_drivers
 from actors.devices.dra.claim_checkpoint import ClaimFile, ClaimWriter, ClaimWriterOptions
 from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOptions, OrphanCleaner, OrphanCleanerOptions
 from actors.devices.dra.driver_registry import (
@@ -29,9 +22,11 @@ from actors.devices.dra.health import HealthCache, HealthOverrides, parse_device
 from actors.devices.dra.health_file import HealthFile, HealthFileOptions
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.streams import DraStreams, DraStreamsOptions, FinishedPodDevices
-from actors.devices.dra.types import ClaimInfo, DeviceName, DraLimits
+from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import CheckpointNotWritten
 from protocols.bus import Bus, Call
+from protocols.lifecycle.devices.claims import PodClaims, pod_claims
+from protocols.lifecycle.devices.types import ClaimInfo, DeviceName
 from protocols.lifecycle.errors import UnknownDevice
 from protocols.messages.devices import (
     ChaosDevice,

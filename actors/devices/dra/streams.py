@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from actors.devices.dra.health import HealthCache
-from actors.devices.dra.types import DeviceName
 from protocols.bus import Bus, Op, Replica, StateSource
+from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages import devices as messages
 from protocols.messages import podworker
 from protocols.messages.devices import DeviceHealth, DraDriver

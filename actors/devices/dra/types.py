@@ -1,55 +1,6 @@
-"""Types of dynamic resource allocation on the node."""
-
-from dataclasses import dataclass, field
-from typing import NamedTuple
+"""Limits of dynamic resource allocation on the node."""
 
 import msgspec
-
-
-class DeviceName(NamedTuple):
-    """A device as ResourceSlices name it."""
-
-    driver: str
-    pool: str
-    device: str
-
-    @property
-    def text(self) -> str:
-        """Key of the `dra_health` stream, and resourceID in pod status."""
-        return f"{self.driver}/{self.pool}/{self.device}"
-
-
-class PreparedDevice(msgspec.Struct, frozen=True):
-    """One device of a claim as its driver prepared it."""
-
-    pool: str
-    device: str
-    requests: tuple[str, ...] = ()
-    """Empty: all requests."""
-    cdi_devices: tuple[str, ...] = ()
-    share_id: str = ""
-
-
-@dataclass
-class ClaimInfo:
-    """A claim that a pod on this node uses or may use. All but `prepared` survives a restart."""
-
-    namespace: str
-    name: str
-    uid: str
-    pods: set[str] = field(default_factory=set)
-    drivers: dict[str, tuple[PreparedDevice, ...]] = field(default_factory=dict)
-    """Every driver of the allocation, with the devices it prepared."""
-    prepared: set[str] = field(default_factory=set)
-    """Drivers that have confirmed the preparation to this process."""
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def done(self) -> bool:
-        return self.prepared >= self.drivers.keys()
 
 
 class DraLimits(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ another uid. A rejected status is retried a few times, then only every REJECTED_
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from actors.podworker.model.errors import MirrorMissing
 from protocols.errors import NodeplaneError
@@ -16,27 +16,12 @@ from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import SECOND, PodSpec
 from protocols.lifecycle.status.device_health import HEALTH, reported_health, without_health
+from protocols.lifecycle.status.patch import same, status_patch
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record, span
 
-MERGE_KEYS = {
-    "conditions": "type",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "allocatedResourcesStatus": "name",
-}
-"""Merge keys of lists that strategic merge patches by entry; all others are replaced."""
-
-
-FOREIGN_FIELDS = (
-    "qosClass",
-    "nominatedNodeName",
-    "resourceClaimStatuses",
-    "extendedResourceClaimStatus",
-)
-"""Fields that other writers own: never patched."""
 PARALLEL = 16
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
@@ -48,50 +33,6 @@ MAX_RETRY_AFTER_S = 30.0
 RETRYABLE = (404, 408, 429)
 """4xx codes that are no rejection."""
 log = logging.getLogger("podworker")
-
-
-def status_patch(uid: str, current: Mapping[str, Any], desired: Mapping[str, Any]) -> Object | None:
-    """Return the body for PATCH pods/NAME/status, guarded by `uid`; None when nothing differs."""
-    changes: Object = {}
-    for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
-        old, new = current.get(key), desired.get(key)
-        if same(old, new):
-            continue
-        if key in MERGE_KEYS and new is not None:
-            if entries := _keyed(MERGE_KEYS[key], old or [], new):
-                changes[key] = entries
-        else:
-            changes[key] = new
-    if not changes:
-        return None
-    return {"metadata": {"uid": uid}, "status": changes}
-
-
-def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
-    """Return changed and added entries, and delete directives for removed ones."""
-    before = {entry.get(key): entry for entry in old}
-    names = {entry.get(key) for entry in new}
-    changed = [_full(before.get(e.get(key)), e) for e in new if not same(before.get(e.get(key)), e)]
-    return changed + [{key: name, "$patch": "delete"} for name in before if name not in names]
-
-
-def _full(old: Object | None, new: Object) -> Object:
-    """Return the entry with removed fields set to null."""
-    return {**{field: None for field in old or {} if field not in new}, **new}
-
-
-def _plain(value: object) -> object:
-    """Normalize: absent, null and empty are equal in a status."""
-    if isinstance(value, dict):
-        return {k: p for k, v in value.items() if (p := _plain(v)) is not None} or None
-    if isinstance(value, list):
-        return [_plain(item) for item in value] or None
-    return None if value == "" else value
-
-
-def same(one: object, other: object) -> bool:
-    """Return True if a status may have either. Most are equal as they are, which costs a tenth of normalizing both."""
-    return one == other or _plain(one) == _plain(other)
 
 
 class PodApi(Protocol):

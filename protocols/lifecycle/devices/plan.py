@@ -6,9 +6,10 @@ are kubelet's.
 
 from collections.abc import Iterable, Iterator
 
+from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.types import DeviceKey
 from protocols.lifecycle.errors import AdmissionRejected
-from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
+from protocols.messages.devices import AdmitPod, AllocatedDevice, ContainerAllocation, ContainerRequest, PodAllocation
 
 INIT, APP = "init", "app"
 
@@ -86,3 +87,18 @@ def ids_by_resource(container: ContainerAllocation) -> dict[str, list[str]]:
     for device in container.devices:
         found.setdefault(device.resource, []).append(device.id)
     return found
+
+
+def planned_allocation(pod: AdmitPod, plan: DevicePlan, inventory: Inventory) -> PodAllocation:
+    """Return the allocation of the planned devices, without CPUs and memory."""
+
+    def device(resource: str, id: str) -> AllocatedDevice:
+        reported = inventory.reported(DeviceKey(resource, id))
+        return AllocatedDevice(resource=resource, id=id, numa=reported.numa if reported else ())
+
+    containers = []
+    for item in pod.containers:
+        chosen = plan.chosen.get(item.name, {})
+        devices = tuple(device(resource, id) for resource in sorted(chosen) for id in sorted(chosen[resource]))
+        containers.append(ContainerAllocation(item.name, item.kind, devices))
+    return PodAllocation(pod.uid, pod.namespace, pod.name, tuple(containers))

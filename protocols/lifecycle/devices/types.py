@@ -1,5 +1,6 @@
-"""Devices of plugins, and the record of a pod that holds some."""
+"""Devices of plugins and drivers, and the records of pods and claims that hold some."""
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -52,3 +53,49 @@ class PodRecord(msgspec.Struct, frozen=True):
     def has_pod_name(self) -> bool:
         """False for a record from kubelet's checkpoint, which has uids only, until its pod is admitted again."""
         return bool(self.allocation.name)
+
+
+class DeviceName(NamedTuple):
+    """A device as ResourceSlices name it."""
+
+    driver: str
+    pool: str
+    device: str
+
+    @property
+    def text(self) -> str:
+        """Key of the `dra_health` stream, and resourceID in pod status."""
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class PreparedDevice(msgspec.Struct, frozen=True):
+    """One device of a claim as its driver prepared it."""
+
+    pool: str
+    device: str
+    requests: tuple[str, ...] = ()
+    """Empty: all requests."""
+    cdi_devices: tuple[str, ...] = ()
+    share_id: str = ""
+
+
+@dataclass
+class ClaimInfo:
+    """A claim that a pod on this node uses or may use. All but `prepared` survives a restart."""
+
+    namespace: str
+    name: str
+    uid: str
+    pods: set[str] = field(default_factory=set)
+    drivers: dict[str, tuple[PreparedDevice, ...]] = field(default_factory=dict)
+    """Every driver of the allocation, with the devices it prepared."""
+    prepared: set[str] = field(default_factory=set)
+    """Drivers that have confirmed the preparation to this process."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def done(self) -> bool:
+        return self.prepared >= self.drivers.keys()

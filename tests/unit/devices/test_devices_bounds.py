@@ -12,12 +12,12 @@ from actors.devices.dra import health as dra_health
 from actors.devices.dra.driver_instance import MAX_ERROR_LENGTH, PREPARE_METHOD, read_reply
 from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.health import SWEEP_S, DeviceReport, HealthCache
-from actors.devices.dra.types import ClaimInfo
 from actors.devices.model.errors import PluginFailed
 from actors.devices.plugins.plugin import MAX_LIST_BYTES, MAX_LISTED_NODES, devices_of
 from actors.devices.topology.hints import DeviceRequest, Sorted, device_hints
 from actors.pleg.state_machine.cri_status import RESTARTS, container_status
 from protocols.lifecycle.devices.event_limiter import AllocatedDevice, Health, HealthEventLimiter
+from protocols.lifecycle.devices.types import ClaimInfo
 from protocols.messages.devices import AdmitPod, ContainerAllocation, ContainerRequest, PodAllocation
 from protocols.messages.devices import AllocatedDevice as HeldDevice
 from protocols.wire import cri_pb2

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.claim_cache import PodClaims
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger.checkpoint import CheckpointFiles, Snapshot
 from actors.devices.ledger.committer import Committer, CommitterOptions
 from actors.devices.ledger.state import LedgerState, Override, decode, encode
 from actors.devices.manager import DeviceManager
 from actors.devices.model.errors import CheckpointCorrupt, CheckpointNotWritten
+from protocols.lifecycle.devices.claims import PodClaims
 from protocols.lifecycle.devices.ledger import Ledger
 from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.allocation_history import RETAINED, AllocationHistory

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.claim_cache import ClaimCache, cdi_devices, pod_claims
+from actors.devices.dra.claim_cache import ClaimCache, cdi_devices
 from actors.devices.dra.claim_checkpoint import ClaimFile, ClaimWriter, ClaimWriterOptions, decode, encode
 from actors.devices.dra.driver_instance import PREPARE_METHOD, choose_health, choose_service, read_reply
 from actors.devices.dra.errors import ClaimConflict, ClaimStateCorrupt
-from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from actors.devices.model.errors import RegistrationRejected
+from protocols.lifecycle.devices.claims import pod_claims
+from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from protocols.messages.devices import ClaimReference, PodClaim, PrepareClaims
 from protocols.wire import dra_v1_pb2 as v1
 from protocols.wire import dra_v1beta1_pb2 as v1beta1

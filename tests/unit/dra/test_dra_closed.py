@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry
 from actors.devices.dra.driver_instance import DriverInstance, DriverInstanceOptions
 from actors.devices.dra.errors import DriverFailed
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.types import ClaimInfo, DraLimits
+from actors.devices.dra.types import DraLimits
+from protocols.lifecycle.devices.types import ClaimInfo
 
 
 async def test_call_after_close_fails_and_can_be_repeated(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.dra.health import DeviceReport, HealthCache, HealthReport, known_state
-from actors.devices.dra.types import DeviceName
+from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages.health import MAX_MESSAGE_BYTES, truncate_message
 
 GPU = DeviceName("gpu.example.com", "n1", "dev-0")

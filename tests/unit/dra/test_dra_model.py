@@ -18,8 +18,8 @@ from actors.devices.dra.claim_preparer import ClaimPreparer, ClaimPreparerOption
 from actors.devices.dra.driver_instance import ClaimsOutcome, failed_outcome
 from actors.devices.dra.errors import DriverFailed, PreparationAborted
 from actors.devices.dra.metrics import DraMetrics
-from actors.devices.dra.types import ClaimInfo, PreparedDevice
 from protocols.errors import NodeplaneError
+from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from tests.support.dra_lab import asks, claim
 
 A, B = "a.example.com", "b.example.com"

@@ -13,13 +13,13 @@ from actors.podworker.pods.containers.images import credentials
 from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
 from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
 from actors.podworker.pods.manifests import static_pod
-from actors.podworker.pods.status_manager import status_patch
 from actors.podworker.pods.volumes.payload import Inputs, payload
 from protocols.lifecycle.pods.claims import entries
 from protocols.lifecycle.pods.resources import desired_amounts, requests
 from protocols.lifecycle.pods.types import read_pod
 from protocols.lifecycle.restarts.kills import stop_all
 from protocols.lifecycle.restarts.plan import compute_actions
+from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.growth import MOST, growth

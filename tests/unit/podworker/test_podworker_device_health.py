@@ -1,4 +1,3 @@
-from actors.podworker.pods.status_manager import status_patch
 from protocols.lifecycle.status.device_health import (
     Retention,
     health_entries,
@@ -8,6 +7,7 @@ from protocols.lifecycle.status.device_health import (
     unknown,
     without_health,
 )
+from protocols.lifecycle.status.patch import status_patch
 from protocols.messages.health import HeldContainer, HeldResource, PodHeld, ResourceHealth, ResourceStatus
 
 GPU, CLAIM = "example.com/gpu", "claim:gpu/big"

@@ -2,11 +2,11 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from actors.podworker.pods import status_manager
-from actors.podworker.pods.status_manager import status_patch
 from protocols.lifecycle.pods.stages import Facts, advance
 from protocols.lifecycle.pods.types import SECOND, PodStage, Waiting, read_pod
 from protocols.lifecycle.status.container import MAX_MOUNTS
 from protocols.lifecycle.status.device_health import Retention, initializing
+from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, overlay
 from protocols.messages.health import PodResourceStatus, ResourceHealth, ResourceStatus
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from actors.podworker.pods import status_manager as statuses
-from actors.podworker.pods.status_manager import StatusManager, status_patch
+from actors.podworker.pods.status_manager import StatusManager
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.status.patch import status_patch
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
 from tests.support.waiting import until_async

@@ -1,0 +1,67 @@
+"""The patch that makes a pod's status in the API what it should be. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.kube.meta import Object
+
+MERGE_KEYS = {
+    "conditions": "type",
+    "podIPs": "ip",
+    "hostIPs": "ip",
+    "allocatedResourcesStatus": "name",
+}
+"""Merge keys of lists that strategic merge patches by entry; all others are replaced."""
+
+
+FOREIGN_FIELDS = (
+    "qosClass",
+    "nominatedNodeName",
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+)
+"""Fields that other writers own: never patched."""
+
+
+def status_patch(uid: str, current: Mapping[str, Any], desired: Mapping[str, Any]) -> Object | None:
+    """Return the body for PATCH pods/NAME/status, guarded by `uid`; None when nothing differs."""
+    changes: Object = {}
+    for key in sorted({*current, *desired} - {*FOREIGN_FIELDS}):
+        old, new = current.get(key), desired.get(key)
+        if same(old, new):
+            continue
+        if key in MERGE_KEYS and new is not None:
+            if entries := _keyed(MERGE_KEYS[key], old or [], new):
+                changes[key] = entries
+        else:
+            changes[key] = new
+    if not changes:
+        return None
+    return {"metadata": {"uid": uid}, "status": changes}
+
+
+def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:
+    """Return changed and added entries, and delete directives for removed ones."""
+    before = {entry.get(key): entry for entry in old}
+    names = {entry.get(key) for entry in new}
+    changed = [_full(before.get(e.get(key)), e) for e in new if not same(before.get(e.get(key)), e)]
+    return changed + [{key: name, "$patch": "delete"} for name in before if name not in names]
+
+
+def _full(old: Object | None, new: Object) -> Object:
+    """Return the entry with removed fields set to null."""
+    return {**{field: None for field in old or {} if field not in new}, **new}
+
+
+def _plain(value: object) -> object:
+    """Normalize: absent, null and empty are equal in a status."""
+    if isinstance(value, dict):
+        return {k: p for k, v in value.items() if (p := _plain(v)) is not None} or None
+    if isinstance(value, list):
+        return [_plain(item) for item in value] or None
+    return None if value == "" else value
+
+
+def same(one: object, other: object) -> bool:
+    """Return True if a status may have either. Most are equal as they are, which costs a tenth of normalizing both."""
+    return one == other or _plain(one) == _plain(other)
