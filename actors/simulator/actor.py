@@ -138,7 +138,7 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
 
 def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:
     """Return the file to reach the API with; None in a pod, which has a token."""
-    from actors.simulator.driver.kubeconfig import in_cluster
+    from protocols.kubeclient.kubeconfig import in_cluster
 
     if args.kubeconfig:
         return Path(args.kubeconfig).absolute()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, follow_health_file
-from actors.simulator.driver.kubeconfig import client_options
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer
@@ -15,6 +14,7 @@ from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.kubeconfig import client_options
 from protocols.process.tasks import awaited
 
 

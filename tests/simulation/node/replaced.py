@@ -12,7 +12,7 @@ from actors.runtime import server as runtime_server
 from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
-from actors.simulator.driver import kubeconfig
+from protocols.kubeclient import kubeconfig
 from protocols.kubeclient.client import ClientOptions
 from protocols.lifecycle.node.machine import MachineInfo
 from protocols.node import namespaces

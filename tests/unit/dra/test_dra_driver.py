@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import _parameters
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
-from actors.simulator.driver.kubeconfig import KubeconfigUnusable, client_options
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
 from actors.simulator.driver.server import answer_for
@@ -21,6 +20,7 @@ from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
+from protocols.kubeclient.kubeconfig import KubeconfigUnusable, client_options
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, conflict

@@ -134,7 +134,7 @@ TABLE: dict[str, Entry] = {
     "actors/runtime/spec/oci.py": Entry(1, ROOT_FILE, "specs of our own"),
     "actors/runtime/state/directory.py": Entry(1, ROOT_FILE, "64 MiB, declared fields"),
     "actors/runtime/state/journal.py": Entry(1, ROOT_FILE, "declared fields"),
-    "actors/simulator/driver/kubeconfig.py": Entry(1, "kubeconfigs of users", "64 MiB, no aliases, 200 levels"),
+    "protocols/kubeclient/kubeconfig.py": Entry(1, "kubeconfigs of users", "64 MiB, no aliases, 200 levels"),
     "protocols/process/scripts.py": Entry(2, "scripts of users", "1 MiB; aliases 1 MiB"),
     "actors/store/server/grpc_server.py": Entry(3, "clients of etcd's API", MESSAGE),
     "actors/store/server/private_endpoint.py": Entry(1, "the plane's own processes", "16 MiB of a frame"),

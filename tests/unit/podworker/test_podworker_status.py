@@ -1,9 +1,9 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from actors.podworker.pods import status_manager
 from protocols.lifecycle.pods.stages import Facts, advance
 from protocols.lifecycle.pods.types import SECOND, PodStage, Waiting, read_pod
+from protocols.lifecycle.status import patch
 from protocols.lifecycle.status.container import MAX_MOUNTS
 from protocols.lifecycle.status.device_health import Retention, initializing
 from protocols.lifecycle.status.patch import status_patch
@@ -211,7 +211,7 @@ def test_foreign_conditions_and_transition_times_are_kept():
 
 
 def test_equal_statuses_are_compared_without_normalizing_them(monkeypatch):
-    monkeypatch.setattr(status_manager, "_plain", None)
+    monkeypatch.setattr(patch, "_plain", None)
     shown = status(pod(), runtime(run("a")))
     assert status_patch("u", shown, {**shown}) is None
 

@@ -46,7 +46,7 @@ def client_options(path: Path | None, user_agent: str) -> Iterator[ClientOptions
         yield found
         return
     cluster, user = _current(path)
-    with tempfile.TemporaryDirectory(prefix="np-dra-") as folder:
+    with tempfile.TemporaryDirectory(prefix="np-key-") as folder:
         files = {
             name: _file(path, source, name, Path(folder))
             for source, name in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key"))
@@ -86,7 +86,7 @@ def _file(path: Path, source: dict[str, Any], name: str, folder: Path) -> Path:
     if source.get(name):
         return path.parent / str(source[name])
     if not source.get(f"{name}-data"):
-        raise KubeconfigUnusable(f"{path} names no {name}; this driver needs a client certificate")
+        raise KubeconfigUnusable(f"{path} names no {name}; a client certificate is needed")
     target = folder / name
     try:
         content = base64.b64decode(source[f"{name}-data"], validate=True)
