@@ -37,3 +37,7 @@ class UnknownDevice(NodeplaneError, http=404, grpc="NOT_FOUND"):
 
 class InvalidHealth(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an override names a health that does not exist."""
+
+
+class HollowInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+    """Raised when an annotation of a simulated container has a value that it cannot have."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.spec.command import HOLLOW_DURATION
+from protocols.lifecycle.pods.hollow import DURATION
 from supervisor.chaos.script import parse
 from tests.simulation.alone import outcome
 from tests.simulation.scripts.script import SCRIPTS, hollow
@@ -32,5 +32,5 @@ def test_script_is_played_to_its_end_after_a_power_cut_in_the_first_commit() -> 
 def test_hollow_container_lasts_as_long_as_its_command_sleeps(command: list[str], duration: str | None) -> None:
     container: dict[str, Any] = {"name": "main", "image": "busybox", "command": command}
     made = hollow({"metadata": {"name": "p"}, "spec": {"containers": [container]}})
-    assert made["metadata"]["annotations"].get(HOLLOW_DURATION) == duration
+    assert made["metadata"]["annotations"].get(DURATION) == duration
     assert "command" not in made["spec"]["containers"][0]

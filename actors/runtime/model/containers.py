@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from protocols.lifecycle.pods.hollow import HollowScript
 from protocols.wire import cri_pb2 as pb
 
 
@@ -109,18 +110,6 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     life: Life
     nodes: tuple[DeviceNode, ...] = ()
     """Device nodes of its CDI devices that the host lacks."""
-
-
-class HollowScript(msgspec.Struct, frozen=True):
-    """Script of a simulated container."""
-
-    duration_ns: int = 0
-    """0 = until it is stopped."""
-    exit_code: int = 0
-    oom_killed: bool = False
-    """Ends as if the kernel had killed it for lack of memory."""
-    log: tuple[str, ...] = ()
-    """Lines it logs as it starts."""
 
 
 @dataclass(slots=True, eq=False)

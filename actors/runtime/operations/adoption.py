@@ -9,10 +9,11 @@ from google.protobuf.message import DecodeError
 from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
 from actors.runtime.backends.shim_connection import connect, read_exit, read_started
 from actors.runtime.model.containers import Container, ContainerRecord, ContainerState, Sandbox, SandboxRecord
-from actors.runtime.model.errors import InvalidRequest, NameReserved
+from actors.runtime.model.errors import NameReserved
 from actors.runtime.model.pods import Reservations, container_key, sandbox_key
 from actors.runtime.operations.containers import Dependencies
 from actors.runtime.spec import command
+from protocols.lifecycle.errors import HollowInvalid
 from protocols.wire import cri_pb2 as pb
 
 _LOG = logging.getLogger("runtime")
@@ -75,7 +76,7 @@ class Adoption:
         try:
             config = pb.ContainerConfig.FromString(record.config)
             script = command.hollow_script(config, sandbox.config) if sandbox else None
-        except (DecodeError, InvalidRequest):
+        except (DecodeError, HollowInvalid):
             sandbox = None
         if sandbox is None:
             _LOG.error("container skipped: sandbox or configuration is missing or invalid id=%s", record.id)

@@ -2,7 +2,6 @@
 
 import base64
 import os
-import re
 import socket
 from typing import Any
 
@@ -10,59 +9,23 @@ import msgspec
 
 from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Membership
 from actors.runtime.images.store import HOLLOW_PREFIX, is_virtual
-from actors.runtime.model.containers import Container, DeviceNode, HollowScript, Image
+from actors.runtime.model.containers import Container, DeviceNode, Image
 from actors.runtime.model.cri_messages import image_name
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.spec import isolation
 from actors.runtime.spec import users as capabilities
 from actors.runtime.spec.isolation import NOWHERE, Surroundings
 from actors.runtime.spec.users import user_of
+from protocols.lifecycle.pods.hollow import HollowScript, read_hollow
 from protocols.wire import cri_pb2 as pb
-
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
-LONGEST_NS = 2**63 - 1
-
-
-def parse_duration(text: str) -> int:
-    """Parse a positive Go duration (`1h2m3.5s`, `300ms`) into nanoseconds. Raises InvalidRequest."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise InvalidRequest(f"{text!r} is not a duration; write it like 1m30s or 250ms")
-    total = round(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    if not 0 < total <= LONGEST_NS:
-        raise InvalidRequest(f"duration {text!r} is out of range")
-    return total
-
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-HOLLOW = "nodeplane.dev/hollow"
-HOLLOW_DURATION = "nodeplane.dev/hollow-duration"
-HOLLOW_EXIT_CODE = "nodeplane.dev/hollow-exit-code"
-HOLLOW_OOM = "nodeplane.dev/hollow-oom"
-HOLLOW_LOG = "nodeplane.dev/hollow-log"
-
 
 def hollow_script(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> HollowScript | None:
-    """Return the script of a simulated container, None for a real one. Its annotations override its pod's."""
-    annotations = {**pod.annotations, **config.annotations}
-    requested = annotations.get(HOLLOW)
-    if requested != "true" and not (requested is None and image_name(config.image).startswith(HOLLOW_PREFIX)):
-        return None
-    duration, oom_killed = annotations.get(HOLLOW_DURATION, ""), annotations.get(HOLLOW_OOM) == "true"
-    return HollowScript(
-        duration_ns=parse_duration(duration) if duration else 0,
-        exit_code=_exit_code(annotations.get(HOLLOW_EXIT_CODE, "137" if oom_killed else "0")),
-        oom_killed=oom_killed,
-        log=tuple(annotations.get(HOLLOW_LOG, "").splitlines()),
-    )
-
-
-def _exit_code(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 255):
-        raise InvalidRequest(f"annotation {HOLLOW_EXIT_CODE}: {text!r} is not an exit code from 0 to 255")
-    return int(text)
+    """Return the script of a simulated container, None for a real one. Raises HollowInvalid."""
+    simulated = image_name(config.image).startswith(HOLLOW_PREFIX)
+    return read_hollow({**pod.annotations, **config.annotations}, simulated=simulated)
 
 
 def check(
@@ -71,7 +34,10 @@ def check(
     image: Image | None = None,
     nodes: tuple[DeviceNode, ...] = (),
 ) -> HollowScript | None:
-    """Reject a configuration that could never start; return its script if it is simulated. Raises InvalidRequest."""
+    """Reject a configuration that could never start; return its script if it is simulated.
+
+    Raises InvalidRequest, HollowInvalid.
+    """
     if not config.metadata.name:
         raise InvalidRequest("config.metadata.name is required")
     if not config.image.image:

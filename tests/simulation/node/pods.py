@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.hollow import DURATION, EXIT_CODE, HOLLOW
 
 NAMESPACE = "default"
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -17,9 +17,9 @@ def hollow_pod(name: str, limits: dict[str, str], chance: random.Random) -> dict
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
     }
-    notes = {HOLLOW: "true", HOLLOW_EXIT_CODE: str(chance.choice((0, 0, 1)))}
+    notes = {HOLLOW: "true", EXIT_CODE: str(chance.choice((0, 0, 1)))}
     if chance.random() < 0.8:
-        notes[HOLLOW_DURATION] = f"{chance.choice((200, 1000, 3000, 8000))}ms"
+        notes[DURATION] = f"{chance.choice((200, 1000, 3000, 8000))}ms"
     metadata = {"name": name, "namespace": NAMESPACE, "annotations": notes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE
 from protocols.bus import Bus, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import NAMESPACES, PODS, Resource
+from protocols.lifecycle.pods.hollow import DURATION, EXIT_CODE, HOLLOW
 from protocols.process.layout import Layout
 from supervisor.chaos import stage as stage_module
 from supervisor.chaos.player import Player
@@ -105,11 +105,11 @@ def _pair() -> dict[str, Any]:
 
 def hollow(pod: dict[str, Any]) -> dict[str, Any]:
     """Let a pod's containers be hollow ones; they end when `sleep SECONDS`, the end of their command, would."""
-    notes = {HOLLOW: "true", HOLLOW_EXIT_CODE: "0"}
+    notes = {HOLLOW: "true", EXIT_CODE: "0"}
     for container in pod["spec"]["containers"]:
         container["image"] = f"hollow/{container['image']}"
         found = SLEEP.search(" ".join(container.pop("command", ())))
         if found and float(found[1]) < 1000:
-            notes[HOLLOW_DURATION] = f"{float(found[1]) * 1000:.0f}ms"
+            notes[DURATION] = f"{float(found[1]) * 1000:.0f}ms"
     metadata = {**pod["metadata"], "annotations": notes}
     return {**pod, "metadata": metadata}

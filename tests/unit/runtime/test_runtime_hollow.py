@@ -9,7 +9,6 @@ from actors.runtime.model.containers import (
     Container,
     ContainerRecord,
     ContainerState,
-    HollowScript,
     Life,
     Sandbox,
     SandboxRecord,
@@ -18,6 +17,7 @@ from actors.runtime.model.pods import Clock
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle, wait_ended
+from protocols.lifecycle.pods.hollow import HollowScript
 from protocols.wire import cri_pb2 as pb
 
 HOUR_NS = 3600 * 10**9

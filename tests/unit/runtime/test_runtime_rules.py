@@ -13,8 +13,10 @@ from actors.runtime.model.errors import AmbiguousId, InvalidRequest, NameReserve
 from actors.runtime.model.pods import Clock, Reservations, RuntimePods, resolve
 from actors.runtime.operations.containers import stop_signal
 from actors.runtime.spec import command
-from actors.runtime.spec.command import parse_duration
 from actors.runtime.state.container_events import ContainerEvents
+from protocols.lifecycle.errors import HollowInvalid
+from protocols.lifecycle.pods import hollow
+from protocols.lifecycle.pods.hollow import parse_duration
 from protocols.wire import cri_pb2 as pb
 
 
@@ -117,13 +119,13 @@ def test_environment_is_the_callers_over_four_defaults() -> None:
             },
             "run_as_group needs",
         ),
-        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {command.HOLLOW_DURATION: "soon"}}, "not a duration"),
-        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {command.HOLLOW_EXIT_CODE: "256"}}, "0 to 255"),
+        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {hollow.DURATION: "soon"}}, "not a duration"),
+        ({"image": pb.ImageSpec(image="hollow/x"), "annotations": {hollow.EXIT_CODE: "256"}}, "0 to 255"),
     ],
 )
 def test_what_could_never_start_is_refused_at_creation(fields: dict[str, Any], says: str) -> None:
     config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c"), **fields)
-    with pytest.raises(InvalidRequest, match=says):
+    with pytest.raises((InvalidRequest, HollowInvalid), match=says):
         command.check(config, pb.PodSandboxConfig())
 
 
@@ -134,12 +136,12 @@ def test_images_with_a_known_command_need_none(image: str) -> None:
 
 
 def test_hollow_by_annotation_of_the_pod_and_not_by_the_containers_own() -> None:
-    pod = pb.PodSandboxConfig(annotations={command.HOLLOW: "true", command.HOLLOW_DURATION: "1.5s"})
+    pod = pb.PodSandboxConfig(annotations={hollow.HOLLOW: "true", hollow.DURATION: "1.5s"})
     script = command.hollow_script(pb.ContainerConfig(), pod)
     assert script is not None
     assert script.duration_ns == 1_500_000_000
-    assert command.hollow_script(pb.ContainerConfig(annotations={command.HOLLOW: "false"}), pod) is None
-    ended = {command.HOLLOW_OOM: "true", command.HOLLOW_LOG: "one\ntwo"}
+    assert command.hollow_script(pb.ContainerConfig(annotations={hollow.HOLLOW: "false"}), pod) is None
+    ended = {hollow.OOM: "true", hollow.LOG: "one\ntwo"}
     script = command.hollow_script(pb.ContainerConfig(annotations=ended), pod)
     assert script is not None
     assert (script.exit_code, script.oom_killed, script.log) == (137, True, ("one", "two"))
@@ -154,7 +156,7 @@ def test_durations(text: str, ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1s ", "1d", "0s", "99999999999h"])
 def test_bad_durations(text: str) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(HollowInvalid):
         parse_duration(text)
 
 
