@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from actors.simulator.driver.options import GPU_MEMORY_GI, CardDevice, DriverOptions
+from protocols.dra.pools import slice_contents
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object
@@ -13,10 +14,6 @@ from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import awaited, restarted
 
-MAX_DEVICES, MAX_DEVICES_WITH_COUNTERS = 128, 64
-"""Devices that the API allows in a slice; fewer when they consume shared counters or have taints."""
-MAX_COUNTER_SETS = 8
-"""Counter sets that the API allows in a slice, which then holds no devices."""
 MEMORY_STEP = "256Mi"
 REQUEST_POLICY = {"default": MEMORY_STEP, "validRange": {"min": MEMORY_STEP, "step": MEMORY_STEP}}
 """Request policy for the memory of shared devices; the memory of a part is never less."""
@@ -26,13 +23,10 @@ def slice_specs(options: DriverOptions, devices: Sequence[CardDevice], generatio
     """Return the specs of all slices of the pool, which is named after the node."""
     listed = {spec.name: spec.published for spec in options.listed}
     described = [listed.get(device.name) or _device(options, device) for device in devices]
-    limited = any("consumesCounters" in each or "taints" in each for each in described)
-    most = MAX_DEVICES_WITH_COUNTERS if limited else MAX_DEVICES
-    contents: list[Object] = [{"devices": part} for part in _split(described, most)] or [{"devices": []}]
     counters = list(options.shared_counters)
     if options.partitions:
         counters = [_counters(options, device) for device in devices if device.part < 0]
-    contents += [{"sharedCounters": part} for part in _split(counters, MAX_COUNTER_SETS)]
+    contents = slice_contents(described, counters)
     pool = {"name": options.node, "generation": generation, "resourceSliceCount": len(contents)}
     return [{"driver": options.driver, "nodeName": options.node, "pool": pool, **content} for content in contents]
 
@@ -84,10 +78,6 @@ def _memory(share: int) -> str:
 
 def _set_name(device: CardDevice) -> str:
     return f"card-{device.card}"
-
-
-def _split(items: list[Object], most: int) -> list[list[Object]]:
-    return [items[at : at + most] for at in range(0, len(items), most)]
 
 
 RETRY_FIRST, RETRY_MOST = 0.2, 5.0

@@ -1,5 +1,6 @@
 """ResourceSlice: validation of published devices and shared counters."""
 
+from protocols.dra.pools import COUNTER_SETS, DEVICES, RICH_DEVICES
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
 from protocols.kinds.check.table import Causes, Check, Ordered, at_least, causes_of, each, needed
 from protocols.kinds.check.values import label_key, subdomain
@@ -9,7 +10,7 @@ from protocols.kinds.dra.values import attribute, capacity_causes, stamp, taints
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
 
-SETS, USES, COUNTERS = 8, 2, 32
+USES, COUNTERS = 2, 32
 
 
 def _counters(path: str, counters: Object, causes: Causes) -> None:
@@ -31,10 +32,10 @@ def _named(name: str, limit: int) -> Check:
     return each(counted, limit=limit, key=lambda value: value.get(name), at=f".{name}")
 
 
-counter_sets, consumption = _named("name", SETS), _named("counterSet", USES)
+counter_sets, consumption = _named("name", COUNTER_SETS), _named("counterSet", USES)
 
 
-DEVICES, RICH_DEVICES, ENTRIES, CONDITIONS = 128, 64, 32, 4
+ENTRIES, CONDITIONS = 32, 4
 PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 OWN_PLACES = PLACES[:3]
 ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
