@@ -99,14 +99,14 @@ S = TypeVar("S", bound=msgspec.Struct)
 MAX_SCRIPT_BYTES = 1 << 20
 
 
-def read_script(path: Path, kind: type[S]) -> S:
+def read_script(path: Path, kind: type[S], most_bytes: int = MAX_SCRIPT_BYTES) -> S:
     """Read a script. Raises ScriptInvalid, one line that names the place."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
-    if len(raw) > MAX_SCRIPT_BYTES:
-        raise ScriptInvalid(f"{path} is longer than {MAX_SCRIPT_BYTES} bytes")
+    if len(raw) > most_bytes:
+        raise ScriptInvalid(f"{path} is longer than {most_bytes} bytes")
     return parse_script(path.name, raw, kind)
 
 
