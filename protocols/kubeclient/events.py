@@ -38,6 +38,7 @@ class _Waiting(msgspec.Struct):
     last: float
     count: int = 1
     tries: int = 0
+    host: str = ""
 
 
 class _Written(msgspec.Struct):
@@ -64,11 +65,13 @@ class EventRecorder:
         self.dropped = 0
 
     def event(
-        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
-    ) -> None:
+        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *,
+        once: bool = False, host: str = "",
+    ) -> None:  # fmt: skip
         """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted.
 
-        With `once`, the event is not written again after a restart, as long as the API keeps the one of before.
+        `host`: the node that it comes from, if not the recorder's. With `once`, the event is not written again after a
+        restart, as long as the API keeps the one of before.
         """
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
@@ -79,7 +82,9 @@ class EventRecorder:
             waiting.last = now
             return
         suffix = _digest((self._options.component, *key)) if once else uuid.uuid4().hex[:16]
-        self._waiting[key] = _Waiting(_name_for(reference, suffix), reference, type, reason, message, now, now)
+        self._waiting[key] = _Waiting(
+            _name_for(reference, suffix), reference, type, reason, message, now, now, host=host or self._options.host
+        )
         if len(self._waiting) > WAITING:
             self._waiting.popitem(last=False)
             self.dropped += 1
@@ -146,7 +151,7 @@ class EventRecorder:
             self._written.popitem(last=False)
 
     def _object(self, waiting: _Waiting) -> dict[str, Any]:
-        source = {"component": self._options.component} | ({"host": self._options.host} if self._options.host else {})
+        source = {"component": self._options.component} | ({"host": waiting.host} if waiting.host else {})
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -157,7 +162,7 @@ class EventRecorder:
             "message": waiting.message[:1024],
             "source": source,
             "reportingComponent": self._options.component,
-            "reportingInstance": self._options.host,
+            "reportingInstance": waiting.host,
             "firstTimestamp": format_time(waiting.first),
             "lastTimestamp": format_time(waiting.last),
             "count": waiting.count,

@@ -276,8 +276,9 @@ class Events(EventRecorder):
         self.told: list[tuple[str, str, str]] = []
 
     def event(
-        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *, once: bool = False
-    ) -> None:
+        self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *,
+        once: bool = False, host: str = "",
+    ) -> None:  # fmt: skip
         self.told.append((key_of(obj), reason, message))
 
     async def run(self) -> None:

@@ -29,12 +29,12 @@ from actors.controllers.certificates.rules import (
     usages_of,
 )
 from actors.controllers.certificates.signing import SigningFailed, expiry, sign
-from actors.controllers.common.workqueue import Key, WorkQueue
 from protocols.kinds.table import CERTIFICATESIGNINGREQUESTS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 GROUP = "certificates.k8s.io"
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)

@@ -10,7 +10,6 @@ from typing import cast
 
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import claim_for, found, missing, statuses
-from actors.controllers.common.workqueue import Key, WorkQueue
 from protocols.dra.pods import (
     allocation_of,
     claim_entries,
@@ -35,6 +34,7 @@ from protocols.kube.errors import ApiError
 from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.trace import span
 
 POD, CLAIM = "pod", "claim"

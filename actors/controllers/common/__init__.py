@@ -1,1 +1,1 @@
-"""Work queue, informer handlers and kinds shared by all controllers."""
+"""Informer handlers and kinds shared by all controllers."""

@@ -8,7 +8,6 @@ import logging
 from collections import OrderedDict
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import Retries
 from actors.controllers.garbage.graph import (
     FOREGROUND,
     ORPHAN,
@@ -25,6 +24,7 @@ from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.workqueue import Retries
 
 WORKERS = 4
 

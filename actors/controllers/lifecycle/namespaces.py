@@ -9,13 +9,13 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from actors.controllers.common.kinds import Kinds
-from actors.controllers.common.workqueue import Retries
 from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
 from protocols.kinds.table import ALL, CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.workqueue import Retries
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER = "kubernetes"

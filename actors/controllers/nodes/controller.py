@@ -15,7 +15,6 @@ import logging
 from collections.abc import Mapping
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.disruption import NodeDisruption, zone_of
 from actors.controllers.nodes.heartbeats import NodeLeases, unknown_patch
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
@@ -27,6 +26,7 @@ from protocols.kube.meta import condition, name_of, namespace_of, uid_of, versio
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.process.tasks import failed
 
 NODE = "node"

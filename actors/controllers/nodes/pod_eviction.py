@@ -9,13 +9,13 @@ import time
 from collections.abc import Mapping
 
 from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.nodes.taints import eviction_time, execute_taints
 from protocols.kinds import views
 from protocols.kube.meta import key_of, name_of, terminating
 from protocols.kube.pods import node_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 TEXTS = EvictionTexts(
     reason="TaintManagerEviction",

@@ -6,11 +6,11 @@ Types of fields are not checked: `typeChecking` is empty, which is upstream's an
 import logging
 from collections.abc import Mapping
 
-from actors.controllers.common.workqueue import Key, WorkQueue
 from protocols.kinds.table import VALIDATINGADMISSIONPOLICIES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 MANAGER = "validatingadmissionpolicy-status"
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
@@ -16,6 +15,7 @@ from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 BUDGET, STALE = "budget", "stale-condition"
 INTERVAL_S = 0.2

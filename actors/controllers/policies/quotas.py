@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.policies.in_flight import InFlightCharges, corrected
 from protocols.kinds.table import RESOURCEQUOTAS
 from protocols.kube.errors import ApiError
@@ -20,6 +19,7 @@ from protocols.kube.meta import Object, key_of, name_of, namespace_of, version_o
 from protocols.kube.quantity import ZERO
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer
+from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.quota.amounts import Amounts, increase, masked, parsed, texts, total
 from protocols.quota.evaluators import evaluator_of, resources_of
 

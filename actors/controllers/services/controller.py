@@ -4,7 +4,6 @@ import logging
 from collections.abc import Awaitable
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.services.endpoints import (
     desired_slices,
     differs,
@@ -31,6 +30,7 @@ from protocols.kube.meta import (
 )
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 BATCH_S = 0.1
 """Changes of pods within this time are one pass over their service."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping
 
 from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionTexts, PodEvictor
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
 from actors.controllers.taints.rule_status import RuleStatusWriter
@@ -22,6 +21,7 @@ from protocols.kinds import views
 from protocols.kube.meta import key_of, name_of, terminating
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 POD, RULE = "pod", "rule"
 MARKED, CANCELLED = "Marking for deletion", "Cancelling deletion"

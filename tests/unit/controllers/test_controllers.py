@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
-from actors.controllers.common.workqueue import MAX_DELAY_S, RetryBackoff
 from actors.controllers.lifecycle.namespace_content import (
     CONTENT,
     FAILURE,
@@ -26,6 +25,7 @@ from actors.controllers.lifecycle.namespaces import (
     namespace_content_steps,
 )
 from protocols.kinds.table import CONFIGMAPS, PODS
+from protocols.kubeclient.workqueue import MAX_DELAY_S, RetryBackoff
 
 
 def namespace(name: str = "a", finalizers: list[str] | None = None, **meta: Any) -> dict[str, Any]:

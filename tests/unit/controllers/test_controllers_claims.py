@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import base_name
-from actors.controllers.common import workqueue
 from actors.controllers.common.informers import ChangeHandler
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
 from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kube.meta import Object, meta, name_of
+from protocols.kubeclient import workqueue
 from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
 from tests.support.waiting import until_async
 

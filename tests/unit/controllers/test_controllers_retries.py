@@ -7,8 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from actors.controllers.common import workqueue
-from actors.controllers.common.workqueue import Key, Retries, WorkQueue
 from actors.controllers.garbage.collector import Collector
 from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.namespaces import NamespaceCaches, NamespaceController
@@ -17,7 +15,9 @@ from actors.controllers.services.controller import EndpointSliceController
 from protocols.kinds.table import PODS, Resource
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
+from protocols.kubeclient import workqueue
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.workqueue import Key, Retries, WorkQueue
 from protocols.process.tasks import FAILURES
 from tests.support.waiting import until_async, until_true
 

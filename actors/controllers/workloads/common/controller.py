@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from actors.controllers.common.workqueue import Key, WorkQueue
 from actors.controllers.workloads.common.claims import adoption, claim, release, selector_of
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.own_writes import OwnWrites
@@ -22,6 +21,7 @@ from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namesp
 from protocols.kube.pods import is_finished
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.workqueue import Key, WorkQueue
 
 CONFLICT_S = 0.2
 """Pause after a conflict, in which the informer catches up."""

@@ -1,6 +1,5 @@
 """The Job controller."""
 
-from actors.controllers.common.workqueue import Key
 from actors.controllers.workloads.common.claims import selector_of
 from actors.controllers.workloads.common.controller import Tools, WorkloadController
 from actors.controllers.workloads.common.index import OwnerIndex
@@ -12,6 +11,7 @@ from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupporte
 from protocols.kinds.table import JOBS, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, key_of, meta, name_of, namespace_of, terminating, uid_of, version_of
+from protocols.kubeclient.workqueue import Key
 
 ORPHAN = "job pod"
 """Kind of queue keys for pods whose Job is gone."""

@@ -1,4 +1,4 @@
-"""Work queue of the controllers: like client-go's rate-limited workqueue.
+"""Work queue of a controller: like client-go's rate-limited workqueue.
 
 A key is processed by one worker at a time, in order of arrival; a failed key comes again after a growing delay.
 """
