@@ -41,3 +41,7 @@ class InvalidHealth(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
 
 class HollowInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when an annotation of a simulated container has a value that it cannot have."""
+
+
+class RoomTaken(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
+    """Raised while pods that are preempted by a critical pod have not ended; the critical one is tried again."""

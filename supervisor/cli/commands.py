@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from supervisor.cli.flags import Parser, add_root_everywhere
 
-SIMULATOR = "actors.simulator.actor"
+SIMULATOR, FLEET = "actors.simulator.actor", "actors.fleet.actor"
 
 
 class Command(NamedTuple):
@@ -53,6 +53,7 @@ COMMANDS = {
     "restart": Command("operate.orders", "restart one actor in an orderly way"),
     "plugin": Command(SIMULATOR, "run a device plugin"),
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),
+    "fleet": Command(FLEET, "simulate thousands of nodes whose devices live"),
     "bench": Command("bench", "measure this machine"),
     "test": Command("supervisor.testing.command", "run a command beside a plane of its own"),
     "new": Command("operate.begin", "begin a device plugin, DRA driver or agent: a project that works"),

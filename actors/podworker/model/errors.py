@@ -23,10 +23,6 @@ class SyncFailed(NodeplaneError, http=500, grpc="INTERNAL"):
     """Raised at the end of a sync in which some steps failed; the pod is tried again."""
 
 
-class RoomTaken(NodeplaneError, http=409, grpc="FAILED_PRECONDITION"):
-    """Raised while pods that are preempted by a critical pod have not ended; the critical one is tried again."""
-
-
 class ReferenceUnreadable(ContainerConfigInvalid, http=503, grpc="UNAVAILABLE"):
     """Raised when a referenced ConfigMap, Secret or token cannot be read now, though it may exist."""
 

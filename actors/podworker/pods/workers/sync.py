@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from actors.podworker.model.dependencies import NodeFields
-from actors.podworker.model.errors import RoomTaken, RuntimeClassUnknown, SyncFailed, VolumeNotReady
+from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -21,12 +21,13 @@ from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.kube.times import parse_time
+from protocols.lifecycle.errors import RoomTaken
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
 from protocols.lifecycle.pods.claims import with_cdi
+from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
 from protocols.lifecycle.pods.resources import with_allocated
-from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
+from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, Start, Waiting
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.backoff import SANDBOX
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
@@ -35,19 +36,7 @@ from protocols.lifecycle.status.pod import is_over, restart_counts
 from protocols.messages.pleg import PodStatus
 from protocols.trace import clock, from_wall, record, span
 
-EXCEEDED = Waiting("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 log = logging.getLogger("podworker")
-
-
-def deadline_ns(spec: PodSpec, shown: views.PodStatus) -> int:
-    """Return the time at which activeDeadlineSeconds ends, counted from startTime; 0 = never."""
-    seconds, started = (spec.raw.get("spec") or {}).get("activeDeadlineSeconds"), shown.get("startTime")
-    if seconds is None or not started:
-        return 0
-    try:
-        return int((parse_time(str(started)) + int(seconds)) * SECOND)
-    except (NodeplaneError, ValueError):
-        return 0
 
 
 class PodSync:

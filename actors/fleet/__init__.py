@@ -1,0 +1,1 @@
+"""fleet: simulated nodes whose devices live."""

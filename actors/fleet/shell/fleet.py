@@ -1,0 +1,40 @@
+"""A fleet that runs: its nodes and pods, and the tasks that keep them alive."""
+
+import asyncio
+
+import msgspec
+
+from actors.fleet.profiles.expand import NodeTemplate
+from actors.fleet.shell.nodes import FleetNodes
+from actors.fleet.shell.pods import FleetPods
+from actors.fleet.simulated.node import Node
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder, RecorderOptions
+
+COMPONENT = "kubelet"
+"""Source of the events: those who read them expect a node's."""
+
+
+class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """Name of the fleet, in the label of all its objects."""
+    templates: tuple[NodeTemplate, ...]
+    start_s: float = 0.0
+    """What the start of a pod takes."""
+
+
+class Fleet:
+    """Call `run` in a task; `nodes` and `pods` are its state."""
+
+    def __init__(self, client: ApiClient, options: FleetOptions) -> None:
+        self.client = client
+        self.options = options
+        self.nodes = {template.name: Node(template, number) for number, template in enumerate(options.templates)}
+        recorder = EventRecorder(client, RecorderOptions(component=COMPONENT))
+        self.pods = FleetPods(client, self.nodes, recorder, options.start_s)
+        self.registry = FleetNodes(client, self.nodes, options.name, self.pods.wake_node)
+        self._recorder = recorder
+
+    async def run(self) -> None:
+        """Never returns."""
+        await asyncio.gather(self.registry.run(), self.pods.run(), self._recorder.run())

@@ -1,0 +1,155 @@
+"""The nodes of the fleet in the API: registration, statuses, leases and the ResourceSlices of their drivers."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from actors.fleet.shell.objects import reduced_node
+from actors.fleet.simulated.node import Node
+from protocols.kinds import views
+from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, labels_of, uid_of
+from protocols.kube.times import now, now_micro
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.workqueue import Key, WorkQueue
+from protocols.lifecycle.node.lease import NAMESPACE, lease_object
+from protocols.lifecycle.node.status import node_patch
+
+FLEET = "nodeplane.dev/fleet"
+"""Label of every object that a fleet makes: its name."""
+WORKERS, LEASE_WORKERS = 16, 16
+RENEW_S, JITTER = 10.0, 0.1
+REPORT_S = 300.0
+"""Time between two looks at a Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
+NODE, SLICES, LEASE = "node", "slices", "lease"
+log = logging.getLogger("fleet")
+
+
+class FleetNodes:
+    """Keeps the Node object, the lease and the slices of every node as they should be."""
+
+    def __init__(
+        self, client: ApiClient, nodes: Mapping[str, Node], fleet: str, on_change: Callable[[Node], None]
+    ) -> None:
+        """`fleet`: its name. `on_change` is called with a node that others changed."""
+        self._client = client
+        self._nodes = nodes
+        self._fleet = fleet
+        self._on_change = on_change
+        self._queue = WorkQueue(self._work, log, WORKERS)
+        self._leases = WorkQueue(self._work, log, LEASE_WORKERS)
+        """Apart from the rest, so that nothing keeps a node from its heartbeat."""
+        options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=reduced_node)
+        self._informer = Informer(client, NODES, options, self)
+        self.registered: set[str] = set()
+        """Names of the nodes that have an object and a lease."""
+        self.ready = asyncio.Event()
+        """Set once all nodes are registered."""
+
+    async def run(self) -> None:
+        """Register all nodes and maintain them. Never returns."""
+        self._queue.put(*((NODE, name) for name in self._nodes))
+        await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run())
+
+    def report(self, node: Node, slices: bool = False) -> None:
+        """Write the node's status soon; with `slices`, those of its drivers as well."""
+        self._queue.put((NODE, node.name))
+        if slices:
+            self._queue.put((SLICES, node.name))
+        self._leases.put((LEASE, node.name))
+
+    # handler of the informer
+
+    def on_add(self, obj: Object) -> None:
+        if (node := self._nodes.get(obj["metadata"]["name"])) is not None:
+            node.object = cast("views.Node", obj)
+            self._on_change(node)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        """Nobody registers a node again that was deleted: it ends here, as with a machine that was taken away."""
+        if (node := self._nodes.get(obj["metadata"]["name"])) is not None:
+            node.object, node.silent = {}, True
+
+    # work
+
+    async def _work(self, key: Key) -> None:
+        kind, name = key
+        node = self._nodes[name]
+        if node.silent:
+            return
+        if kind == NODE:
+            await self._report(node)
+        elif kind == SLICES:
+            await self._publish(node)
+        else:
+            await self._renew(node)
+
+    async def _report(self, node: Node) -> None:
+        if node.object:
+            await self._update(node)
+        else:
+            await self._register(node)
+        if node.name not in self.registered:
+            self._leases.put((LEASE, node.name))
+            self._queue.put((SLICES, node.name))
+        self._queue.put_later((NODE, node.name), REPORT_S * random.uniform(1, 1 + JITTER))
+
+    async def _register(self, node: Node) -> None:
+        """Create the Node object, or take up that of an earlier run."""
+        try:
+            created = await self._client.create(NODES, node.new_object(now(), {FLEET: self._fleet}))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            created = await self._client.get(NODES, node.name)
+            if labels_of(created).get(FLEET) != self._fleet:
+                raise
+            await self._update(node)
+        node.object = cast("views.Node", reduced_node(cast("views.Node", created)))
+        self._on_change(node)
+
+    async def _update(self, node: Node) -> None:
+        before = cast("views.Node", await self._client.get(NODES, node.name)).get("status") or {}
+        body = node_patch(before, node.status(before, now()))
+        if body is not None:
+            await self._client.patch(NODES, node.name, "", body, kind="strategic", subresource="status")
+
+    async def _renew(self, node: Node) -> None:
+        if not node.object:
+            return
+        lease = lease_object(node.name, uid_of(node.object), now_micro())
+        try:
+            if node.name in self.registered:
+                await self._client.patch(LEASES, node.name, NAMESPACE, {"spec": lease["spec"]})
+            else:
+                await self._client.create(LEASES, lease, NAMESPACE)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+            self.registered ^= {node.name}  # it was deleted, or is from an earlier run
+            self._leases.put((LEASE, node.name))
+            return
+        self.registered.add(node.name)
+        if len(self.registered) == len(self._nodes):
+            self.ready.set()
+        self._leases.put_later((LEASE, node.name), RENEW_S * random.uniform(1 - JITTER, 1))
+
+    async def _publish(self, node: Node) -> None:
+        """Make the slices of the node what its drivers publish now."""
+        for obj in node.slices({FLEET: self._fleet}):
+            await self._put(obj)
+
+    async def _put(self, obj: dict[str, Any]) -> None:
+        try:
+            await self._client.create(RESOURCESLICES, obj)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            await self._client.patch(RESOURCESLICES, obj["metadata"]["name"], "", {"spec": obj["spec"]})

@@ -1,0 +1,30 @@
+"""What is retained of objects that the API shows: a fleet has ten thousand pods, so each is kept as its JSON."""
+
+import msgspec
+
+from protocols.kinds import views
+from protocols.kube.meta import Object, fields_of
+
+POD_METADATA = ("name", "namespace", "uid", "resourceVersion")
+NODE_METADATA = (*POD_METADATA, "labels")
+
+
+def pod_json(pod: views.Pod) -> bytes:
+    """Return the JSON of a pod without the record of who wrote which field."""
+    metadata = {name: value for name, value in (pod.get("metadata") or {}).items() if name != "managedFields"}
+    return msgspec.json.encode({**pod, "metadata": metadata})
+
+
+def reduced_pod(pod: views.Pod) -> Object:
+    """Reduce a pod to its identity, its node and its JSON."""
+    node = (pod.get("spec") or {}).get("nodeName") or ""
+    return {"metadata": fields_of(pod.get("metadata") or {}, POD_METADATA), "node": node, "json": pod_json(pod)}
+
+
+def reduced_node(node: views.Node) -> Object:
+    """Reduce a node to what the admission of pods reads."""
+    return {
+        "metadata": fields_of(node.get("metadata") or {}, NODE_METADATA),
+        "spec": {"taints": (node.get("spec") or {}).get("taints") or []},
+        "status": {"allocatable": (node.get("status") or {}).get("allocatable") or {}},
+    }

@@ -1,0 +1,218 @@
+"""The pods of the fleet: follow them in the API, step each when something about it changed, write what follows."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from actors.fleet.shell.objects import pod_json, reduced_pod
+from actors.fleet.simulated.node import Node
+from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs
+from protocols.kinds import views
+from protocols.kinds.table import PODS, RESOURCECLAIMS
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.workqueue import Key, WorkQueue
+from protocols.lifecycle.errors import PodInvalid
+from protocols.lifecycle.pods.types import SECOND, PodStage
+from protocols.lifecycle.status.conditions import PREEMPTED
+
+WORKERS = 32
+STEPS = 8
+"""Steps in a row for one pod, each after a write or a read; then others have their turn."""
+POD, HEALTH = "pod", "health"
+"""Kinds of work: a step of the pod with a uid; device health of the node with a name."""
+log = logging.getLogger("fleet")
+
+
+class FleetPods:
+    """The pods that are bound to nodes of the fleet."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        nodes: Mapping[str, Node],
+        recorder: EventRecorder,
+        start_s: float,
+        on_status: Callable[[Pod, Object], None] = lambda pod, status: None,
+    ) -> None:
+        """`start_s`: what the start of a pod takes. `on_status` is called with each status that the API took."""
+        self._client = client
+        self._nodes = nodes
+        self._recorder = recorder
+        self._start_s = start_s
+        self._on_status = on_status
+        self._queue = WorkQueue(self._work, log, WORKERS)
+        bound = InformerOptions(field_selector="spec.nodeName!=", keep=reduced_pod)
+        self._informer = Informer(client, PODS, bound, self)
+        self.pods: dict[str, Pod] = {}
+        """By uid."""
+        self.writes = 0
+        """Statuses that were written."""
+
+    async def run(self) -> None:
+        """Follow pods and step them. Never returns."""
+        await asyncio.gather(self._informer.run(), self._queue.run())
+
+    def wake_node(self, node: Node) -> None:
+        """Step all pods of a node, and look at the health of its devices."""
+        self._queue.put((HEALTH, node.name), *((POD, uid) for uid in node.pods))
+
+    def crash(self, node: Node, share: Callable[[], bool], code: int) -> int:
+        """End the containers of those pods of a node for which `share()` is true; return their number."""
+        now_ns, crashed = time.time_ns(), 0
+        for uid in sorted(node.pods):
+            pod = self.pods[uid]
+            if pod.containers is not None and pod.stage is PodStage.SYNCING and share():
+                pod.containers.crash("", code, now_ns)
+                self._queue.put((POD, uid))
+                crashed += 1
+        return crashed
+
+    # handler of the informer
+
+    def on_add(self, obj: Object) -> None:
+        node, uid = self._nodes.get(obj["node"]), obj["metadata"]["uid"]
+        if node is None:
+            return
+        metadata = obj["metadata"]
+        self.pods[uid] = Pod(uid, metadata["namespace"], metadata["name"], node)
+        node.pods.add(uid)
+        self._take(obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        if new["metadata"]["uid"] in self.pods:
+            self._take(new)
+        else:
+            self.on_add(new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._forget(obj["metadata"]["uid"])
+
+    def _take(self, obj: Object) -> None:
+        """Take a newer object of a pod."""
+        uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
+        pod = self.pods[uid]
+        if version > pod.version:
+            pod.version, pod.json = version, obj["json"]
+            self._queue.put((POD, uid))
+
+    def _forget(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            pod.node.pods.discard(uid)
+            pod.node.release(uid)
+            self._queue.cancel_timer((POD, uid))
+
+    # work
+
+    async def _work(self, key: Key) -> None:
+        kind, name = key
+        if kind == HEALTH:
+            self._look_at_health(self._nodes[name])
+        else:
+            await self._step_pod(name)
+
+    async def _step_pod(self, uid: str) -> None:
+        claims: dict[str, views.ResourceClaim | None] = {}
+        for _ in range(STEPS):
+            pod = self.pods.get(uid)
+            if pod is None or pod.node.silent:
+                return
+            outcome = self._step(pod, claims)
+            if outcome is None:
+                return
+            if outcome.claims:
+                claims |= {name: await self._claim(pod.namespace, name) for name in outcome.claims}
+            elif outcome.patch is not None:
+                await self._patch(pod, outcome.patch)
+            elif outcome.delete:
+                await self._delete(pod)
+                return
+            else:
+                return
+        self._queue.put((POD, uid))
+
+    def _step(self, pod: Pod, claims: Mapping[str, views.ResourceClaim | None]) -> Outcome | None:
+        """Advance the pod, record its events and set its timer. Return None for what is no pod."""
+        inputs = StepInputs(time.time_ns(), time.monotonic(), self._start_s, dict(claims))
+        try:
+            outcome = PodStep(pod, inputs).run()
+        except PodInvalid as error:
+            log.warning("pod is ignored uid=%s error=%s", pod.uid, error)
+            return None
+        for event in outcome.events:
+            self._record(pod, event)
+        if outcome.wake_ns:
+            self._queue.put_later((POD, pod.uid), max(0.0, (outcome.wake_ns - inputs.now_ns) / SECOND))
+        self._follow_node(pod.node)
+        return outcome
+
+    def _follow_node(self, node: Node) -> None:
+        """Let pods of the node take their device health, and end those that a critical pod preempts."""
+        while node.health:
+            uid, status = node.health.popitem()
+            pod = self.pods.get(uid)
+            if pod is not None and (status is not None or pod.stage is PodStage.SYNCING):
+                pod.resources = status
+                self._queue.put((POD, uid))
+        while node.preempted:
+            pod = self.pods.get(node.preempted.pop())
+            if pod is not None and pod.ended_early is None:
+                pod.ended_early = PREEMPTED
+                self._queue.put((POD, pod.uid))
+        now = time.monotonic()
+        if (due := node.devices.next_due(now)) is not None:
+            self._queue.put_later((HEALTH, node.name), max(0.0, due - now))
+
+    def _look_at_health(self, node: Node) -> None:
+        now = time.monotonic()
+        if node.silent:
+            return
+        node.refresh(now)
+        for event in node.devices.events(now):
+            pod = self.pods.get(event.uid)
+            if pod is not None:
+                self._record(pod, PodEvent(event.type, event.reason, event.message, event.container))
+        self._follow_node(node)
+
+    async def _claim(self, namespace: str, name: str) -> views.ResourceClaim | None:
+        try:
+            return cast("views.ResourceClaim", await self._client.get(RESOURCECLAIMS, name, namespace))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    async def _patch(self, pod: Pod, body: Object) -> None:
+        try:
+            answer = await self._client.patch(
+                PODS, pod.name, pod.namespace, body, kind="strategic", subresource="status"
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):  # it is gone, or its name belongs to another uid
+                raise
+            self._forget(pod.uid)
+            return
+        self.writes += 1
+        version = int(answer["metadata"]["resourceVersion"])
+        if version > pod.version:
+            pod.version, pod.json = version, pod_json(cast("views.Pod", answer))
+        self._on_status(pod, answer.get("status") or {})
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.name, pod.namespace, grace=0, uid=pod.uid)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    def _record(self, pod: Pod, event: PodEvent) -> None:
+        metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        reference: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        path = f"spec.containers{{{event.container}}}" if event.container else ""
+        self._recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)

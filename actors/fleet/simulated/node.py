@@ -1,0 +1,152 @@
+"""One simulated node: its Node object, its addresses, its room for pods and its devices. Pure."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address
+
+from actors.fleet.profiles.expand import NodeTemplate
+from actors.fleet.simulated.containers import RUNTIME
+from actors.fleet.simulated.devices import Devices
+from protocols.kinds import views
+from protocols.kinds.table import RESOURCESLICES
+from protocols.kube.meta import Object, uid_of
+from protocols.kube.taints import Taint
+from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource, RoomTaken
+from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.node.status import NodeStatusInputs, new_node, node_status
+from protocols.lifecycle.pods.admission import REJECTED
+from protocols.lifecycle.pods.resources import milli
+from protocols.lifecycle.pods.types import PodSpec, Waiting
+from protocols.lifecycle.status.device_health import held_in
+from protocols.messages.devices import HEALTHY
+from protocols.messages.health import PodResourceStatus
+
+POD_NETWORK, NODE_NETWORK = IPv4Address("10.0.0.0"), IPv4Address("172.16.0.0")
+POD_ADDRESSES = 254
+"""Addresses of pods on one node; they are given in turn."""
+
+
+class Node:
+    """State of one node, but for its pods."""
+
+    def __init__(self, template: NodeTemplate, number: int) -> None:
+        """`number`: of the node in its fleet, from which its addresses follow."""
+        self.template = template
+        self.name = template.name
+        self.number = number
+        self.devices = Devices(template)
+        self.room = NodeRoom()
+        self.object: views.Node = {}
+        """The Node object as the API showed it last, reduced to what admission reads; empty before it is registered."""
+        self.silent = False
+        """It renews no lease, reports nothing and starts nothing, as a node that lost its network."""
+        self.pods: set[str] = set()
+        """Uids of the pods that are bound to it."""
+        self.generation = 1
+        """Of the pools of its drivers."""
+        self.preempted: set[str] = set()
+        """Uids of pods that are to end for a critical one."""
+        self.health: dict[str, PodResourceStatus | None] = {}
+        """Device health that pods have yet to take, by uid; None for pods that hold nothing any more."""
+        self._given = 0
+
+    @property
+    def address(self) -> str:
+        return str(NODE_NETWORK + self.number)
+
+    def next_pod_address(self) -> str:
+        self._given = self._given % POD_ADDRESSES + 1
+        return str(POD_NETWORK + 256 * self.number + self._given)
+
+    def new_object(self, now: str, labels: Mapping[str, str]) -> views.Node:
+        """Return the Node object with which it registers. `labels`: besides those of its profile."""
+        template = self.template
+        node = new_node(self._inputs(), now)
+        node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), **template.labels, **labels}
+        node["metadata"]["annotations"] = dict(template.annotations)
+        if template.taints:
+            node["spec"] = {"taints": [_taint(taint) for taint in template.taints]}
+        node["status"] |= self._amounts()
+        return node
+
+    def status(self, before: views.NodeStatus, now: str) -> views.NodeStatus:
+        """Return the status that the Node object is to have now. `before`: the one that it has."""
+        return {**node_status(self._inputs(), before, now), **self._amounts()}
+
+    def slices(self, labels: Mapping[str, str]) -> list[Object]:
+        """Return the ResourceSlices of its connected drivers, which it owns."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(self.object), "controller": True}
+        return [
+            {
+                "apiVersion": RESOURCESLICES.api_version,
+                "kind": RESOURCESLICES.kind,
+                "metadata": {
+                    "name": f"{self.name}-{driver.driver}-{number}",
+                    "labels": dict(labels),
+                    "ownerReferences": [owner],
+                },
+                "spec": {**spec, "pool": {**spec["pool"], "generation": self.generation}},
+            }
+            for driver in self.template.drivers
+            if self.devices.drivers[driver.driver].connected
+            for number, spec in enumerate(driver.slices)
+        ]
+
+    def _amounts(self) -> views.NodeStatus:
+        """Return capacity and allocatable: those of the profile, and the devices that plugins have now."""
+        capacity, allocatable = dict(self.template.capacity), dict(self.template.allocatable)
+        for resource, inventory in self.devices.inventory().items():
+            healthy = sum(device.health == HEALTHY for device in inventory.devices) if inventory.connected else 0
+            capacity[resource], allocatable[resource] = str(len(inventory.devices)), str(healthy)
+        return {"capacity": capacity, "allocatable": allocatable}
+
+    def _inputs(self) -> NodeStatusInputs:
+        machine = MachineInfo(
+            address=self.address,
+            cpus=milli(self.template.capacity.get("cpu")) // 1000,
+            memory_kib=0,
+            storage_kib=0,
+            architecture="amd64",
+            kernel="simulated",
+            os_image="nodeplane fleet",
+            machine_id=self.name,
+            boot_id=self.name,
+            local=False,
+        )
+        return NodeStatusInputs(self.name, machine, ready=True, runtime=f"{RUNTIME}://1.0.0")
+
+    def admit(self, spec: PodSpec) -> Waiting | None:
+        """Count the pod and give it its devices; return why the node rejects it. Raises RoomTaken."""
+        verdict = self.room.admit(spec, self.object, frozenset())
+        if verdict.preempt:
+            self.room.preempting(verdict.preempt)
+            self.preempted.update(verdict.preempt)
+            pod = f"{spec.namespace}/{spec.name}"
+            raise RoomTaken(f"pod {pod}: waits until {len(verdict.preempt)} preempted pods ended")
+        if verdict.rejected is not None:
+            return Waiting(verdict.rejected.reason, f"{REJECTED}{verdict.rejected.message}")
+        try:
+            self.devices.reserve(spec)
+        except (AdmissionRejected, NotEnoughResource) as error:
+            self.room.discount(spec.uid)
+            return Waiting(error.details["reason"], f"{REJECTED}{error}")
+        return None
+
+    def take_back(self, spec: PodSpec, shown: views.PodStatus) -> None:
+        """Count a pod from before the start of this process, with the devices that its status shows."""
+        self.room.count(spec)
+        self.devices.restore(spec, held_in(shown))
+
+    def refresh(self, now: float) -> None:
+        """Collect in `health` what pods are to show anew. `now`: seconds."""
+        self.health.update(self.devices.refresh(now))
+
+    def release(self, uid: str) -> None:
+        """Free what the pod has."""
+        self.room.discount(uid)
+        self.devices.release(uid)
+
+
+def _taint(taint: Taint) -> views.Taint:
+    found: views.Taint = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    return {**found, "timeAdded": taint.added} if taint.added else found

@@ -1,0 +1,255 @@
+"""Pods of a simulated node: their whole life in the statuses that the API would have."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.fleet.simulated.pod import Pod
+from protocols.lifecycle.pods.types import PodStage
+from protocols.messages.devices import UNHEALTHY
+from tests.support.fleet_world import DRIVER, RESOURCE, FleetWorld, uid_of
+
+ONE = {"resources": {"limits": {RESOURCE: "1"}}}
+
+
+@pytest.fixture
+def world() -> FleetWorld:
+    return FleetWorld()
+
+
+def condition(status: Any, kind: str) -> str:
+    return next(each["status"] for each in status["conditions"] if each["type"] == kind)
+
+
+def test_pod_runs_at_once_and_ends_when_its_script_says_so(world: FleetWorld) -> None:
+    pod = world.add("p", annotations={"nodeplane.dev/hollow-duration": "5s"}, restartPolicy="Never")
+    shown = world.status(pod)
+    assert (shown["phase"], condition(shown, "Ready"), shown["hostIP"]) == ("Running", "True", "172.16.0.0")
+    world.advance(5)
+    ended = world.status(pod)
+    assert ended["phase"] == "Succeeded"
+    assert ended["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+
+def test_start_takes_the_time_of_the_profile(world: FleetWorld) -> None:
+    world.start_s = 2.0
+    pod = world.add("p")
+    assert world.status(pod)["containerStatuses"][0]["state"]["waiting"]["reason"] == "ContainerCreating"
+    world.advance(2)
+    assert world.status(pod)["phase"] == "Running"
+
+
+def test_init_containers_run_one_after_another(world: FleetWorld) -> None:
+    inits = [{"name": "i1", "image": "x"}, {"name": "i2", "image": "x"}]
+    pod = world.add("p", annotations={"nodeplane.dev/hollow-duration": "1s"}, initContainers=inits)
+    waiting = [next(iter(each["state"])) for each in world.status(pod)["initContainerStatuses"]]
+    assert waiting == ["running", "waiting"]
+    world.advance(2)
+    assert [each["ready"] for each in world.status(pod)["initContainerStatuses"]] == [True, True]
+    assert "running" in world.status(pod)["containerStatuses"][0]["state"]
+
+
+def test_crashed_container_comes_again_with_back_off(world: FleetWorld) -> None:
+    script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "3"}
+    pod = world.add("p", annotations=script)
+    world.advance(3)
+    shown = world.status(pod)["containerStatuses"][0]
+    assert shown["restartCount"] == 1
+    assert shown["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert shown["lastState"]["terminated"]["exitCode"] == 3
+    assert [event.reason for _, event in world.events] == ["BackOff"]
+    world.advance(11)
+    assert world.status(pod)["containerStatuses"][0]["restartCount"] == 2
+
+
+def test_deleted_pod_ends_in_the_time_that_its_containers_take(world: FleetWorld) -> None:
+    pod = world.add("p", ONE, annotations={"nodeplane.dev/hollow-stop": "5s"})
+    world.delete(pod)
+    world.advance(4.9)
+    assert "running" in world.status(pod)["containerStatuses"][0]["state"]
+    world.advance(0.2)
+    assert world.deleted == ["p"]
+    assert world.status(pod)["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+    assert not world.node.devices.is_admitted(pod.uid)
+
+
+def test_container_that_does_not_end_is_killed_after_its_grace_period(world: FleetWorld) -> None:
+    pod = world.add("p", annotations={"nodeplane.dev/hollow-stop": "1h"})
+    world.delete(pod, grace=3)
+    world.advance(3)
+    assert world.deleted == ["p"]
+    assert world.status(pod)["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+def test_devices_are_given_once_and_a_pod_without_any_left_is_rejected(world: FleetWorld) -> None:
+    held = [world.add(f"p{n}", ONE) for n in range(5)]
+    shown = [world.status(pod) for pod in held]
+    ids = [
+        one["resourceID"]
+        for status in shown[:4]
+        for entry in status["containerStatuses"][0]["allocatedResourcesStatus"]
+        for one in entry["resources"]
+    ]
+    assert sorted(ids) == [f"gpu-{n}" for n in range(4)]
+    assert (shown[4]["phase"], shown[4]["reason"]) == ("Failed", "UnexpectedAdmissionError")
+    assert "Requested: 1, Available: 0" in shown[4]["message"]
+
+
+def test_broken_device_shows_in_the_status_of_its_pod_and_in_an_event(world: FleetWorld) -> None:
+    pod = world.add("p", ONE)
+    ids = [f"gpu-{n}" for n in range(4)]
+    world.node.devices.set_plugin_health(RESOURCE, ids, False, "too hot", world.now_ns)
+    world.settle()
+    (entry,) = world.status(pod)["containerStatuses"][0]["allocatedResourcesStatus"]
+    assert entry["resources"] == [{"resourceID": "gpu-0", "health": UNHEALTHY, "message": "too hot"}]
+    assert [event.reason for event in world.node.devices.events(world.now_ns / 1e9)] == ["DeviceUnhealthy"]
+    assert world.node.status({}, "2027-01-15T08:00:00Z")["allocatable"][RESOURCE] == "0"
+
+
+def claiming(world: FleetWorld, name: str = "p", *devices: str) -> Pod:
+    world.claim("c", name, *devices)
+    uses = {"resources": {"claims": [{"name": "gpu"}]}}
+    return world.add(name, uses, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+
+
+def test_claim_shows_its_devices_and_their_health(world: FleetWorld) -> None:
+    pod = claiming(world, "p", "gpu-1")
+    id = f"{DRIVER}/gpu-0/gpu-1"
+    (entry,) = world.status(pod)["containerStatuses"][0]["allocatedResourcesStatus"]
+    assert entry == {"name": "claim:gpu/r", "resources": [{"resourceID": id, "health": "Healthy"}]}
+    world.node.devices.connect_driver(DRIVER, False, world.now_ns)
+    world.settle()
+    (entry,) = world.status(pod)["containerStatuses"][0]["allocatedResourcesStatus"]
+    assert entry["resources"] == [{"resourceID": id, "health": "Unknown", "message": "DRA driver is not connected"}]
+
+
+def test_pod_waits_for_a_claim_that_is_not_its_own_yet(world: FleetWorld) -> None:
+    pod = claiming(world, "p", "gpu-1")
+    other = world.add("q", {}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+    assert world.status(pod)["phase"] == "Running"
+    assert world.status(other)["phase"] == "Pending"
+    assert "is not allowed to use ResourceClaim c" in world.events[-1][1].message
+    world.claims["c"]["status"]["reservedFor"].append({"uid": uid_of("q")})
+    world.advance(3)
+    assert world.status(other)["phase"] == "Running"
+
+
+def test_pod_of_a_missing_driver_waits_for_it(world: FleetWorld) -> None:
+    world.node.devices.connect_driver(DRIVER, False, world.now_ns)
+    pod = claiming(world, "p", "gpu-1")
+    assert world.status(pod)["phase"] == "Pending"
+    world.node.devices.connect_driver(DRIVER, True, world.now_ns)
+    world.advance(3)
+    assert world.status(pod)["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("notes", "ready"),
+    [("ok", [False, True, True]), ("after 8s", [False, False, True]), ("until 8s", [False, True, False])],
+)
+def test_readiness_follows_the_annotation(world: FleetWorld, notes: str, ready: list[bool]) -> None:
+    probe = {"httpGet": {"port": 80}, "initialDelaySeconds": 1, "periodSeconds": 2, "failureThreshold": 1}
+    pod = world.add("p", {"readinessProbe": probe}, annotations={"nodeplane.dev/hollow-readiness": notes})
+    found = []
+    for seconds in (0.5, 5, 5):
+        world.advance(seconds)
+        found.append(world.status(pod)["containerStatuses"][0]["ready"])
+    assert found == ready
+
+
+def test_failing_liveness_restarts_the_container(world: FleetWorld) -> None:
+    probe = {"exec": {"command": ["x"]}, "periodSeconds": 1, "failureThreshold": 3}
+    pod = world.add("p", {"livenessProbe": probe}, annotations={"nodeplane.dev/hollow-liveness": "until 10s"})
+    world.advance(9)
+    assert world.status(pod)["containerStatuses"][0]["restartCount"] == 0
+    world.advance(5)
+    assert world.status(pod)["containerStatuses"][0]["restartCount"] == 1
+
+
+@pytest.mark.parametrize("value", ["soon", "after", "until 5", "ok 3s", "after -1s"])
+def test_annotation_that_says_nothing_is_an_error_of_the_container(world: FleetWorld, value: str) -> None:
+    for number, name in enumerate(("readiness", "stop", "duration")):
+        pod = world.add(f"p{number}", annotations={f"nodeplane.dev/hollow-{name}": value})
+        waiting = world.status(pod)["containerStatuses"][0]["state"]["waiting"]
+        assert waiting["reason"] == "CreateContainerError"
+
+
+def test_resize_is_actuated_at_once_where_there_is_room(world: FleetWorld) -> None:
+    pod = world.add("p", {"resources": {"requests": {"cpu": "1"}}})
+    obj = world.obj(pod)
+    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    pod.json = json.dumps(obj).encode()
+    world.settle()
+    assert world.status(pod)["containerStatuses"][0]["resources"]["requests"]["cpu"] == "2"
+    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "999"
+    obj["status"] = world.status(pod)
+    pod.json = json.dumps(obj).encode()
+    world.settle()
+    assert condition(world.status(pod), "PodResizePending") == "True"
+
+
+def test_pod_beyond_its_deadline_fails(world: FleetWorld) -> None:
+    pod = world.add("p", activeDeadlineSeconds=4)
+    world.advance(5)
+    assert (world.status(pod)["phase"], world.status(pod)["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+def test_critical_pod_takes_the_room_of_another(world: FleetWorld) -> None:
+    big = {"resources": {"requests": {"cpu": "60"}}}
+    world.add("p", big)
+    critical = world.add("q", big, priority=2_000_000_000)
+    assert world.node.preempted == {uid_of("p")}
+    assert world.status(critical)["phase"] == "Pending"
+
+
+def test_next_run_takes_up_containers_and_devices(world: FleetWorld) -> None:
+    pod = world.add("p", ONE, annotations={"nodeplane.dev/hollow-duration": "1m"}, restartPolicy="Never")
+    before = world.status(pod)
+    again = FleetWorld()
+    again.now_ns = world.now_ns
+    resumed = again.bind(world.obj(pod))
+    assert again.status(resumed) == before
+    other = again.add("q", ONE)
+    assert (
+        again.status(other)["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["resourceID"]
+        == "gpu-1"
+    )
+    again.advance(60)
+    assert again.status(resumed)["phase"] == "Succeeded"
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["add", "delete", "break", "mend", "wait", "crash"]), NAMES), max_size=30))
+def test_no_device_has_two_owners_and_every_pod_ends(orders: list[tuple[str, str]]) -> None:
+    world, serial = FleetWorld(), 0
+    for order, name in orders:
+        pod = next((each for each in world.pods.values() if each.name.startswith(name)), None)
+        if order == "add" and pod is None:
+            serial += 1
+            world.add(f"{name}{serial}", {"resources": {"limits": {RESOURCE: str(1 + serial % 3)}}})
+        elif order == "delete" and pod is not None:
+            world.delete(pod)
+        elif order in ("break", "mend"):
+            world.node.devices.set_plugin_health(RESOURCE, [f"gpu-{ord(name) % 4}"], order == "mend", "", world.now_ns)
+        elif order == "crash" and pod is not None and pod.containers is not None:
+            pod.containers.crash("", 1, world.now_ns)
+        world.advance(7)
+        owned = [id for each in world.pods.values() for id in held(world, each)]
+        assert len(owned) == len(set(owned))
+    for pod in list(world.pods.values()):
+        world.delete(pod)
+    world.advance(40)
+    assert not world.pods
+    assert not any(world.node.devices.held(name) for name in world.deleted)
+
+
+def held(world: FleetWorld, pod: Pod) -> list[str]:
+    if pod.stage is not PodStage.SYNCING:
+        return []
+    return [id for each in world.node.devices.held(pod.uid).containers for one in each.resources for id in one.ids]
