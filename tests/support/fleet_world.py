@@ -1,8 +1,7 @@
 """A simulated node and its pods under a clock that a test moves: steps pods as the fleet does, without an API."""
 
-import json
 import uuid
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -10,7 +9,8 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.fleet.profiles.expand import NodeTemplate, expand
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs
+from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs, packed, unpacked
+from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.lifecycle.pods.types import SECOND
 
@@ -61,7 +61,7 @@ class FleetWorld:
         metadata = obj["metadata"]
         pod = self.pods[metadata["uid"]] = Pod(metadata["uid"], metadata["namespace"], metadata["name"], self.node)
         self.node.pods.add(pod.uid)
-        pod.json = json.dumps(obj).encode()
+        pod.packed = packed(cast("views.Pod", obj))
         self.settle()
         return pod
 
@@ -72,7 +72,7 @@ class FleetWorld:
         self.claims[name] = {"metadata": {"name": name, "uid": f"{name}-uid"}, "status": status}
 
     def obj(self, pod: Pod) -> Any:
-        return json.loads(pod.json)
+        return unpacked(pod.packed)
 
     def status(self, pod: Pod) -> Any:
         return self.obj(pod).get("status") or {}
@@ -81,7 +81,7 @@ class FleetWorld:
         """Change the metadata of a pod, as its owner does."""
         obj = self.obj(pod)
         obj["metadata"] |= metadata
-        pod.json = json.dumps(obj).encode()
+        pod.packed = packed(cast("views.Pod", obj))
         self.settle()
 
     def delete(self, pod: Pod, grace: int = 30) -> None:
@@ -125,7 +125,7 @@ class FleetWorld:
         if outcome.patch is not None:
             patch = {"status": outcome.patch["status"]}
             obj = apply_strategic_patch(kind_shape("", "v1", "Pod"), self.obj(pod), patch)
-            pod.json = json.dumps(obj).encode()
+            pod.packed = packed(cast("views.Pod", obj))
             return True
         if outcome.delete:
             self.deleted.append(pod.name)

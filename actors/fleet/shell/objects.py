@@ -1,7 +1,6 @@
-"""What is retained of objects that the API shows: a fleet has ten thousand pods, so each is kept as its JSON."""
+"""What is retained of objects that the API shows: a fleet has ten thousand pods, so each is kept as little."""
 
-import msgspec
-
+from actors.fleet.simulated.pod import packed
 from protocols.kinds import views
 from protocols.kube.meta import Object, fields_of
 
@@ -9,16 +8,10 @@ POD_METADATA = ("name", "namespace", "uid", "resourceVersion")
 NODE_METADATA = (*POD_METADATA, "labels")
 
 
-def pod_json(pod: views.Pod) -> bytes:
-    """Return the JSON of a pod without the record of who wrote which field."""
-    metadata = {name: value for name, value in (pod.get("metadata") or {}).items() if name != "managedFields"}
-    return msgspec.json.encode({**pod, "metadata": metadata})
-
-
 def reduced_pod(pod: views.Pod) -> Object:
-    """Reduce a pod to its identity, its node and its JSON."""
+    """Reduce a pod to its identity, its node and itself, packed."""
     node = (pod.get("spec") or {}).get("nodeName") or ""
-    return {"metadata": fields_of(pod.get("metadata") or {}, POD_METADATA), "node": node, "json": pod_json(pod)}
+    return {"metadata": fields_of(pod.get("metadata") or {}, POD_METADATA), "node": node, "packed": packed(pod)}
 
 
 def reduced_node(node: views.Node) -> Object:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from actors.fleet.shell.objects import pod_json, reduced_pod
+from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs
+from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs, packed
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError
@@ -78,6 +78,7 @@ class FleetPods:
     def on_add(self, obj: Object) -> None:
         node, uid = self._nodes.get(obj["node"]), obj["metadata"]["uid"]
         if node is None:
+            del obj["packed"]
             return
         metadata = obj["metadata"]
         self.pods[uid] = Pod(uid, metadata["namespace"], metadata["name"], node)
@@ -94,11 +95,11 @@ class FleetPods:
         self._forget(obj["metadata"]["uid"])
 
     def _take(self, obj: Object) -> None:
-        """Take a newer object of a pod."""
+        """Take a newer object of a pod. The informer needs only its identity from then on."""
         uid, version = obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
-        pod = self.pods[uid]
+        pod, content = self.pods[uid], obj.pop("packed")
         if version > pod.version:
-            pod.version, pod.json = version, obj["json"]
+            pod.version, pod.packed = version, content
             self._queue.put((POD, uid))
 
     def _forget(self, uid: str) -> None:
@@ -201,7 +202,7 @@ class FleetPods:
         self.writes += 1
         version = int(answer["metadata"]["resourceVersion"])
         if version > pod.version:
-            pod.version, pod.json = version, pod_json(cast("views.Pod", answer))
+            pod.version, pod.packed = version, packed(cast("views.Pod", answer))
         self._on_status(pod, answer.get("status") or {})
 
     async def _delete(self, pod: Pod) -> None:

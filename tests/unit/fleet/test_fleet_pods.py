@@ -1,13 +1,12 @@
 """Pods of a simulated node: their whole life in the statuses that the API would have."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.fleet.simulated.pod import Pod
+from actors.fleet.simulated.pod import Pod, packed
 from protocols.lifecycle.pods.types import PodStage
 from protocols.messages.devices import UNHEALTHY
 from tests.support.fleet_world import DRIVER, RESOURCE, FleetWorld, uid_of
@@ -181,12 +180,12 @@ def test_resize_is_actuated_at_once_where_there_is_room(world: FleetWorld) -> No
     pod = world.add("p", {"resources": {"requests": {"cpu": "1"}}})
     obj = world.obj(pod)
     obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
-    pod.json = json.dumps(obj).encode()
+    pod.packed = packed(obj)
     world.settle()
     assert world.status(pod)["containerStatuses"][0]["resources"]["requests"]["cpu"] == "2"
     obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "999"
     obj["status"] = world.status(pod)
-    pod.json = json.dumps(obj).encode()
+    pod.packed = packed(obj)
     world.settle()
     assert condition(world.status(pod), "PodResizePending") == "True"
 

@@ -109,7 +109,7 @@ TABLE: dict[str, Entry] = {
     "actors/devices/ledger/state.py": Entry(1, ROOT_FILE, "64 MiB, declared fields, sealed"),
     "actors/devices/memory/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/devices/plugins/plugin.py": Entry(1, "device plugins", MESSAGE),
-    "actors/fleet/simulated/pod.py": Entry(1, "what we encoded of an answer of the API", "as the answer"),
+    "actors/fleet/simulated/pod.py": Entry(2, "what we encoded of an answer of the API", "as the answer"),
     "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
     "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "4 MiB of a message"),
     "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
