@@ -78,6 +78,7 @@ def test_wheel_and_wheel_of_the_sdist_hold_the_same_files_and_no_tests(built: Bu
     tests = [name for name in files if "/test_" in name or name.endswith("conftest.py")]
     assert [name for name in tests if not name.startswith("supervisor/begin/templates/")] == []
     assert "protocols/wire/podresources_v1.proto" in files
+    assert "actors/fleet/profiles/builtin/gpus.yaml" in files
     assert "supervisor/benches/tests/bench/main.py" in files
     assert {"protocols/py.typed", "supervisor/py.typed"} <= files.keys()  # types of what pytest-nodeplane returns
 

@@ -64,7 +64,8 @@ def expand(profile: Profile, nodes: int | None = None) -> Iterator[NodeTemplate]
     """
     for group, count in zip(profile.groups, node_counts(profile, nodes), strict=True):
         if count:
-            yield from _Expansion(group).nodes(count)
+            made = GroupNodes(group)
+            yield from (made.node(index) for index in range(count))
 
 
 def node_counts(profile: Profile, nodes: int | None) -> list[int]:
@@ -143,8 +144,8 @@ class _Driver:
             yield {"driver": self.name, "nodeName": node, "pool": pool, **made}
 
 
-class _Expansion:
-    """The parts of a group's nodes, made once."""
+class GroupNodes:
+    """The nodes of a group, whose common parts are made once."""
 
     def __init__(self, group: NodeGroup) -> None:
         self._group = group
@@ -160,11 +161,7 @@ class _Expansion:
         for spec in group.drivers:
             self._drivers.setdefault(spec.driver, []).append(_Driver(spec))
 
-    def nodes(self, count: int) -> Iterator[NodeTemplate]:
-        for index in range(count):
-            yield self._node(index)
-
-    def _node(self, index: int) -> NodeTemplate:
+    def node(self, index: int) -> NodeTemplate:
         name = f"{self._group.name}-{index}"
         values: Values = {"n": index, "node": name}
         return NodeTemplate(
