@@ -108,6 +108,7 @@ TABLE: dict[str, Entry] = {
     "actors/devices/ledger/kubelet_checkpoint.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/devices/ledger/state.py": Entry(1, ROOT_FILE, "64 MiB, declared fields, sealed"),
     "actors/devices/memory/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/fleet/profiles/record.py": Entry(1, "an API server", "what its client has read; declared fields"),
     "actors/devices/plugins/plugin.py": Entry(1, "device plugins", MESSAGE),
     "actors/fleet/simulated/pod.py": Entry(2, "what we encoded of an answer of the API", "as the answer"),
     "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
