@@ -1,18 +1,33 @@
 """The profiles that nodeplane brings along, and the check of what a profile expands to."""
 
 import copy
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.fleet.profiles.catalog import builtin_names, find_profile
-from actors.fleet.profiles.expand import expand, pool_slices
+from actors.fleet.profiles.expand import expand, node_counts, pool_slices
+from actors.fleet.profiles.formula import bound, compiled
+from actors.fleet.profiles.profile import (
+    CounterSetSpec,
+    DeviceSpec,
+    DriverSpec,
+    NodeGroup,
+    PluginSpec,
+    PoolSpec,
+    Profile,
+    SliceSpec,
+    TaintSpec,
+)
 from protocols.kinds.dra.slices import SliceStrategy
 from protocols.kinds.shapes.clean import clean
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
 from protocols.process.scripts import ScriptInvalid
 
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "fleet-profiles.md").read_text()
 NAMES = ("cpus-grouped", "cpus-individual", "devices", "gpus", "mixed", "partitions", "pool", "shares")
 
 
@@ -106,3 +121,31 @@ def test_what_the_api_rejects_is_an_error_that_names_the_place(text: str, error:
         find_profile(str(tmp_path / "mine.yaml"))
     assert error in str(found.value)
     assert "\n" not in str(found.value)
+
+
+STRUCTS = (Profile, NodeGroup, TaintSpec, PluginSpec, DriverSpec, PoolSpec, SliceSpec, DeviceSpec, CounterSetSpec)
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_reference_page_has_every_field(struct: type[msgspec.Struct]) -> None:
+    section = PAGE.partition(f"### {struct.__name__}\n")[2].partition("\n#")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(struct.__struct_encode_fields__)
+
+
+def test_reference_page_has_every_builtin() -> None:
+    section = PAGE.partition("## Profiles that nodeplane brings along\n")[2].partition("\n#")[0]
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)) == list(NAMES)
+
+
+def test_reference_page_example_is_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "lab.yaml").write_text(PAGE.partition("```yaml\n")[2].partition("```")[0])
+    lab = find_profile(str(tmp_path / "lab.yaml"), 1000)
+    assert (lab.node_count, node_counts(lab, 1000)) == (64, [250, 750])
+
+
+def test_reference_page_formulas_give_what_it_says() -> None:
+    rows = re.findall(
+        r"^\| `([^`]+)` \| `([^`]+)`", PAGE.partition("| with i = 13 |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert len(rows) == 5
+    assert [bound(compiled(formula), {"i": 13}) for formula, _ in rows] == [shown for _, shown in rows]
