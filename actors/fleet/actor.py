@@ -21,15 +21,27 @@ DEFAULT_NAME = "fleet"
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("fleet", help="simulate nodes with devices", allow_abbrev=False)
     orders = parser.add_subparsers(dest="order", required=True)
-    run = orders.add_parser("run", help="simulate the nodes of a profile until a signal", allow_abbrev=False)
-    run.add_argument("profile", metavar="PROFILE", help="a built-in profile, or a YAML file")
-    run.add_argument("--nodes", type=int, metavar="N", help="number of nodes (that of the profile)")
-    run.add_argument("--name", default=DEFAULT_NAME, metavar="NAME", help="name of the fleet (fleet)")
-    run.add_argument("--kubeconfig", type=Path, metavar="FILE", help="API server to use, if not that of the plane")
+    run = orders.add_parser("run", help="simulate nodes until a signal, or play a scenario", allow_abbrev=False)
+    run.add_argument("what", metavar="PROFILE|SCENARIO", help="a name that `profiles` lists, or a YAML file")
+    run.add_argument("--nodes", type=int, metavar="N", help="number of nodes, if not the profile's or scenario's")
+    run.add_argument("--cpu", action="append", default=[], metavar="PROCESS", help="count the CPU of this process too")
+    run.add_argument("-o", "--output", choices=["table", "json"], default="table", help="figures of a scenario (table)")
+    record = orders.add_parser("record", help="print a profile of an API's nodes and slices", allow_abbrev=False)
+    record.add_argument("--anonymous", action="store_true", help="leave out names that tell whose they are")
+    record.add_argument("--selector", default="", metavar="LABELS", help="nodes with these labels (all)")
+    delete = orders.add_parser("delete", help="delete a fleet's nodes, slices and leases", allow_abbrev=False)
+    orders.add_parser("profiles", help="list the profiles and scenarios that come along", allow_abbrev=False)
+    for order in (run, delete):
+        order.add_argument("--name", default=DEFAULT_NAME, metavar="NAME", help="name of the fleet (fleet)")
+    for order in (run, record, delete):
+        order.add_argument("--kubeconfig", type=Path, metavar="FILE", help="API server to use, if not the plane's")
 
 
 def run(args: argparse.Namespace, layout: Layout) -> int:
-    """Run the command until a signal; return the exit code. `layout` is that of the plane."""
-    from actors.fleet.command import run_fleet
+    """Run the command; return the exit code. `layout` is that of the plane."""
+    from actors.fleet import command  # --help does without it
 
-    return asyncio.run(run_fleet(args, layout))
+    if args.order == "profiles":
+        return command.list_profiles()
+    orders = {"run": command.run_fleet, "record": command.record_profile, "delete": command.delete_fleet}
+    return asyncio.run(orders[args.order](args, layout))

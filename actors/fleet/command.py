@@ -3,45 +3,145 @@
 import argparse
 import asyncio
 import signal
+import sys
 import time
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
 
+import msgspec
+
+from actors.fleet.profiles.catalog import builtin_names, find_profile
 from actors.fleet.profiles.expand import expand
-from actors.fleet.profiles.profile import read_profile
+from actors.fleet.profiles.record import profile_text, record
 from actors.fleet.shell.fleet import Fleet, FleetOptions
+from actors.fleet.shell.nodes import FLEET
+from actors.fleet.workload.figures import ScenarioFigures, table
+from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
+from actors.fleet.workload.scenario import Scenario, find_scenario, scenario_names
+from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
+from protocols.kube.meta import name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
+from protocols.lifecycle.node.lease import NAMESPACE
 from protocols.process.layout import Layout
 from protocols.process.tasks import awaited, cancel
 
 USER_AGENT = "nodeplane-fleet"
+LIST_S = 60.0
+"""Deadline of a list of all nodes or slices."""
 
 
-async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
-    profile = read_profile(Path(args.profile))
-    options = FleetOptions(name=args.name, templates=tuple(expand(profile, args.nodes)), start_s=float(profile.start))
+@asynccontextmanager
+async def api(args: argparse.Namespace, layout: Layout) -> AsyncIterator[ApiClient]:
+    """Yield a client of the API that the flags name. Raises KubeconfigUnusable."""
     with client_options(args.kubeconfig or layout.kubeconfig, USER_AGENT) as access:
         client = ApiClient(access)
         await client.start()
         try:
-            return await _run(Fleet(client, options))
+            yield client
         finally:
             await client.close()
 
 
-async def _run(fleet: Fleet) -> int:
-    running, ready, ended = awaited(fleet.run()), awaited(fleet.registry.ready.wait()), awaited(_signalled())
-    began = time.monotonic()
+async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
+    """Simulate until a signal, or until the scenario has been played."""
+    found = None if args.what in builtin_names() else find_scenario(args.what)
+    scenario = found.scenario if found is not None else None
+    nodes = args.nodes if args.nodes is not None or scenario is None else scenario.nodes
+    profile = find_profile(args.what if found is None else found.profile, nodes)
+    options = FleetOptions(name=args.name, templates=tuple(expand(profile, nodes)), start_s=float(profile.start))
+    async with api(args, layout) as client:
+        fleet = Fleet(client, options)
+        return await _run(fleet, lambda: _scenario(fleet, scenario, args, layout))
+
+
+async def _run(fleet: Fleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> int:
+    """Register the nodes, do what comes then, and go on until a signal if that returns True."""
+    running, ended = awaited(fleet.run()), awaited(_signalled())
+    work = awaited(then())
     try:
-        await asyncio.wait((running, ready, ended), return_when=asyncio.FIRST_COMPLETED)
-        if ready.done():
-            print(f"{len(fleet.nodes)} nodes registered in {time.monotonic() - began:.1f} s", flush=True)
+        await asyncio.wait((running, work, ended), return_when=asyncio.FIRST_COMPLETED)
+        if work.done() and work.result():
             await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
     finally:
-        await cancel(running, ready, ended)
+        await cancel(work, running, ended)
     return 0
+
+
+async def _scenario(fleet: Fleet, scenario: Scenario | None, args: argparse.Namespace, layout: Layout) -> bool:
+    """Wait for the nodes, then play the scenario. Return True without one."""
+    began = time.monotonic()
+    await fleet.registry.ready.wait()
+    took = time.monotonic() - began
+    _say(f"{len(fleet.nodes)} nodes registered in {took:.1f} s")
+    if scenario is None:
+        return True
+    pid = 0 if args.kubeconfig else _supervisor(layout)
+    options = RunnerOptions(name=args.name, supervisor=pid, processes=frozenset(args.cpu))
+    runner = ScenarioRunner(fleet, scenario, options, _say)
+    try:
+        phases = await runner.run()
+    finally:
+        await runner.clean()
+        await _delete(fleet.client, args.name)
+    figures = ScenarioFigures(args.what, len(fleet.nodes), took, phases)
+    print(msgspec.json.encode(figures).decode() if args.output == "json" else "\n".join(table(figures)), flush=True)
+    return False
+
+
+def _supervisor(layout: Layout) -> int:
+    """Return the process id of the plane's supervisor, 0 if it does not run."""
+    try:
+        return int((layout.run / "supervisor.pid").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+async def record_profile(args: argparse.Namespace, layout: Layout) -> int:
+    """Print the profile of the nodes and slices that the API has."""
+    async with api(args, layout) as client:
+        selector = args.selector
+        nodes = await client.list(NODES, label_selector=selector, timeout=LIST_S)
+        slices = await client.list(RESOURCESLICES, timeout=LIST_S)
+    print(profile_text(record(nodes.get("items") or [], slices.get("items") or [], args.anonymous)), end="")
+    return 0
+
+
+async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:
+    """Delete the nodes of a fleet, their slices and leases."""
+    async with api(args, layout) as client:
+        count = await _delete(client, args.name)
+    _say(f"deleted {count} nodes of fleet {args.name}, and their slices and leases")
+    return 0
+
+
+async def _delete(client: ApiClient, name: str) -> int:
+    """Delete the objects of a fleet; return the number of its nodes. Pods on them are the garbage collector's."""
+    mine = f"{FLEET}={name}"
+    nodes = (await client.list(NODES, label_selector=mine, timeout=LIST_S)).get("items") or []
+    slices = (await client.list(RESOURCESLICES, label_selector=mine, timeout=LIST_S)).get("items") or []
+    work = [client.delete(RESOURCESLICES, name_of(obj)) for obj in slices]
+    work += [client.delete(NODES, name_of(obj)) for obj in nodes]
+    work += [client.delete(LEASES, name_of(obj), NAMESPACE) for obj in nodes]
+    for answer in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(answer, BaseException) and getattr(answer, "code", 0) != 404:
+            raise answer
+    return len(nodes)
+
+
+def list_profiles() -> int:
+    """Print the names that `run` knows."""
+    print("profiles:  " + " ".join(builtin_names()))
+    print("scenarios: " + " ".join(scenario_names()))
+    return 0
+
+
+def _say(text: str) -> None:
+    """Tell people what happens; figures alone go to the standard output of a run with -o json."""
+    print(text, file=sys.stderr, flush=True)
 
 
 async def _signalled() -> None:

@@ -38,19 +38,21 @@ class FleetPods:
         nodes: Mapping[str, Node],
         recorder: EventRecorder,
         start_s: float,
-        on_status: Callable[[Pod, Object], None] = lambda pod, status: None,
     ) -> None:
-        """`start_s`: what the start of a pod takes. `on_status` is called with each status that the API took."""
+        """`start_s`: what the start of a pod takes."""
         self._client = client
         self._nodes = nodes
         self._recorder = recorder
         self._start_s = start_s
-        self._on_status = on_status
+        self.on_status: Callable[[Pod, Object], None] = lambda pod, status: None
+        """Called with each status that the API took."""
         self._queue = WorkQueue(self._work, log, WORKERS)
         bound = InformerOptions(field_selector="spec.nodeName!=", keep=reduced_pod)
         self._informer = Informer(client, PODS, bound, self)
         self.pods: dict[str, Pod] = {}
         """By uid."""
+        self.left = asyncio.Event()
+        """Set whenever a pod has gone."""
         self.writes = 0
         """Statuses that were written."""
 
@@ -108,6 +110,7 @@ class FleetPods:
             pod.node.pods.discard(uid)
             pod.node.release(uid)
             self._queue.cancel_timer((POD, uid))
+            self.left.set()
 
     # work
 
@@ -203,7 +206,7 @@ class FleetPods:
         version = int(answer["metadata"]["resourceVersion"])
         if version > pod.version:
             pod.version, pod.packed = version, packed(cast("views.Pod", answer))
-        self._on_status(pod, answer.get("status") or {})
+        self.on_status(pod, answer.get("status") or {})
 
     async def _delete(self, pod: Pod) -> None:
         try:

@@ -1,0 +1,1 @@
+"""Scenarios: pods that a fleet is filled with, and what their start takes."""

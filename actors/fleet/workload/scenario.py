@@ -1,0 +1,96 @@
+"""A scenario as types: a profile, the share of its devices that is filled first, then pods that come and go.
+
+The first question of this kind is Kubernetes' own (kubernetes#131198): eight GPUs a node, one GPU a pod by a claim
+template, filled to 90 %, then short-lived pods at a steady rate: what does the start of a pod take?
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from protocols.kube.names import subdomain_faults
+from protocols.kube.resource_names import is_extended
+from protocols.process.scripts import ScriptInvalid, Seconds, read_script
+
+MAX_PODS, MAX_RATE, HALF = 100_000, 1_000.0, 0.5
+BUILTIN = Path(__file__).with_name("builtin")
+SUFFIX = ".yaml"
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Where `fill` and `rate` are both 0 nothing is measured but the nodes themselves."""
+
+    profile: str
+    """Name of a profile, or the path of one relative to the scenario."""
+    nodes: int
+    """Number of nodes; --nodes overrides it."""
+    driver: str = ""
+    """DRA driver: each pod has a claim of its own, made from a template, for one of its devices."""
+    request: dict[str, Any] = {}
+    """Fields of the claim's request besides its DeviceClass: `selectors`, `count`, `capacity` ..."""
+    resource: str = ""
+    """Extended resource of a device plugin: each pod has one."""
+    per_node: int = 8
+    """Pods that one node can have at once by its devices."""
+    fill: float = 0.9
+    """Share of what the nodes can have that is filled first, with pods that stay."""
+    rate: float = 10.0
+    """Pods a second that come after that, at most: they never need more than half of what is free; 0 = none."""
+    seconds: Seconds = Seconds(30)
+    """How long they come."""
+    lives: Seconds = Seconds(5)
+    """How long each of them runs."""
+
+    def __post_init__(self) -> None:
+        if bool(self.driver) == bool(self.resource):
+            raise ValueError("name either a driver or a resource")
+        if self.driver and (faults := subdomain_faults(self.driver)):
+            raise ValueError(f"driver {self.driver!r:.64}: {faults[0]}")
+        if self.resource and not is_extended(self.resource):
+            raise ValueError(f"{self.resource!r:.64} is no extended resource; write a name such as example.com/gpu")
+        if not (0 <= self.fill <= 1 and 0 <= self.rate <= MAX_RATE and 1 <= self.per_node <= 1_000):
+            raise ValueError(f"fill must be 0 to 1, rate 0 to {MAX_RATE:.0f}, perNode 1 to 1000")
+        if self.rate * self.seconds > MAX_PODS:
+            raise ValueError(f"rate times seconds must be at most {MAX_PODS} pods")
+
+    def filling(self, nodes: int) -> int:
+        """Return how many pods fill that many nodes."""
+        return min(MAX_PODS, int(self.fill * self.per_node * nodes))
+
+    def steady_rate(self, nodes: int) -> float:
+        """Return the pods a second of the second phase on that many nodes."""
+        free = self.per_node * nodes - self.filling(nodes)
+        return min(self.rate, HALF * free / self.lives) if self.lives else self.rate
+
+
+def scenario_names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in BUILTIN.glob(f"*{SUFFIX}")))
+
+
+class Found(NamedTuple):
+    scenario: Scenario
+    profile: str
+    """Its profile: a name, or a path from here."""
+
+
+def find_scenario(text: str) -> Found | None:
+    """Return the scenario of this name or file; None for a name that none has, and a file that names no profile.
+
+    Raises ScriptInvalid.
+    """
+    path = BUILTIN / f"{text}{SUFFIX}" if text in scenario_names() else Path(text)
+    if not path.is_file() or not _names_a_profile(path):
+        return None
+    scenario = read_script(path, Scenario)
+    beside = path.parent / scenario.profile
+    return Found(scenario, str(beside) if beside.is_file() else scenario.profile)
+
+
+def _names_a_profile(path: Path) -> bool:
+    """Return True for a scenario; a profile has no such key."""
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
+    return any(line.startswith("profile:") for line in lines)
