@@ -16,6 +16,8 @@ RETRY_MOST = 2.0
 
 
 class OpenCall(msgspec.Struct, eq=False):
+    """One RPC without an answer yet; deadline and times are on the caller's loop clock."""
+
     id: str
     method: str
     body: bytes
@@ -31,6 +33,8 @@ class OpenCall(msgspec.Struct, eq=False):
 
 
 class CallTable:
+    """Open calls towards one callee, OPEN_LIMIT at most: one more raises ResourceExhausted."""
+
     def __init__(self, callee: str, client: str) -> None:
         self._callee = callee
         self._client = client

@@ -264,6 +264,8 @@ PEERS = 256
 
 
 class Counters(msgspec.Struct):
+    """Messages that one bus dropped since it started, by reason; read for its metrics."""
+
     garbage: int = 0
     """Frames and bodies that did not decode."""
     unsent: int = 0

@@ -24,6 +24,8 @@ from protocols.process.rates import backoff_delay
 
 
 class FollowerOptions(msgspec.Struct, frozen=True):
+    """Bounds of one followed stream; times in seconds, `buffer_*` limit the events held back during a sync."""
+
     stream: str
     buffer_events: int = 10_000
     buffer_bytes: int = 64 << 20
@@ -59,23 +61,33 @@ class Refetch(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
+    """Action: send this frame to the owner's ROUTER."""
+
     frame: SyncFrame | MoreFrame
 
 
 class Deliver(msgspec.Struct, frozen=True):
+    """Action: hand this event to the sink; it is the successor of the one before."""
+
     frame: EventFrame
 
 
 class Swap(msgspec.Struct, frozen=True):
+    """Action: replace the sink's whole state by a snapshot taken at `mark`."""
+
     items: list[tuple[str, bytes]]
     mark: int
 
 
 class Marked(msgspec.Struct, frozen=True):
+    """Action: the durable position moved to `mark` without an event."""
+
     mark: int
 
 
 class Synced(msgspec.Struct, frozen=True):
+    """Action: notify the sink that it is up to date with the owner, or no longer known to be."""
+
     synced: bool
 
 
@@ -84,6 +96,8 @@ Action = Send | Deliver | Swap | Marked | Synced
 
 
 class Follower:
+    """State machine of one followed stream: feed it messages with the time, then carry out the actions it returns."""
+
     def __init__(self, options: FollowerOptions) -> None:
         self._options = options
         self.epoch = 0

@@ -74,6 +74,8 @@ class Replica(Generic[V]):
 
 
 class FollowingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Stream to follow, and the callbacks by which its following reaches the bus."""
+
     owner: str
     stream: str
     type: type[Any]

@@ -61,12 +61,16 @@ class RequestFrame(msgspec.Struct, array_like=True, tag=18, frozen=True):
 
 
 class CastFrame(msgspec.Struct, array_like=True, tag=19, frozen=True):
+    """An RPC without an answer: nobody learns whether it ran."""
+
     version: Literal[1]
     method: str
     body: bytes
 
 
 class PingFrame(msgspec.Struct, array_like=True, tag=20, frozen=True):
+    """Ask for a pong, on a new connection and while a call waits long: a pong with another epoch ends old calls."""
+
     version: Literal[1]
 
 
@@ -108,6 +112,8 @@ class BusyFrame(msgspec.Struct, array_like=True, tag=34, frozen=True):
 
 
 class ReplyFrame(msgspec.Struct, array_like=True, tag=35, frozen=True):
+    """The result of the request `id`, with the callee's epoch: a new one means that calls to the old one died."""
+
     version: Literal[1]
     id: str
     epoch: int
@@ -115,6 +121,8 @@ class ReplyFrame(msgspec.Struct, array_like=True, tag=35, frozen=True):
 
 
 class FailureFrame(msgspec.Struct, array_like=True, tag=36, frozen=True):
+    """The error of the request `id`; `code` is a name of gRPC's status codes."""
+
     version: Literal[1]
     id: str
     epoch: int
@@ -124,6 +132,8 @@ class FailureFrame(msgspec.Struct, array_like=True, tag=36, frozen=True):
 
 
 class PongFrame(msgspec.Struct, array_like=True, tag=37, frozen=True):
+    """Answer to a ping, with the epoch of the instance that answers."""
+
     version: Literal[1]
     epoch: int
 
@@ -154,6 +164,7 @@ def cost(event: EventFrame) -> int:
 
 
 def topic_of(stream: str) -> bytes:
+    """Return the PUB topic of a stream; NUL ends it, so that no topic is the prefix of another."""
     return stream.encode() + b"\0"
 
 

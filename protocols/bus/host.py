@@ -27,6 +27,8 @@ REPLY_LINGER_MS = 200
 
 
 class Host:
+    """All that an instance serves under its name: owned streams, ticks, answers to syncs, RPC methods."""
+
     def __init__(self, options: BusOptions, epoch: int, sockets: Sockets, counters: Counters, garbage: Garbage) -> None:
         self.epoch = epoch
         self.streams: dict[str, Stream] = {}

@@ -34,6 +34,8 @@ COPY_BELOW = 8192
 
 
 class BusPeer:
+    """Connections to one other instance, made at first use and shared by all that is followed or called there."""
+
     def __init__(
         self, name: str, client: str, sockets: Sockets, counters: Counters, garbage: Garbage, stale_after: float
     ) -> None:

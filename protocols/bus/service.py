@@ -26,6 +26,8 @@ from protocols.process.tasks import Tasks
 
 
 class RequestVerdict(Enum):
+    """Decision about a request by its id, so that an RPC runs at most once."""
+
     RUN = 1
     WAIT = 2
     """It runs: its reply goes to the latest caller."""
@@ -35,12 +37,16 @@ class RequestVerdict(Enum):
 
 
 class ServedLimits(msgspec.Struct, frozen=True):
+    """Bounds on requests that run at once and on the replies retained for repeated requests."""
+
     running: int = 256
     replies: int = 2048
     reply_bytes: int = 8 << 20
 
 
 class ServedRequests:
+    """Ids of requests that run or ran lately; the newest replies are retained for callers that ask again."""
+
     def __init__(self, limits: ServedLimits | None = None) -> None:
         self._limits = limits or ServedLimits()
         self._running: dict[str, bytes] = {}

@@ -145,6 +145,8 @@ Pair = tuple[str, bytes]
 
 
 class ChunkLimits(msgspec.Struct, frozen=True):
+    """Size of one chunk of a sync's answer, in bytes of bodies and in events."""
+
     bytes: int = 256 << 10
     """A chunk ends before it passes this; a single larger body travels alone."""
     count: int = 2048
@@ -178,6 +180,8 @@ Where = tuple[bytes, str]
 
 
 class DeskLimits(msgspec.Struct, frozen=True):
+    """Bounds of answers to syncs: how many, how far ahead, how long."""
+
     sessions: int = 16
     """Answers of more than one chunk that are under way at once; others get BUSY."""
     window: int = 4
@@ -201,6 +205,8 @@ class _Session(msgspec.Struct):
 
 
 class SyncDesk:
+    """Answers to syncs that are under way, one for each follower and stream."""
+
     def __init__(self, limits: DeskLimits | None = None) -> None:
         self._limits = limits or DeskLimits()
         self._sessions: dict[Where, _Session] = {}

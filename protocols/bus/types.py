@@ -49,6 +49,8 @@ class Event(msgspec.Struct, Generic[V], array_like=True, tag=1, gc=False):
 
 
 class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of one bus: name, place of its sockets, intervals in seconds, bounds."""
+
     name: str
     """Name of this instance, e.g. `devices`; empty for a client, which binds nothing and takes no lock."""
     run_dir: Path

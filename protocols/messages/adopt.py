@@ -11,6 +11,8 @@ KUBELET = "kubelet"
 
 
 class AdoptState(msgspec.Struct, frozen=True):
+    """State of the copy of kubelet's allocations."""
+
     current: bool
     """kubelet answers, and the streams hold its last answer."""
     message: str = ""

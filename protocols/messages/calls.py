@@ -52,6 +52,8 @@ class CallRecord(msgspec.Struct, frozen=True):
 
 
 class CallsRequest(msgspec.Struct, frozen=True):
+    """Ask the device manager for recorded calls after a position; waits for a first one, as a long poll."""
+
     peer: str = ""
     """Resource or driver; empty = all."""
     incarnation: int = 0
@@ -64,6 +66,8 @@ class CallsRequest(msgspec.Struct, frozen=True):
 
 
 class CallsReply(msgspec.Struct, frozen=True):
+    """Recorded calls after the request's position, oldest first, and those in progress."""
+
     incarnation: int
     """Identifies the process: records are lost with it."""
     newest: int

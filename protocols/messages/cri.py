@@ -22,7 +22,7 @@ RUNTIME_FAULTS = (STALL, DROP, DUPLICATE, REORDER, DISCONNECT, CLOCK_JUMP, CLEAR
 
 
 class Empty(msgspec.Struct, frozen=True):
-    pass
+    """Request or answer without content."""
 
 
 class ChaosRuntime(msgspec.Struct, frozen=True):
@@ -53,6 +53,8 @@ class RuntimeHandler(msgspec.Struct, frozen=True):
 
 
 class EventNumber(msgspec.Struct, frozen=True):
+    """Position of a container event in one run of the runtime; events of two runs do not compare."""
+
     incarnation: int
     """Random number of one run of the runtime process."""
     number: int
@@ -60,6 +62,8 @@ class EventNumber(msgspec.Struct, frozen=True):
 
 
 class RuntimeState(msgspec.Struct, frozen=True):
+    """Connection to the container runtime, and what the runtime reports of itself."""
+
     connected: bool = False
     """The Status call answers and RuntimeReady is true."""
     streaming: bool = False
@@ -87,6 +91,8 @@ ANSWERED = "answered"
 
 
 class CriCall(msgspec.Struct, frozen=True):
+    """A CRI request to pass on to the runtime."""
+
     operation: str
     """Method name of runtime.v1.RuntimeService or ImageService, e.g. `RunPodSandbox`."""
     request: bytes
@@ -94,4 +100,6 @@ class CriCall(msgspec.Struct, frozen=True):
 
 
 class CriReply(msgspec.Struct, frozen=True):
+    """Serialized response of the runtime; an error of the runtime is the RPC's error instead."""
+
     response: bytes

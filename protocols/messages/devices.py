@@ -82,7 +82,7 @@ HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
 
 
 class Empty(msgspec.Struct, frozen=True):
-    pass
+    """Request or answer without content."""
 
 
 class NodeNotice(msgspec.Struct, frozen=True):
@@ -110,6 +110,8 @@ class PluginView(msgspec.Struct, frozen=True):
 
 
 class Device(msgspec.Struct, frozen=True):
+    """One device of a plugin, as the plugin last listed it."""
+
     resource: str
     id: str
     numa: tuple[int, ...] = ()
@@ -126,6 +128,8 @@ class ResourceInventory(msgspec.Struct, frozen=True):
 
 
 class AllocatedDevice(msgspec.Struct, frozen=True):
+    """A plugin's device that a container holds, with its topology at the time of the allocation."""
+
     resource: str
     id: str
     numa: tuple[int, ...] = ()
@@ -196,6 +200,8 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class ContainerAllocation(msgspec.Struct, frozen=True):
+    """All that one container holds: devices, CPUs, memory, prepared claims."""
+
     name: str
     kind: str = "app"
     """app, init or sidecar (restartable init); List shows app and sidecar."""
@@ -208,6 +214,8 @@ class ContainerAllocation(msgspec.Struct, frozen=True):
 
 
 class PodAllocation(msgspec.Struct, frozen=True):
+    """All that one pod holds; admission stores the whole of it or nothing."""
+
     uid: str
     namespace: str
     name: str
@@ -222,6 +230,8 @@ class PodAllocation(msgspec.Struct, frozen=True):
 
 
 class DeviceHealth(msgspec.Struct, frozen=True):
+    """The latest health of one device as its plugin or driver gave it; `changed_ns` since the epoch."""
+
     resource: str
     id: str
     health: str
@@ -230,6 +240,8 @@ class DeviceHealth(msgspec.Struct, frozen=True):
 
 
 class DraDriver(msgspec.Struct, frozen=True):
+    """A DRA driver that is registered with the manager."""
+
     name: str
     connected: bool
     """Some instance of it answers."""
@@ -241,6 +253,8 @@ class DraDriver(msgspec.Struct, frozen=True):
 
 
 class ContainerRequest(msgspec.Struct, frozen=True):
+    """Resources that one container requests of its node."""
+
     name: str
     kind: str = "app"
     resources: dict[str, int] = {}
@@ -255,6 +269,8 @@ class ContainerRequest(msgspec.Struct, frozen=True):
 
 
 class AdmitPod(msgspec.Struct, frozen=True):
+    """Request to allocate everything the pod's containers request, or nothing."""
+
     uid: str
     namespace: str
     name: str
@@ -268,12 +284,16 @@ class AdmitPod(msgspec.Struct, frozen=True):
 
 
 class GrantedMount(msgspec.Struct, frozen=True):
+    """A mount that a plugin's Allocate response adds to the container."""
+
     container_path: str
     host_path: str
     read_only: bool = False
 
 
 class GrantedDevice(msgspec.Struct, frozen=True):
+    """A device node that a plugin's Allocate response adds to the container; `permissions` as in CRI, e.g. `rwm`."""
+
     container_path: str
     host_path: str
     permissions: str = ""
@@ -296,6 +316,8 @@ class ContainerGrant(msgspec.Struct, frozen=True):
 
 
 class AdmittedPod(msgspec.Struct, frozen=True):
+    """Answer to AdmitPod: the pod's allocation is on disk, and its containers can be created from this."""
+
     grants: dict[str, ContainerGrant]
     """By container name."""
     warnings: tuple[str, ...] = ()
@@ -331,6 +353,8 @@ class ClaimReference(msgspec.Struct, frozen=True):
 
 
 class PrepareClaims(msgspec.Struct, frozen=True):
+    """Request to prepare a pod's claims with their DRA drivers before its containers are created."""
+
     uid: str
     namespace: str
     name: str
@@ -341,24 +365,34 @@ class PrepareClaims(msgspec.Struct, frozen=True):
 
 
 class PreparedClaims(msgspec.Struct, frozen=True):
+    """Answer to PrepareClaims: CDI device names that the drivers returned, each once."""
+
     cdi_devices: dict[str, tuple[str, ...]] = {}
     """By container."""
 
 
 class UnprepareClaims(msgspec.Struct, frozen=True):
+    """Request to give back the claims of a pod whose containers are dead."""
+
     uid: str
 
 
 class ReleasePod(msgspec.Struct, frozen=True):
+    """Request to free all that a pod holds, after its containers have died."""
+
     uid: str
 
 
 class ReconcilePods(msgspec.Struct, frozen=True):
+    """Request to free what every pod holds that is not named here."""
+
     active: tuple[str, ...]
     """Uids of all pods of this node that may still use devices."""
 
 
 class PreStart(msgspec.Struct, frozen=True):
+    """Request for PreStartContainer of the plugins that asked for it, right before a container starts."""
+
     uid: str
     container: str
     resources: tuple[str, ...] = ()
@@ -366,6 +400,8 @@ class PreStart(msgspec.Struct, frozen=True):
 
 
 class ChaosDevice(msgspec.Struct, frozen=True):
+    """Request to override the health of one device, above all reports."""
+
     resource: str
     """Resource of a device plugin; empty: the device is a driver's."""
     id: str
@@ -385,6 +421,8 @@ class LedgerEvent(msgspec.Struct, frozen=True):
 
 
 class LedgerHistory(msgspec.Struct, frozen=True):
+    """Retained events of `allocations`, oldest first."""
+
     floor: int
     """Every event after this mark is here."""
     events: tuple[LedgerEvent, ...] = ()

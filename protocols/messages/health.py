@@ -16,6 +16,8 @@ RESOURCE_STATUS = "resource-status"
 
 
 class ResourceHealth(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Health of one device in a pod's status; field names are those of KEP-4680's ResourceHealth."""
+
     resourceID: str
     health: str
     message: str = ""
@@ -30,6 +32,8 @@ class ResourceStatus(msgspec.Struct, frozen=True):
 
 
 class PodResourceStatus(msgspec.Struct, frozen=True):
+    """Device status of one pod, ready to be put into its container statuses."""
+
     uid: str
     containers: dict[str, tuple[ResourceStatus, ...]]
     """By container name; device plugins' entries by name, then claims in the container's order."""
@@ -53,6 +57,8 @@ ELLIPSIS = "..."
 
 
 class HeldResource(msgspec.Struct, frozen=True):
+    """Devices that a container holds under one name of allocatedResourcesStatus."""
+
     name: str
     """A device plugin's resource name, or `claim:NAME` or `claim:NAME/REQUEST`."""
     ids: tuple[str, ...]
@@ -60,6 +66,8 @@ class HeldResource(msgspec.Struct, frozen=True):
 
 
 class HeldContainer(msgspec.Struct, frozen=True):
+    """Devices that one container holds."""
+
     name: str
     resources: tuple[HeldResource, ...]
     """Device plugins' by name, then claims in the order of the container."""
@@ -68,6 +76,8 @@ class HeldContainer(msgspec.Struct, frozen=True):
 
 
 class PodHeld(msgspec.Struct, frozen=True):
+    """Devices that a pod holds, whatever their health; false if none."""
+
     containers: tuple[HeldContainer, ...] = ()
     pod: tuple[HeldResource, ...] = ()
     """Claims that no container names."""

@@ -26,10 +26,12 @@ RELIST_POD = "relist_pod"
 
 
 class Empty(msgspec.Struct, frozen=True):
-    pass
+    """Request or answer without content."""
 
 
 class PodLifecycleEvent(msgspec.Struct, frozen=True):
+    """A change of one container or sandbox that pleg found in the runtime."""
+
     uid: str
     type: str
     """ContainerStarted, ContainerDied, ContainerRemoved or PodSync (upstream's names)."""
@@ -38,6 +40,8 @@ class PodLifecycleEvent(msgspec.Struct, frozen=True):
 
 
 class SandboxStatus(msgspec.Struct, frozen=True):
+    """Status of one sandbox, as the runtime reports it."""
+
     id: str
     ready: bool
     attempt: int
@@ -47,6 +51,8 @@ class SandboxStatus(msgspec.Struct, frozen=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):
+    """Status of one container, as the runtime reports it, with what podworker stored in its annotations."""
+
     id: str
     sandbox_id: str
     name: str
@@ -89,15 +95,21 @@ class PodStatus(msgspec.Struct, frozen=True):
 
 
 class GetNewerThan(msgspec.Struct, frozen=True):
+    """Wait for a status of the pod that was read from the runtime after `min_ns` (ns since the epoch)."""
+
     uid: str
     min_ns: int
 
 
 class RelistPod(msgspec.Struct, frozen=True):
+    """Ask for an inspection of one pod soon."""
+
     uid: str
 
 
 class PlegState(msgspec.Struct, frozen=True):
+    """State of pleg, for the node's Ready condition and for users."""
+
     mode: str = "generic"
     """evented, hint or generic: what is in use now."""
     why: str = ""

@@ -11,6 +11,8 @@ ENDED_PODS = "ended-pods"
 
 
 class EndedPod(msgspec.Struct, frozen=True):
+    """A finished pod and the devices it held, for its last device status."""
+
     uid: str
     namespace: str
     name: str
@@ -22,6 +24,8 @@ INITIALIZING_PODS = "initializing-pods"
 
 
 class InitializingPod(msgspec.Struct, frozen=True):
+    """A pod that still runs init containers."""
+
     uid: str
     containers: tuple[str, ...]
     """Names of the plain init containers that have yet to complete."""
@@ -33,6 +37,8 @@ always whole; a pod leaves it when the API or the manifests no longer have it, w
 
 
 class NodePod(msgspec.Struct, frozen=True):
+    """A pod of this node as PodResources clients and the node's endpoint see it."""
+
     uid: str
     namespace: str
     name: str

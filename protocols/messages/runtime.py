@@ -22,6 +22,8 @@ REMOVE_IMAGE = "remove_image"
 
 
 class ImportImage(msgspec.Struct, frozen=True):
+    """Request to add an image from a local file or directory."""
+
     path: str
     """An archive (OCI image layout or `docker save`), or a directory that is used in place."""
     names: tuple[str, ...] = ()
@@ -29,6 +31,8 @@ class ImportImage(msgspec.Struct, frozen=True):
 
 
 class AliasImage(msgspec.Struct, frozen=True):
+    """Request to give an image more names."""
+
     image: str
     """A name or an id."""
     names: tuple[str, ...]
@@ -36,11 +40,15 @@ class AliasImage(msgspec.Struct, frozen=True):
 
 
 class RemoveImage(msgspec.Struct, frozen=True):
+    """Request to remove a name of an image; the image goes with its last name."""
+
     name: str
     """A name, or an id for all its names."""
 
 
 class ImageInfo(msgspec.Struct, frozen=True):
+    """One image of the embedded runtime; `size` in bytes, `root` is the directory of its root filesystem."""
+
     id: str
     names: tuple[str, ...]
     size: int
@@ -48,16 +56,20 @@ class ImageInfo(msgspec.Struct, frozen=True):
 
 
 class Images(msgspec.Struct, frozen=True):
+    """Answer to a list of images."""
+
     images: tuple[ImageInfo, ...]
 
 
 class StopContainers(msgspec.Struct, frozen=True):
+    """Request to stop all containers of the embedded runtime, as `nodeplane down` does."""
+
     grace_s: float = 10.0
     """Seconds between the stop signal and SIGKILL; 0 kills at once."""
 
 
 class Empty(msgspec.Struct, frozen=True):
-    pass
+    """Request or answer without content."""
 
 
 VOLUME_ANNOTATION = "nodeplane.dev/volume"

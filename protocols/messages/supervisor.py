@@ -30,10 +30,12 @@ METRICS = "metrics"
 
 
 class Empty(msgspec.Struct, frozen=True):
-    pass
+    """Request or answer without content."""
 
 
 class OwnedStream(msgspec.Struct, frozen=True):
+    """Position of a stream that the actor publishes; `items` in its state, -1 where nobody counts them."""
+
     stream: str
     seq: int
     mark: int
@@ -41,6 +43,8 @@ class OwnedStream(msgspec.Struct, frozen=True):
 
 
 class FollowedStream(msgspec.Struct, frozen=True):
+    """Position of a stream that the actor follows."""
+
     owner: str
     stream: str
     epoch: int
@@ -50,6 +54,8 @@ class FollowedStream(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
+    """State of an actor, sent to its supervisor every second."""
+
     instance: str
     pid: int
     epoch: int
@@ -64,6 +70,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class ActorStatus(msgspec.Struct, frozen=True):
+    """One actor as its supervisor sees it, with its last heartbeat."""
+
     instance: str
     group: str
     pid: int
@@ -77,6 +85,8 @@ class ActorStatus(msgspec.Struct, frozen=True):
 
 
 class PlaneStatus(msgspec.Struct, frozen=True):
+    """Answer of one supervisor: its actors and the plane's public addresses."""
+
     supervisor: str
     pid: int
     uptime_s: float
@@ -86,24 +96,34 @@ class PlaneStatus(msgspec.Struct, frozen=True):
 
 
 class ActorName(msgspec.Struct, frozen=True):
+    """Request about one actor process, named as in `nodeplane status`."""
+
     instance: str
 
 
 class KillActor(msgspec.Struct, frozen=True):
+    """Request to send a signal to an actor, for tests of crashes."""
+
     instance: str
     signal: int = 9
 
 
 class ScaleActor(msgspec.Struct, frozen=True):
+    """Request to run `count` instances of an actor."""
+
     actor: str
     count: int
 
 
 class StopPlane(msgspec.Struct, frozen=True):
+    """Request to stop all actors of this supervisor."""
+
     containers: bool = True
     """Also stop the embedded runtime's containers."""
 
 
 class MetricsText(msgspec.Struct, frozen=True):
+    """Metrics of one actor."""
+
     text: str
     """Prometheus text format."""

@@ -56,6 +56,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class SpanQuery(msgspec.Struct, frozen=True):
+    """Request for the spans that ended after a position of the same actor."""
+
     pod: str = ""
     """Uid; empty: all pods."""
     text: str = ""
@@ -67,6 +69,8 @@ class SpanQuery(msgspec.Struct, frozen=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True):
+    """Answer to SpanQuery, BATCH spans at most."""
+
     epoch: int
     """Epoch of the actor's bus: positions count within it."""
     position: int
@@ -92,6 +96,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepOrder(msgspec.Struct, frozen=True):
+    """Request to count the steps of this actor, or to stop it at one: tests kill it exactly there."""
+
     count: bool | None = None
     """True: count from 1; False: stop counting; None: leave it as it is."""
     stop_at: Step | None = None
@@ -99,5 +105,7 @@ class StepOrder(msgspec.Struct, frozen=True):
 
 
 class StepList(msgspec.Struct, frozen=True):
+    """Steps that the actor counted."""
+
     steps: tuple[Step, ...] = ()
     """Those counted so far, at most MOST_STEPS."""
