@@ -19,6 +19,8 @@ TIMEOUT_S = 600.0
 
 
 class BindingVerdict(NamedTuple):
+    """State of a claim's binding conditions: ready, waiting or failed."""
+
     state: str
     text: str = ""
     """Why it failed."""

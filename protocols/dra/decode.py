@@ -46,6 +46,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def slice_of(obj: Obj) -> Slice:
+    """Read a ResourceSlice; raises ObjectUnreadable."""
     return _read("ResourceSlice", obj, _slice)
 
 
@@ -59,14 +60,17 @@ def _exclusive_slice_of(obj: Obj) -> Slice:
 
 
 def class_of(obj: Obj) -> DeviceClass:
+    """Read a DeviceClass; raises ObjectUnreadable."""
     return _read("DeviceClass", obj, _class)
 
 
 def patch_of(obj: Obj) -> Patch:
+    """Read a ResourceSlicePatch; raises ObjectUnreadable."""
     return _read("ResourceSlicePatch", obj, _patch)
 
 
 def rule_of(obj: Obj) -> TaintRule:
+    """Read a DeviceTaintRule; raises ObjectUnreadable."""
     return _read("DeviceTaintRule", obj, _rule)
 
 
@@ -109,7 +113,7 @@ def device_of(obj: views.Device, driver: str) -> Device:
         sys.intern(obj["name"]),
         _named(driver, attributes, _attribute) if attributes else _NOTHING,
         _named(driver, capacity, _capacity) if capacity else _NOTHING,
-        taints_of(obj),
+        _taints_of(obj),
         _extras(obj, driver),
     )
 
@@ -134,7 +138,7 @@ def _attribute(obj: Obj) -> Attribute | None:
     """None for kinds that are not known here: such an attribute is as if it were not published."""
     for kind, value in obj.items():
         if kind in _KINDS and type(value) is _KINDS[kind]:
-            return attribute(kind, value)
+            return _cached_attribute(kind, value)
     return None
 
 
@@ -142,17 +146,17 @@ _KINDS: dict[str, type] = {types.INT: int, types.BOOL: bool, types.STRING: str, 
 
 
 @functools.lru_cache(maxsize=SHARED)
-def attribute(kind: str, value: bool | int | str) -> Attribute:
+def _cached_attribute(kind: str, value: bool | int | str) -> Attribute:
     return Attribute(kind, value)
 
 
 def _capacity(obj: views.DeviceCapacity) -> Capacity:
     policy = obj.get("requestPolicy")
-    return Capacity(parse_quantity(obj["value"]), _policy(policy)) if policy else plain_capacity(obj["value"])
+    return Capacity(parse_quantity(obj["value"]), _policy(policy)) if policy else _plain_capacity(obj["value"])
 
 
 @functools.lru_cache(maxsize=SHARED, typed=True)
-def plain_capacity(value: str | int | float) -> Capacity:
+def _plain_capacity(value: str | int | float) -> Capacity:
     return Capacity(parse_quantity(value))
 
 
@@ -175,12 +179,12 @@ def _counters(obj: views.CounterSet | views.DeviceCounterConsumption) -> dict[st
     return {name: parse_quantity(counter["value"]) for name, counter in (obj.get("counters") or _NOTHING).items()}
 
 
-def taints_of(obj: views.Device | views.DevicePatch) -> tuple[Taint, ...]:
+def _taints_of(obj: views.Device | views.DevicePatch) -> tuple[Taint, ...]:
     taints = obj.get("taints")
-    return tuple([taint_of(taint) for taint in taints]) if taints else ()
+    return tuple([_taint_of(taint) for taint in taints]) if taints else ()
 
 
-def taint_of(obj: views.DeviceTaint) -> Taint:
+def _taint_of(obj: views.DeviceTaint) -> Taint:
     return Taint(obj["key"], obj.get("value") or "", obj["effect"], obj.get("timeAdded") or "")
 
 
@@ -253,7 +257,7 @@ def _patch(meta: views.ObjectMeta, spec: views.ResourceSlicePatchSpec) -> Patch:
         _int(devices.get("priority") or 0),
         {sys.intern(name): _nullable(name, value) for name, value in attributes.items()},
         {sys.intern(name): parse_quantity(value["value"]) for name, value in capacity.items()},
-        taints_of(devices),
+        _taints_of(devices),
     )
 
 
@@ -284,7 +288,7 @@ def _rule(meta: views.ObjectMeta, spec: views.DeviceTaintRuleSpec) -> TaintRule:
         meta.get("uid") or "",
         _int(meta.get("generation") or 0),
         _created(meta),
-        taint_of(spec["taint"]),
+        _taint_of(spec["taint"]),
         None
         if selector is None
         else Filter(None, selector.get("driver"), selector.get("pool"), selector.get("device")),

@@ -6,6 +6,8 @@ import msgspec
 
 
 class Gates(msgspec.Struct, frozen=True):
+    """Feature gates of upstream, by the default of each here."""
+
     attributes: bool = True
     """DRAAdminControlledDeviceAttributes: attributes and capacity of patches."""
     taints: bool = True

@@ -31,6 +31,7 @@ def owner_reference(pod: Mapping[str, Any]) -> views.OwnerReference:
 
 
 def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
+    """Return spec.resourceClaims; entries that are no objects are left out."""
     return [each for each in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(each, dict)]
 
 
@@ -62,6 +63,7 @@ def extended_claim_key(pod: views.Pod) -> str:
 
 
 def is_from_template(entry: views.PodResourceClaim) -> bool:
+    """Return True for an entry whose claim the controller generates, so that its name is in status."""
     return bool(entry.get("resourceClaimTemplateName"))
 
 
@@ -80,6 +82,7 @@ def owner_pod(claim: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def is_owned_by(claim: views.ResourceClaim | views.PersistentVolumeClaim, pod: views.Pod) -> bool:
+    """Return True if the pod, by uid, is the claim's controlling owner: the claim was generated for it."""
     owner = owner_pod(claim)
     return owner is not None and owner[1] == uid_of(pod) and namespace_of(claim) == namespace_of(pod)
 
@@ -91,6 +94,7 @@ def allocation_of(claim: views.ResourceClaim) -> views.AllocationResult | None:
 
 
 def results_of(claim: views.ResourceClaim) -> list[views.DeviceRequestAllocationResult]:
+    """Return the allocated devices of a claim; none if it is not allocated."""
     devices = (allocation_of(claim) or {}).get("devices") or {}
     return [each for each in devices.get("results") or () if isinstance(each, dict)]
 
@@ -101,18 +105,22 @@ def device_of(result: Mapping[str, Any]) -> DeviceId:
 
 
 def consumers(claim: views.ResourceClaim) -> list[views.ResourceClaimConsumerReference]:
+    """Return status.reservedFor; entries that are no objects are left out."""
     return [each for each in (claim.get("status") or {}).get("reservedFor") or () if isinstance(each, dict)]
 
 
 def is_pod(consumer: views.ResourceClaimConsumerReference) -> bool:
+    """Return True for a consumer that is a pod; the API allows others, on which nothing here acts."""
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 
 def is_reserved_for(claim: views.ResourceClaim, uid: str) -> bool:
+    """Return True if the pod with this uid may use the claim."""
     return any(is_pod(each) and each.get("uid") == uid for each in consumers(claim))
 
 
 def consumer(pod: views.Pod) -> views.ResourceClaimConsumerReference:
+    """Return the entry of status.reservedFor that reserves a claim for the pod."""
     return {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
 
 
@@ -139,6 +147,7 @@ def releasing(claim: views.ResourceClaim, uids: frozenset[str]) -> views.Resourc
 
 
 def deallocated(claim: views.ResourceClaim) -> views.ResourceClaim:
+    """Return a copy of the claim whose status has no allocation and no reservations."""
     status = (claim.get("status") or {}).copy()
     for field in OF_ALLOCATION:
         status.pop(field, None)
@@ -146,14 +155,17 @@ def deallocated(claim: views.ResourceClaim) -> views.ResourceClaim:
 
 
 def with_finalizer(claim: views.ResourceClaim) -> views.ResourceClaim:
+    """Return a copy with the finalizer that retains an allocated claim; the claim must not have it yet."""
     held = meta(claim).get("finalizers") or []
     return {**claim, "metadata": {**meta(claim), "finalizers": [*held, FINALIZER]}}
 
 
 def without_finalizer(claim: views.ResourceClaim) -> views.ResourceClaim:
+    """Return a copy without the finalizer of allocated claims; other finalizers stay."""
     left = [each for each in meta(claim).get("finalizers") or () if each != FINALIZER]
     return {**claim, "metadata": {**meta(claim), "finalizers": left}}
 
 
 def has_finalizer(claim: views.ResourceClaim) -> bool:
+    """Return True if the finalizer of allocated claims retains the claim."""
     return FINALIZER in (meta(claim).get("finalizers") or ())

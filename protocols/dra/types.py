@@ -30,6 +30,8 @@ class DeviceId(NamedTuple):
 
 
 class PoolId(NamedTuple):
+    """A pool of one driver; two drivers may use one pool name."""
+
     driver: str
     pool: str
 
@@ -52,6 +54,8 @@ class RequestPolicy(msgspec.Struct, frozen=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, gc=False):
+    """A capacity of a device; without a policy, each share of it consumes all of it."""
+
     value: Quantity
     policy: RequestPolicy | None = None
 
@@ -64,6 +68,8 @@ class CounterUse(msgspec.Struct, frozen=True):
 
 
 class CounterSet(msgspec.Struct, frozen=True):
+    """Counters that the partitions of a device share (KEP-4815), by name."""
+
     name: str
     counters: Mapping[str, Quantity]
 
@@ -98,6 +104,8 @@ PLAIN = Extras()
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):
+    """A device of a slice, with attributes and capacity by qualified name."""
+
     name: str
     attributes: Mapping[str, Attribute]
     capacity: Mapping[str, Capacity]
@@ -126,6 +134,8 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeviceClass(msgspec.Struct, frozen=True):
+    """A DeviceClass: selectors that all have to be true, and configuration that is copied into allocations."""
+
     name: str
     uid: str
     generation: int
@@ -151,6 +161,8 @@ EVERYTHING = Filter()
 
 
 class Patch(msgspec.Struct, frozen=True):
+    """A ResourceSlicePatch: changes of the attributes, capacity and taints of all devices that its filter matches."""
+
     name: str
     uid: str
     generation: int

@@ -15,6 +15,7 @@ FLAT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess"
 
 
 def same(obj: Object) -> Object:
+    """Return the object as it is: the converter of v1 and v1beta2."""
     return obj
 
 
@@ -24,6 +25,7 @@ def wrapped_devices(obj: Object) -> Object:
 
 
 def plain_devices(obj: Object) -> Object:
+    """Return a v1beta1 slice in the form of v1: the fields of `basic` stand in the device itself."""
     return _with_devices(obj, lambda device: {**_but(device, "basic"), **_table(device.get("basic"))})
 
 
@@ -68,6 +70,8 @@ def _with_requests(obj: Object, change: Convert) -> Object:
 
 
 def in_template(change: Convert) -> Convert:
+    """Return the converter of a ResourceClaimTemplate for one of a ResourceClaim."""
+
     def changed(obj: Object) -> Object:
         spec = _table(obj.get("spec"))
         if not isinstance(spec.get("spec"), dict):

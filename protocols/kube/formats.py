@@ -67,6 +67,7 @@ def _uuid(version: str = "[0-9a-f]", variant: str = "[0-9a-f]") -> Callable[[str
 
 
 def is_date(text: str) -> bool:
+    """Return True for a full date (`2020-02-29`) of a day that exists, as the format `date` requires; year 0 exists."""
     return bool(DAY.fullmatch(text)) and _reads(date.fromisoformat)(text.replace("0000-", "2000-", 1))
 
 
@@ -78,6 +79,7 @@ def is_date_time(text: str) -> bool:
 
 
 def is_base64(text: str) -> bool:
+    """Return True for padded base64 of the standard alphabet, the format `byte`."""
     return BASE64.fullmatch(text) is not None
 
 
@@ -168,6 +170,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def fits(name: str, text: str) -> bool:
+    """Return True unless the format `name` is one that Kubernetes checks and `text` is not of it."""
     check = CHECKS.get(name.replace("-", ""))
     return check is None or (len(text) <= LONGEST and check(text))
 

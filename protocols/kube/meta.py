@@ -35,14 +35,17 @@ def fields_of(obj: Mapping[str, Any], names: Iterable[str]) -> Object:
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
+    """Return metadata.name; empty if the object has none."""
     return str(meta(obj).get("name") or "")
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
+    """Return metadata.namespace; empty for a cluster-scoped object."""
     return str(meta(obj).get("namespace") or "")
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
+    """Return metadata.uid; empty if the object has none."""
     return str(meta(obj).get("uid") or "")
 
 
@@ -52,6 +55,7 @@ def key_of(obj: Mapping[str, Any]) -> str:
 
 
 def join_key(namespace: str, name: str) -> str:
+    """Return `NAMESPACE/NAME`, or NAME alone for a cluster-scoped object."""
     return f"{namespace}/{name}" if namespace else name
 
 
@@ -67,10 +71,12 @@ def version_of(obj: Mapping[str, Any]) -> str:
 
 
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    """Return metadata.labels, the object's own map; a new empty one if it has none."""
     return meta(obj).get("labels") or {}
 
 
 def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    """Return metadata.annotations, the object's own map; a new empty one if it has none."""
     return meta(obj).get("annotations") or {}
 
 
@@ -86,10 +92,12 @@ def event_time(event: Mapping[str, Any]) -> str:
 
 
 def terminating(obj: Mapping[str, Any]) -> bool:
+    """Return True once a deletion was requested (deletionTimestamp is set); finalizers may still hold the object."""
     return bool(meta(obj).get("deletionTimestamp"))
 
 
 def new_uid() -> str:
+    """Return a random UUID, as the API server gives one to each object and audit event."""
     return str(uuid.uuid4())
 
 
@@ -100,6 +108,7 @@ def condition(obj: Mapping[str, Any], kind: str) -> views.Condition | None:
 
 
 def condition_true(obj: Mapping[str, Any], kind: str) -> bool:
+    """Return True if status.conditions has `kind` with status "True"; an absent or Unknown one is not true."""
     found = condition(obj, kind)
     return found is not None and found.get("status") == "True"
 

@@ -35,6 +35,7 @@ VALUE_TEXT = (
 
 
 def label_faults(text: str) -> list[str]:
+    """Return upstream's texts about a name that is no DNS label (RFC 1123)."""
     faults = _too_long(text, LABEL_LIMIT)
     if LABEL.fullmatch(text):
         return faults
@@ -42,14 +43,17 @@ def label_faults(text: str) -> list[str]:
 
 
 def subdomain_faults(text: str) -> list[str]:
+    """Return upstream's texts about a name that is no DNS subdomain (RFC 1123)."""
     return _too_long(text, SUBDOMAIN_LIMIT) + _unlike(text, SUBDOMAIN, SUBDOMAIN_TEXT)
 
 
 def dns1035_faults(text: str) -> list[str]:
+    """Return upstream's texts about a name that is no RFC 1035 label: it must begin with a letter."""
     return _too_long(text, LABEL_LIMIT) + _unlike(text, DNS1035, DNS1035_TEXT)
 
 
 def label_value_faults(text: str) -> list[str]:
+    """Return upstream's texts about a label value; an empty one is valid."""
     return _too_long(text, LABEL_LIMIT, "bytes") + (_unlike(text, QUALIFIED, VALUE_TEXT) if text else [])
 
 

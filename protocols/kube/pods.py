@@ -16,9 +16,11 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 
 def phase_of(pod: Mapping[str, Any]) -> str:
+    """Return status.phase; empty before any status was written."""
     status: views.PodStatus | None = pod.get("status")
     return str(status.get("phase") or "") if isinstance(status, dict) else ""
 
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
+    """Return True for a pod whose containers have all ended for good: Succeeded or Failed."""
     return phase_of(pod) in FINISHED

@@ -92,6 +92,7 @@ def parse_quantity(text: str | int | float) -> Quantity:
 
 
 def is_quantity(text: str | int | float) -> bool:
+    """Return True if `parse_quantity` reads it."""
     try:
         parse_quantity(text)
     except QuantityInvalid:

@@ -105,6 +105,8 @@ def _between(value: str, above: int | None, below: int | None) -> bool:
 
 
 class FieldTerm(msgspec.Struct, frozen=True):
+    """One term of a field selector: `field=value`, or `field!=value` if not `equal`."""
+
     field: str
     equal: bool
     value: str

@@ -19,6 +19,8 @@ Toleration = Mapping[str, Any]
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint of a node or of a device."""
+
     key: str
     value: str
     effect: str
@@ -31,6 +33,7 @@ UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
 def node_taints(node: views.Node) -> tuple[Taint, ...]:
+    """Return spec.taints of a node, in order."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return tuple(Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "") for each in taints)
 
@@ -51,6 +54,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Return True if any toleration tolerates the taint; see `tolerates` for the rule."""
     return any(tolerates(each, taint) for each in tolerations)
 
 

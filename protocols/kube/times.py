@@ -30,6 +30,7 @@ def _of_second(second: int) -> str:
 
 
 def format_micro(seconds: float) -> str:
+    """Return seconds since the epoch as a MicroTime."""
     return datetime.datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

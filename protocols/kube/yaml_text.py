@@ -20,6 +20,8 @@ LARGEST_BITS = 1024
 
 
 class Document(NamedTuple):
+    """One document of a YAML stream."""
+
     value: Any
     repeated: list[str]
     """Upstream's texts about repeated keys of a map, of which the last value wins."""

@@ -83,6 +83,8 @@ REQUESTS = 64
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Address and credentials of an API server; a token is used instead of a client certificate."""
+
     server: str
     """https://host:port"""
     ca: Path

@@ -26,6 +26,8 @@ from protocols.process.files import write_atomic
 
 
 class ElectionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Name of the Lease, this candidate's identity, and upstream's durations in seconds."""
+
     name: str
     identity: str
     """Differs between candidates; a candidate that was killed is the same one when it is back."""
@@ -128,6 +130,8 @@ class LeadershipLost(NodeplaneError):
 
 
 class LeaderElector:
+    """Holds a Lease through the API: await `lead`, run `renew` while leading."""
+
     def __init__(self, client: ApiClient, options: ElectionOptions, log: logging.Logger) -> None:
         self._client, self._options, self._log = client, options, log
         self._election = Election(options)

@@ -48,6 +48,8 @@ class _Written(msgspec.Struct):
 
 
 class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Source that the API shows for each event."""
+
     component: str
     """Source of the events, e.g. `kubelet`, `default-scheduler`."""
     host: str = ""

@@ -19,6 +19,8 @@ class CommandFailed(NodeplaneError, http=500, grpc="UNKNOWN"):
 
 
 class ContainerName(NamedTuple):
+    """A container of a pod, by names."""
+
     namespace: str
     pod: str
     container: str

@@ -37,6 +37,8 @@ class ResourceEventHandler(Protocol):
 
 
 class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Selection of a collection, and how its copy is followed; times in seconds."""
+
     namespace: str = ""
     field_selector: str = ""
     label_selector: str = ""

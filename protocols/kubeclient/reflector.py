@@ -25,6 +25,8 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Next(Enum):
+    """The next request of a reflector."""
+
     STREAM = "stream"
     """A watch that begins with all objects."""
     LIST = "list"

@@ -38,6 +38,8 @@ from protocols.dra.types import Attribute, PoolId
 
 
 class Counters:
+    """Shared counters of partitionable devices (KEP-4815): the rest that devices taken so far leave of them."""
+
     def __init__(self, used: AllocatedState) -> None:
         self._used = used
         self._left: dict[PoolId, dict[CounterId, int]] = {}
@@ -100,6 +102,8 @@ FLIGHT = 2_000
 
 
 class AttemptOptions(msgspec.Struct, frozen=True):
+    """Claims to allocate together, and bounds of the search: steps in all, and steps before costlier pruning begins."""
+
     claims: tuple[Claim, ...]
     inputs: AllocatorInputs
     steps: int = STEPS

@@ -26,7 +26,7 @@ class SliceInfo(msgspec.Struct, frozen=True, eq=False):
         return self.slice.reach.node
 
 
-def slice_info_of(slice_: Slice, known: SliceInfo | None = None) -> SliceInfo:
+def _slice_info_of(slice_: Slice, known: SliceInfo | None = None) -> SliceInfo:
     return SliceInfo(slice_, tuple(_devices(slice_, {device.id: device for device in known.devices} if known else {})))
 
 
@@ -89,6 +89,8 @@ class NodePools(msgspec.Struct, frozen=True, eq=False):
 
 
 class Catalog:
+    """The slices of all drivers, and the pools that a node reaches; `revision` shows that something changed."""
+
     def __init__(self) -> None:
         self.revision = 0
         """Grows with each change of a slice."""
@@ -102,7 +104,7 @@ class Catalog:
     def put(self, slice_: Slice) -> None:
         known = self._slices.get(slice_.name)
         self.remove(slice_.name)
-        slice_info = self._slices[slice_.name] = slice_info_of(slice_, known)
+        slice_info = self._slices[slice_.name] = _slice_info_of(slice_, known)
         self._members[slice_.pool_id][slice_.name] = slice_info
         self._place(slice_info, 1)
 

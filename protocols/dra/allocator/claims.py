@@ -29,6 +29,8 @@ class SubRequest(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
+    """One request of a claim: an exact one, or alternatives of which one is allocated."""
+
     name: str
     subrequests: tuple[SubRequest, ...]
     """In order of preference: the first that leads to a solution is allocated. One entry unless `prioritized`."""
@@ -36,6 +38,8 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class DeviceConstraint(msgspec.Struct, frozen=True):
+    """Constraint of a claim: one of `match` and `distinct` is the qualified attribute, the other is empty."""
+
     match: str
     distinct: str
     requests: tuple[str, ...]
@@ -43,6 +47,8 @@ class DeviceConstraint(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
+    """A ResourceClaim's spec with the identity of the object."""
+
     key: str
     uid: str
     requests: tuple[Request, ...]
@@ -51,6 +57,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 def claim_of(obj: Mapping[str, Any]) -> Claim:
+    """Read an unallocated claim; what the API's schema does not require may be absent."""
     devices = (obj.get("spec") or {}).get("devices") or {}
     return Claim(
         key=key_of(obj),

@@ -87,6 +87,7 @@ class DistinctAttributeConstraint:
 
 
 def constraints_of(claim: Claim) -> list[Constraint]:
+    """Return fresh constraints for one search; each records the devices added so far."""
     return [_constraint(constraint) for constraint in claim.constraints]
 
 
@@ -107,5 +108,6 @@ def add_to_all(constraints: list[Constraint], subrequest: str, device: DeviceInf
 
 
 def remove_from_all(constraints: list[Constraint], subrequest: str, device: DeviceInfo) -> None:
+    """Undo a successful `add_to_all` of the same device."""
     for constraint in constraints:
         constraint.remove(subrequest, device)

@@ -43,6 +43,8 @@ def backed(requests: Mapping[str, int], classes: Backing) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class RequestMapping:
+    """A container's extended resource and the request of the pod's special claim that backs it."""
+
     container: str
     resource: str
     request: str

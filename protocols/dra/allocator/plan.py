@@ -323,6 +323,8 @@ class RequestData(msgspec.Struct, frozen=True):
 
 
 class ClaimPlan(msgspec.Struct, frozen=True):
+    """Inputs of the search for one claim on one node."""
+
     claim: Claim
     requests: tuple[tuple[RequestData, ...], ...]
     fewest: tuple[int, ...]

@@ -102,6 +102,7 @@ def _is_allowed(policy: RequestPolicy, amount: Quantity) -> bool:
 
 
 def amounts_of(share: Share) -> Amounts:
+    """Return a share's consumed capacity in nano-units."""
     return {name: amount.nanos for name, amount in share.items()}
 
 

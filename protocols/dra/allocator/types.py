@@ -32,6 +32,7 @@ class Node(NamedTuple):
 
 
 def is_reachable(reach: Reach, node: Node) -> bool:
+    """Return True if a device with this reach is usable on the node: everywhere, by name, or by node selector."""
     if reach.everywhere or (reach.node and reach.node == node.name):
         return True
     return reach.selector is not None and selects(reach.selector, node.name, node.labels)

@@ -58,7 +58,7 @@ class DeviceJudge:
             if known is None and len(device.matched) < REMEMBERED:
                 device.matched[expression] = fits
             if not fits:
-                return Rejection(SELECTOR, f"selector {place} is false: {shortened(expression)}")
+                return Rejection(SELECTOR, f"selector {place} is false: {_shortened(expression)}")
         return None
 
     def _pool(self, pool: Pool) -> Rejection | None:
@@ -106,5 +106,5 @@ def _known_keys(error: str, device: DeviceInfo) -> str:
     return f"; the device has {' and '.join(has) or 'neither attributes nor capacity'}"
 
 
-def shortened(expression: str) -> str:
+def _shortened(expression: str) -> str:
     return cut(" ".join(expression.split()), MAX_EXPRESSION)

@@ -20,6 +20,8 @@ MAX_EXAMPLES = 3
 
 
 class Rejection(NamedTuple):
+    """One reason against a device or node: a rule's name, stable for programs, and a text for users."""
+
     rule: str
     text: str
 
@@ -51,6 +53,8 @@ class SubRequestReport(msgspec.Struct, frozen=True):
 
 
 class ClaimReport(msgspec.Struct, frozen=True):
+    """Reasons why a claim's subrequests find no devices."""
+
     claim: str
     fault: str
     """Why no device was considered; empty otherwise."""
@@ -59,6 +63,8 @@ class ClaimReport(msgspec.Struct, frozen=True):
 
 
 class DiagnosisReport(msgspec.Struct, frozen=True):
+    """Answer to the question why a pod's claims are not allocated."""
+
     claims: tuple[ClaimReport, ...]
     nodes: tuple[Group, ...]
     """Why each node that fits the pod otherwise does not satisfy the claims together."""
@@ -67,6 +73,7 @@ class DiagnosisReport(msgspec.Struct, frozen=True):
 
 
 def free_of_holders(device: DeviceId) -> str:
+    """Default of DiagnosisInputs.holder: it is not known which pods hold which devices."""
     return ""
 
 

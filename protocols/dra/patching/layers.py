@@ -18,12 +18,12 @@ from protocols.kube.quantity import Quantity
 from protocols.kube.taints import Taint
 
 
-class Ranked(Protocol):
+class _Ranked(Protocol):
     @property
     def serial(self) -> int: ...
 
 
-K = TypeVar("K", bound=Ranked)
+K = TypeVar("K", bound=_Ranked)
 Place = tuple[str | None, str | None]
 """(driver, pool), None where it is not fixed."""
 
@@ -40,6 +40,8 @@ class Bucket(Generic[K]):
 
 
 class FilterIndex(Generic[K]):
+    """Values of patches or rules by the driver, pool and device that their filters name."""
+
     def __init__(self) -> None:
         self._buckets: dict[Place, Bucket[K]] = {}
         self._changes = itertools.count(1)
@@ -121,7 +123,7 @@ class Overlay(msgspec.Struct):
         return Effect(attributes, removed, capacity, {(taint.key, taint.effect): taint for _, _, taint in ordered})
 
 
-def overlay_of(patches: Iterable[Known], gates: Gates) -> Overlay:
+def _overlay_of(patches: Iterable[Known], gates: Gates) -> Overlay:
     made = Overlay(gates)
     for known in patches:
         made.add(known)
@@ -140,7 +142,7 @@ class Layers:
         self._rules = rules
         every = [known for bucket in patches for known in bucket.all.values()]
         self.conditional = sorted((known for known in every if known.conditional), key=lambda known: known.rank)
-        self._base: Overlay = overlay_of((known for known in every if not known.conditional), gates)
+        self._base: Overlay = _overlay_of((known for known in every if not known.conditional), gates)
         self._effect = _effect(self._base)
         self._effects: dict[tuple[int, ...], Effect] = {}
         self._base_rules = [known for bucket in rules for known in bucket.all.values()]

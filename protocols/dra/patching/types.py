@@ -30,6 +30,8 @@ class Known(NamedTuple):
 
 
 class KnownRule(NamedTuple):
+    """A rule as it is indexed: `serial` identifies this version of it, `rank` orders taints of several rules."""
+
     serial: int
     rank: str
     rule: TaintRule

@@ -17,6 +17,8 @@ NO, YES, FAULTY = 1, 2, 3
 
 
 class Verdicts:
+    """Results of CEL expressions about a slice's devices, by expression and the device's place; 0 = not evaluated."""
+
     def __init__(self, size: int) -> None:
         self._size = size
         self._known: dict[str, bytearray] = {}
@@ -46,6 +48,8 @@ UNTOUCHED = (NO_EFFECT, ())
 
 
 class Builder(msgspec.Struct, frozen=True):
+    """Applies patches and rules to slices; what nothing changes stays the same object."""
+
     inputs: Inputs
     layers: PoolLayers
     faults: PatchFaults

@@ -40,13 +40,13 @@ class PatchFaultReport(NamedTuple):
     """Number of devices for which it has failed."""
 
 
-class FaultKey(NamedTuple):
+class _FaultKey(NamedTuple):
     place: str
     reason: str
     text: str
 
 
-class PatchFault(msgspec.Struct):
+class _PatchFault(msgspec.Struct):
     first: DeviceId
     devices: set[DeviceId] = msgspec.field(default_factory=set)
     reported: int = 0
@@ -64,20 +64,22 @@ DEVICES = 1000
 
 
 class PatchFaults:
+    """Faults of patches until they are reported; bounded by KINDS for each patch and DEVICES for each kind."""
+
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Patch, dict[FaultKey, PatchFault]]] = {}
+        self._known: dict[str, tuple[Patch, dict[_FaultKey, _PatchFault]]] = {}
         """By the patch's name; of one version of it."""
         self._fresh: dict[str, None] = {}
         """Patches that may have faults to report."""
 
     def add(self, patch: Patch, selector: Selector, faulty: Faulty, device: DeviceId) -> None:
         _, faults = self._known.setdefault(patch.name, (patch, {}))
-        key = FaultKey(selector.place, faulty.reason, faulty.text[:TEXT])
+        key = _FaultKey(selector.place, faulty.reason, faulty.text[:TEXT])
         fault = faults.get(key)
         if fault is None:
             if len(faults) >= KINDS:
                 return
-            fault = faults[key] = PatchFault(device)
+            fault = faults[key] = _PatchFault(device)
         if len(fault.devices) < DEVICES and device not in fault.devices:
             fault.devices.add(device)
             self._fresh[patch.name] = None
@@ -112,7 +114,7 @@ class PatchFaults:
                 yield _report(patch, key, fault)
 
 
-def _report(patch: Patch, key: FaultKey, fault: PatchFault) -> PatchFaultReport:
+def _report(patch: Patch, key: _FaultKey, fault: _PatchFault) -> PatchFaultReport:
     more = len(fault.devices) - 1
     least = "at least " if len(fault.devices) == DEVICES else ""
     others = f" (and {least}{more} more device{'s' if more > 1 else ''})" if more else ""

@@ -15,6 +15,8 @@ Touched = list[Filter]
 
 
 class Inputs:
+    """Patches, rules and classes; each change returns the filters whose devices it may affect."""
+
     def __init__(self, gates: Gates) -> None:
         self.patches: dict[str, Known] = {}
         self.rules: dict[str, KnownRule] = {}
@@ -136,6 +138,8 @@ _NONE: Names = {}
 
 
 class Places:
+    """Names of slices by the names that filters may use, to find the slices that a change affects."""
+
     def __init__(self) -> None:
         self._by_driver: dict[str, Names] = {}
         self._by_pool: dict[str, Names] = {}

@@ -25,6 +25,7 @@ def message_of(api_version: str, kind: str) -> Message:
 
 
 def is_known(api_version: str, kind: str) -> bool:
+    """Return True if the facts have the fields of this kind, or of the kind whose List it is."""
     package = _package_of(api_version)
     return package in packages() and kind.removesuffix("List") in kinds_of(package)
 

@@ -70,7 +70,7 @@ class Unencodable(KubeError, http=500, grpc="INTERNAL"):
     """Raised when a value has a type that its message has no place for."""
 
 
-def read_string(raw: bytes) -> str:
+def _read_string(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -78,6 +78,7 @@ def read_string(raw: bytes) -> str:
 
 
 def write_string(value: Any) -> bytes:
+    """Return the UTF-8 bytes of a string; any other value, or a lone surrogate, raises Unencodable."""
     try:
         if isinstance(value, str):
             return value.encode()
@@ -137,7 +138,7 @@ def _write_double(value: Any) -> bytes:
 
 WHOLE = 2.0**53
 SCALARS = {
-    "str": Leaf(DELIMITED, read_string, write_string),
+    "str": Leaf(DELIMITED, _read_string, write_string),
     "int32": _signed(32),
     "int64": _signed(64),
     "bool": Leaf(VARINT, bool, _write_bool),
