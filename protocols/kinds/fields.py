@@ -36,6 +36,8 @@ DOMAINS = {"rbac": "rbac.authorization.k8s.io", "flowcontrol": "flowcontrol.apis
 
 
 class Field(msgspec.Struct, frozen=True):
+    """One field of a type, as facts/ describe it."""
+
     number: int
     """In protobuf; 0 for none."""
     name: str
@@ -52,6 +54,8 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Type(msgspec.Struct, frozen=True):
+    """One type of the API, with its fields in the order of facts/."""
+
     package: str
     """Group without domain and version: `core.v1`."""
     name: str
@@ -62,6 +66,7 @@ class Type(msgspec.Struct, frozen=True):
 
 @functools.cache
 def packages() -> tuple[str, ...]:
+    """Return the packages of facts/, sorted: one for each file."""
     return tuple(sorted(path.name.removesuffix(".txt") for path in FACTS.glob("*.txt")))
 
 
@@ -82,6 +87,7 @@ def base_of(text: str) -> str:
 
 
 def own_text(text: str) -> str:
+    """Return the text of a file of facts/ without its line `< PACKAGE`."""
     return text.partition("\n")[2] if base_of(text) else text
 
 
@@ -116,6 +122,7 @@ def inlined(each: Type) -> Iterator[Field]:
 
 
 def read_types(package: str, text: str) -> Iterator[Type]:
+    """Parse the types of a file of facts/."""
     for line in text.strip().replace("\n    ", " ").splitlines():
         header, *fields = line.split()
         name = header.rstrip("*+:")

@@ -64,6 +64,7 @@ def _with_own(old: Type, new: Type) -> Type:
 
 
 def line_of(each: Type) -> str:
+    """Return the type in the notation of facts/, wrapped."""
     head = f"{each.name}{'*' if each.is_atomic else ''}{'+' if each.is_kind else ''}:"
     return wrapped(head, map(_field_text, each.fields))
 
@@ -98,6 +99,7 @@ def _changes_of_views() -> Iterator[Change]:
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command; return the exit status: 1 for a difference with --check, 2 for usage or a missing source."""
     trees = [each for each in arguments if not each.startswith("-")]
     if len(trees) > 1 or arguments[len(trees) :] not in ([], ["--write"], ["--check"]) or not arguments:
         print("usage: python -m protocols.kinds.generate TREE [--write] | --check", file=sys.stderr)

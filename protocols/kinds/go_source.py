@@ -27,17 +27,21 @@ class SourceMissing(SettingsInvalid):
 
 
 class GoField(msgspec.Struct, frozen=True):
+    """A field of a Go struct, with its struct tags and the `+` markers of its comment."""
+
     type: str
     tags: Mapping[str, str]
     markers: Markers
 
 
 class GoStruct(msgspec.Struct, frozen=True):
+    """A Go struct, embedded fields included."""
+
     fields: tuple[GoField, ...]
     markers: Markers
 
 
-class GoPackage(msgspec.Struct, frozen=True):
+class _GoPackage(msgspec.Struct, frozen=True):
     structs: Mapping[str, GoStruct]
     names: Mapping[str, str]
     """Underlying types of named ones: `PodPhase` is `string`."""
@@ -45,7 +49,7 @@ class GoPackage(msgspec.Struct, frozen=True):
     """Packages by the names that this one gives them."""
 
 
-def read_package(tree: Path, package: str) -> GoPackage:
+def read_package(tree: Path, package: str) -> _GoPackage:
     """Read a group's version, such as `core.v1`, below a checkout of Kubernetes. Raises SourceMissing."""
     group, _, version = package.partition(".")
     folder = tree / STAGING / {"meta": META, "apiextensions": EXTENSIONS}.get(group, f"api/{group}") / version
@@ -60,7 +64,7 @@ def read_package(tree: Path, package: str) -> GoPackage:
             text = path.read_text("utf-8")
             imports.update((own or version, f"{group}.{version}") for own, group, version in IMPORT.findall(text))
             _read(iter(text.splitlines()), structs, names)
-    return GoPackage(structs, names, imports)
+    return _GoPackage(structs, names, imports)
 
 
 def _read(lines: Iterator[str], structs: dict[str, GoStruct], names: dict[str, str]) -> None:

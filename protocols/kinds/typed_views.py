@@ -36,6 +36,7 @@ NULLED = ("time", "microtime", "[", "{")
 
 
 def views_text() -> str:
+    """Return the whole text of views.pyi."""
     names = _names()
     return HEADER + "".join(_view(types_of(package)[name], names) for package, name in _distinct(names))
 

@@ -134,7 +134,7 @@ def _constraint_causes(match: Object | None) -> list[Cause]:
     return match_causes(path, match) + some
 
 
-class ValidatingPolicyStrategy(PolicyStrategy):
+class _ValidatingPolicyStrategy(PolicyStrategy):
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:
@@ -253,7 +253,7 @@ def _action_causes(actions: list[Any]) -> list[Cause]:
     return causes if actions else [*causes, required(path, "at least one validation action is required")]
 
 
-class MutatingPolicyStrategy(PolicyStrategy):
+class _MutatingPolicyStrategy(PolicyStrategy):
     def match_causes(self, match: Object | None) -> list[Cause]:
         return [*super().match_causes(match), *mutable_causes("spec.matchConstraints", match or {})]
 
@@ -325,14 +325,14 @@ def _binding(row: Resource, strategy: Strategy) -> Served:
 
 VALIDATING = _policy(
     kinds.VALIDATINGADMISSIONPOLICIES,
-    ValidatingPolicyStrategy(),
+    _ValidatingPolicyStrategy(),
     Column("Validations", _count("spec", "validations"), type="integer"),
     Subresource("status", STATUS_VERBS, "ValidatingAdmissionPolicy", GROUP, "v1"),
 )
 VALIDATING_BINDINGS = _binding(kinds.VALIDATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=True))
 MUTATING = _policy(
     kinds.MUTATINGADMISSIONPOLICIES,
-    MutatingPolicyStrategy(),
+    _MutatingPolicyStrategy(),
     Column("Mutations", _count("spec", "mutations"), type="integer"),
 )
 MUTATING_BINDINGS = _binding(kinds.MUTATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=False))

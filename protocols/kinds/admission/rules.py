@@ -24,6 +24,7 @@ CONDITIONS, EXPRESSIONS = 64, 128
 
 
 def default_match(match: Object) -> None:
+    """Set the defaults of the match fields of a policy, a binding or a webhook."""
     match.setdefault("matchPolicy", "Equivalent")
     match.setdefault("namespaceSelector", {})
     match.setdefault("objectSelector", {})
@@ -35,7 +36,7 @@ def mutable_causes(path: str, match: Object) -> list[Cause]:
     """Check that the rules of a mutating policy have only operations with an object to change."""
     return [
         unsupported(f"{path}.resourceRules.operations", operation, MUTABLE)
-        for rule in rules_of(match)
+        for rule in _rules_of(match)
         for operation in rule.get("operations") or []
         if operation not in MUTABLE
     ]
@@ -53,6 +54,7 @@ def match_causes(path: str, match: Object) -> list[Cause]:
 
 
 def selectors_causes(path: str, match: Object) -> list[Cause]:
+    """Check namespaceSelector and objectSelector of a policy's match or of a webhook."""
     causes = []
     for field in ("namespaceSelector", "objectSelector"):
         if isinstance(match.get(field), dict):
@@ -109,6 +111,7 @@ def _resources(path: str, values: list[str]) -> Iterator[Cause]:
 
 
 def one_of(path: str, value: Any, allowed: tuple[str, ...]) -> list[Cause]:
+    """Check a required field with a fixed set of values; absent ones are required, others not supported."""
     if value in allowed:
         return []
     return [required(path)] if value is None else [unsupported(path, value, allowed)]
@@ -141,11 +144,12 @@ def expression_causes(path: str, text: str, scope: Any, results: tuple[str, ...]
 
 
 def limit_causes(path: str, values: Iterable[Object]) -> list[Cause]:
+    """Check the number of expressions in a list; EXPRESSIONS at most."""
     count = len(list(values))
     return [too_many(path, count, EXPRESSIONS)] if count > EXPRESSIONS else []
 
 
-def rules_of(match: Object) -> list[Object]:
+def _rules_of(match: Object) -> list[Object]:
     return items(match, "resourceRules")
 
 

@@ -33,7 +33,7 @@ HOOKS = 128
 FORMAT = "; desired format: https://host[/path]"
 
 
-class WebhookStrategy(Strategy):
+class _WebhookStrategy(Strategy):
     has_generation = True
 
     def __init__(self, mutating: bool) -> None:
@@ -167,7 +167,7 @@ def _version_causes(path: str, versions: list[str]) -> list[Cause]:
 def _configuration(row: Resource, mutating: bool) -> Served:
     return Served(
         **asdict(row),
-        strategy=WebhookStrategy(mutating),
+        strategy=_WebhookStrategy(mutating),
         columns=(NAME, Column("Webhooks", lambda obj: len(items(obj, "webhooks")), type="integer"), AGE),
         versioned_update=True,
     )

@@ -66,6 +66,8 @@ ROLLING_CHECKS = Struct(maxUnavailable=_unavailable, fields=numbers("partition")
 
 
 class StatefulSetStrategy(WorkloadStrategy):
+    """StatefulSets: ordinals and claims follow from the name, so most of the spec is immutable."""
+
     spec_defaults: ClassVar[Object] = {"podManagementPolicy": ORDERED, "replicas": 1, "revisionHistoryLimit": 10}
     first_status: ClassVar[Object] = {"availableReplicas": 0, "replicas": 0}
     status_rules = status_check(

@@ -63,6 +63,8 @@ LATER = Struct(fields=numbers("minReadySeconds", "revisionHistoryLimit", "progre
 
 
 class DeploymentStrategy(AppsStrategy):
+    """Deployments: their annotations are copied to replica sets, so that a change of one counts for the generation."""
+
     names_pods = True
     spec_defaults: ClassVar[Object] = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}
     status_rules = status_check(
@@ -123,6 +125,8 @@ def _strategy_causes(path: str, strategy: Object) -> Causes:
 
 
 class ReplicaSetStrategy(AppsStrategy):
+    """ReplicaSets, of users and of the deployment controller."""
+
     names_pods = True
     spec_defaults: ClassVar[Object] = {"replicas": 1}
     first_status: ClassVar[Object] = {"replicas": 0}
@@ -140,6 +144,8 @@ SCHEDULED = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberSched
 
 
 class DaemonSetStrategy(AppsStrategy):
+    """DaemonSets: an annotation counts changes of the template for clients of old versions, as upstream."""
+
     spec_defaults: ClassVar[Object] = {"revisionHistoryLimit": 10}
     first_status: ClassVar[Object] = dict.fromkeys(SCHEDULED, 0)
     status_rules = status_check(
@@ -202,6 +208,8 @@ def _daemon_update_causes(path: str, strategy: Object) -> Causes:
 
 
 class RevisionStrategy(Strategy):
+    """ControllerRevisions: data is immutable and any object; only the number may change."""
+
     def validate_create(self, obj: Object) -> list[Cause]:
         data = obj.get("data")
         causes = [] if data is not None else [required("data", "data is mandatory")]

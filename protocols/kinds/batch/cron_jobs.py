@@ -19,6 +19,8 @@ NUMBERS = Struct(fields=numbers("startingDeadlineSeconds", "successfulJobsHistor
 
 
 class CronJobStrategy(WorkloadStrategy):
+    """CronJobs: names leave room for the suffix that the controller gives to each job."""
+
     names_pods = True
     spec_defaults: ClassVar[Object] = {
         "concurrencyPolicy": "Allow",

@@ -22,6 +22,7 @@ ALWAYS_EXCLUSIVE = ((MET, FAILED), (MET, TARGET))
 
 
 def job_status_causes(new: Object, old: Object) -> Causes:
+    """Check a write of a job's status against the stored object."""
     status, before = new.get(PATH) or {}, old.get(PATH) or {}
     changed = {field for field in {*status, *before} if status.get(field) != before.get(field)}
     changed |= {kind for kind in KINDS if has_condition(new, kind) != has_condition(old, kind)}

@@ -46,6 +46,8 @@ def _default_job(spec: Object) -> None:
 
 
 class JobStrategy(WorkloadStrategy):
+    """Jobs: selector and labels are generated from the uid unless `manualSelector` is set."""
+
     names_pods = True
 
     def default(self, obj: Object) -> None:

@@ -19,6 +19,7 @@ def _nothing_else(path: str, value: Object, causes: Causes) -> None:
 
 
 def annotations(path: str, value: Object, causes: Causes) -> None:
+    """Check the keys of annotations; upper case is allowed in them."""
     for key in value:
         label_key(path, key.lower(), causes)
 
@@ -57,6 +58,7 @@ def condition(path: str, value: Object, causes: Causes) -> None:
 
 
 def conditions(path: str, values: list[Object], causes: Causes) -> None:
+    """Check a list of conditions; each type may occur once."""
     is_new = once()
     for index, value in enumerate(values):
         condition(f"{path}[{index}]", value, causes)

@@ -66,6 +66,7 @@ node_term = Struct(
 
 
 def node_selector(path: str, value: Object, causes: Causes) -> None:
+    """Check a NodeSelector, which needs a term: one without terms selects nothing."""
     terms = value.get("nodeSelectorTerms")
     if not terms:
         causes.append(required(f"{path}.nodeSelectorTerms", "must have at least one node selector term"))

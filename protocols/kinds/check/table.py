@@ -141,6 +141,8 @@ def once() -> Check:
 
 
 def together(*checks: Check) -> Check:
+    """Return a check that runs all the given ones in order."""
+
     def every(path: str, value: Any, causes: Causes) -> None:
         for check in checks:
             check(path, value, causes)
@@ -184,6 +186,7 @@ def one_of(*allowed: str, empty: bool = False, also: str = "") -> Check:
 
 
 def between(low: int, high: int, text: str = "") -> Check:
+    """Return a check of numbers from `low` to `high`; `text` replaces upstream's usual message."""
     text = text or f"must be between {low} and {high}, inclusive"
 
     def check(path: str, value: int, causes: Causes) -> None:
@@ -194,6 +197,7 @@ def between(low: int, high: int, text: str = "") -> Check:
 
 
 def at_least(low: int, text: str = "") -> Check:
+    """Return a check of numbers not below `low`; `text` replaces upstream's usual message."""
     text = text or f"must be greater than or equal to {low}"
 
     def check(path: str, value: int, causes: Causes) -> None:

@@ -41,6 +41,7 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def ip_faults(text: str) -> list[str]:
+    """Return upstream's text if `text` is no IP address of either family."""
     return [] if address(text) is not None else [IP_TEXT]
 
 
@@ -57,13 +58,14 @@ def special_faults(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> It
 
 
 def cidr_faults(text: str) -> list[str]:
+    """Return upstream's text if `text` is no CIDR; host bits may be set."""
     host, _, bits = text.partition("/")
     parsed = address(host)
     valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(bits[:4]) <= parsed.max_prefixlen
     return [] if valid else [CIDR_TEXT]
 
 
-def port_name_faults(text: str) -> list[str]:
+def _port_name_faults(text: str) -> list[str]:
     faults = ["must be no more than 15 characters"] if len(text.encode("utf-8", "replace")) > 15 else []
     if not _PORT.fullmatch(text):
         faults.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -77,6 +79,7 @@ def port_name_faults(text: str) -> list[str]:
 
 
 def config_key_faults(text: str) -> list[str]:
+    """Return upstream's texts about a key of a ConfigMap or Secret, which becomes a file name in volumes."""
     faults = [f"must be no more than {NAME_MAX} characters"] if len(text.encode("utf-8", "replace")) > NAME_MAX else []
     if not _KEY.fullmatch(text):
         return [*faults, KEY_TEXT]
@@ -92,6 +95,7 @@ def descending_faults(text: str) -> list[str]:
 
 
 def backstep_faults(text: str) -> list[str]:
+    """Return upstream's text about a path that has an element `..`."""
     return ["must not contain '..'"] if ".." in text.split("/") else []
 
 
@@ -108,7 +112,7 @@ label_value = texts(label_value_faults)
 ip = texts(ip_faults, empty=True)
 cidr = texts(cidr_faults, empty=True)
 config_key = texts(config_key_faults)
-port_name = texts(port_name_faults)
+port_name = texts(_port_name_faults)
 port_number = between(1, 65535)
 identity = between(0, MAX_INT32)
 mode: Check = between(0, 0o777, MODE_TEXT)
@@ -119,10 +123,11 @@ def port(path: str, value: int | str, causes: Causes) -> None:
     if isinstance(value, int):
         port_number(path, value, causes)
     else:
-        causes.extend(invalid(path, value, fault) for fault in port_name_faults(value))
+        causes.extend(invalid(path, value, fault) for fault in _port_name_faults(value))
 
 
 def labels(path: str, value: Object, causes: Causes) -> None:
+    """Check keys and values of labels."""
     for key, text in value.items():
         label_key(path, key, causes)
         label_value(path, text, causes)
@@ -139,5 +144,6 @@ def longest(limit: int) -> Check:
 
 
 def positive(path: str, value: Any, causes: Causes) -> None:
+    """Check that a number is above zero."""
     if value <= 0:
         causes.append(invalid(path, value, "must be greater than 0"))

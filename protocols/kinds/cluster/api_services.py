@@ -26,7 +26,7 @@ PRIORITIES = Ordered(
 NO_PROXY = "requests are not forwarded to other API servers"
 
 
-class RegistrationStrategy(Strategy):
+class _RegistrationStrategy(Strategy):
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:
@@ -68,7 +68,7 @@ def _service(obj: Object) -> str:
 
 REGISTRATIONS = Served(
     **asdict(kinds.APISERVICES),
-    strategy=RegistrationStrategy(),
+    strategy=_RegistrationStrategy(),
     free_names=True,
     columns=(NAME, Column("Service", _service), Column("Available", _available), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "APIService", GROUP, "v1"),),

@@ -39,6 +39,8 @@ NOT_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
 
 
 class RequestStrategy(Strategy):
+    """CertificateSigningRequests: only `approval` writes conditions, only `status` the certificate."""
+
     has_status = True
     untracked = ("spec",)
     untracked_status = ("conditions",)
@@ -67,7 +69,7 @@ class RequestStrategy(Strategy):
         spec = obj.get("spec") or {}
         return [
             *request_causes("spec.request", spec.get("request")),
-            *usage_causes("spec.usages", spec.get("usages") or []),
+            *_usage_causes("spec.usages", spec.get("usages") or []),
             *signer_causes("spec.signerName", str(spec.get("signerName") or "")),
             *causes_of(_DURATION, "spec", spec),
         ]
@@ -106,11 +108,12 @@ def _signature_fault(pem: bytes) -> str:
 _usages = needed(together(each(one_of(*USAGES, empty=True)), unique), "usages must be provided")
 
 
-def usage_causes(path: str, usages: list[str]) -> list[Cause]:
+def _usage_causes(path: str, usages: list[str]) -> list[Cause]:
     return causes_of(_usages, path, usages)
 
 
 def signer_causes(path: str, name: str) -> list[Cause]:
+    """Check a signer name, `DOMAIN/PATH`; the legacy one is not served in v1."""
     if name == LEGACY:
         return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
     if not name:
@@ -206,6 +209,7 @@ def _duration(obj: Object) -> str:
 
 
 def condition_cell(obj: Object) -> str:
+    """Return kubectl's column CONDITION, e.g. `Approved,Issued`."""
     kinds = {condition.get("type") for condition in items(obj, "status", "conditions")}
     shown = DENIED if DENIED in kinds else APPROVED if APPROVED in kinds else "Pending"
     issued = ",Issued" if text(obj, "status", "certificate") else ""

@@ -22,7 +22,7 @@ SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_00
 RESERVED = "priority class names with 'system-' prefix are reserved for system use only."
 
 
-class PriorityStrategy(Strategy):
+class _PriorityStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
@@ -60,6 +60,7 @@ def _system_fault(name: str, obj: Object) -> str:
 
 
 def system_classes() -> list[Object]:
+    """Return the two classes that the API server creates when they are missing."""
     named = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return [
         {**named, "metadata": {"name": name}, "value": value, "description": SYSTEM_DESCRIPTIONS[name]}
@@ -69,7 +70,7 @@ def system_classes() -> list[Object]:
 
 PRIORITIES = Served(
     **asdict(kinds.PRIORITYCLASSES),
-    strategy=PriorityStrategy(),
+    strategy=_PriorityStrategy(),
     columns=(
         NAME,
         Column("Value", lambda obj: obj.get("value", 0), type="integer"),

@@ -34,7 +34,7 @@ PARTS = Ordered(
 RUNTIME_CLASS = together(Ordered("handler", handler=needed(texts(_handler_faults))), PARTS)
 
 
-class RuntimeClassStrategy(Strategy):
+class _RuntimeClassStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         return causes_of(RUNTIME_CLASS, "", obj)
 
@@ -44,7 +44,7 @@ class RuntimeClassStrategy(Strategy):
 
 RUNTIMES = Served(
     **asdict(kinds.RUNTIMECLASSES),
-    strategy=RuntimeClassStrategy(),
+    strategy=_RuntimeClassStrategy(),
     versioned_update=True,
     columns=(NAME, Column("Handler", cell("handler")), AGE),
 )

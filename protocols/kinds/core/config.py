@@ -22,7 +22,7 @@ from protocols.kube.objects import at, items
 SIZE_LIMIT = 1024 * 1024
 
 
-def data_count(obj: Object) -> int:
+def _data_count(obj: Object) -> int:
     return len(at(obj, "data") or {}) + len(at(obj, "binaryData") or {})
 
 
@@ -53,7 +53,7 @@ def _size(data: object) -> int | None:
     return size
 
 
-def immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
+def _immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
     if old.get("immutable") is not True:
         return []
     causes = [forbidden("immutable", "field is immutable when `immutable` is set")] if not new.get("immutable") else []
@@ -72,7 +72,7 @@ def key_causes(obj: Object, field: str) -> list[Cause]:
     return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in config_key_faults(key)]
 
 
-class ConfigMapStrategy(Strategy):
+class _ConfigMapStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         causes = key_causes(obj, "data") + key_causes(obj, "binaryData") + data_causes(obj, "data", "binaryData")
         if not obj.get("data") or not obj.get("binaryData"):
@@ -81,13 +81,13 @@ class ConfigMapStrategy(Strategy):
         return causes + [invalid(f"data[{key}]", key, f"duplicate of key present in binaryData[{key}]") for key in both]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new) + immutable_causes(new, old, "data", "binaryData")
+        return self.validate_create(new) + _immutable_causes(new, old, "data", "binaryData")
 
 
 CONFIGMAPS = Served(
     **asdict(kinds.CONFIGMAPS),
-    strategy=ConfigMapStrategy(),
-    columns=(NAME, Column("Data", data_count), AGE),
+    strategy=_ConfigMapStrategy(),
+    columns=(NAME, Column("Data", _data_count), AGE),
 )
 
 
@@ -100,7 +100,7 @@ NEEDED = {
 """Keys that a secret of this type must have."""
 
 
-class SecretStrategy(Strategy):
+class _SecretStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj["type"] = obj.get("type") or "Opaque"
         strings = obj.get("stringData")
@@ -117,13 +117,13 @@ class SecretStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = changed_causes(new, {"type": "Opaque", **old}, "type")
-        return self.validate_create(new) + immutable_causes(new, old, "data") + changed
+        return self.validate_create(new) + _immutable_causes(new, old, "data") + changed
 
 
 SECRETS = Served(
     **asdict(kinds.SECRETS),
-    strategy=SecretStrategy(),
-    columns=(NAME, Column("Type", cell("type")), Column("Data", data_count), AGE),
+    strategy=_SecretStrategy(),
+    columns=(NAME, Column("Type", cell("type")), Column("Data", _data_count), AGE),
     fields={"type": cell("type")},
 )
 

@@ -24,7 +24,7 @@ LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 10
 MISMATCH = "does not match event.namespace"
 
 
-class EventStrategy(Strategy):
+class _EventStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         return event_causes(obj, "reportingComponent")
 
@@ -49,28 +49,28 @@ def event_causes(obj: Object, reporter: str) -> list[Cause]:
     ]
 
 
-def last_seen(obj: Object) -> str:
+def _last_seen(obj: Object) -> str:
     stamp = text(obj, "series", "lastObservedTime") or text(obj, "lastTimestamp") or text(obj, "eventTime")
-    return age_of(stamp) if stamp else first_seen(obj)
+    return age_of(stamp) if stamp else _first_seen(obj)
 
 
-def first_seen(obj: Object) -> str:
+def _first_seen(obj: Object) -> str:
     stamp = text(obj, "firstTimestamp") or text(obj, "eventTime")
     return age_of(stamp) if stamp else UNKNOWN
 
 
-def subject(obj: Object) -> str:
+def _subject(obj: Object) -> str:
     kind, subject_name = text(obj, "involvedObject", "kind").lower(), text(obj, "involvedObject", "name")
     return f"{kind}/{subject_name}" if subject_name else kind
 
 
-def source(obj: Object) -> str:
+def _source(obj: Object) -> str:
     component = text(obj, "source", "component") or text(obj, "reportingComponent")
     host = text(obj, "source", "host") or text(obj, "reportingInstance")
     return f"{component}, {host}" if component and host else component
 
 
-def count(obj: Object) -> int:
+def _count(obj: Object) -> int:
     series = obj.get("series")
     found = series.get("count") if isinstance(series, dict) else obj.get("count")
     return found if isinstance(found, int) else 1
@@ -78,17 +78,17 @@ def count(obj: Object) -> int:
 
 EVENTS = Served(
     **asdict(kinds.EVENTS),
-    strategy=EventStrategy(),
+    strategy=_EventStrategy(),
     columns=(
-        Column("Last Seen", last_seen),
+        Column("Last Seen", _last_seen),
         Column("Type", cell("type")),
         Column("Reason", cell("reason")),
-        Column("Object", subject),
+        Column("Object", _subject),
         Column("Subobject", cell("involvedObject", "fieldPath"), 1),
-        Column("Source", source, 1),
+        Column("Source", _source, 1),
         Column("Message", lambda obj: text(obj, "message").strip()),
-        Column("First Seen", first_seen, 1),
-        Column("Count", count, 1),
+        Column("First Seen", _first_seen, 1),
+        Column("Count", _count, 1),
         Column("Name", name, 1, format="name"),
     ),
     fields={
@@ -124,11 +124,11 @@ IMMUTABLE = (
 )
 
 
-def to_core(obj: Object) -> Object:
+def _to_core(obj: Object) -> Object:
     return {**_renamed(obj, NAMES), "apiVersion": "v1"}
 
 
-def from_core(obj: Object) -> Object:
+def _from_core(obj: Object) -> Object:
     return {**_renamed(obj, STORED_NAMES), "apiVersion": f"{GROUP}/v1"}
 
 
@@ -136,21 +136,21 @@ def _renamed(obj: Object, names: Mapping[str, str]) -> Object:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-class EventsConverter(Converter):
+class _EventsConverter(Converter):
     changes = True
 
     def to_version(self, obj: Object) -> Object:
-        return from_core(obj)
+        return _from_core(obj)
 
     def to_stored(self, obj: Object) -> Object:
-        return to_core(obj)
+        return _to_core(obj)
 
 
 class NewEventStrategy(Strategy):
     """Faults name the fields of the stored event, as upstream's do."""
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        core = to_core(obj)
+        core = _to_core(obj)
         causes = event_causes(core, "reportingController")
         causes += [] if core.get("eventTime") else [required("eventTime")]
         if core.get("type") not in TYPES:
@@ -161,7 +161,7 @@ class NewEventStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Allow changes to the series only."""
-        core, before = to_core(new), to_core(old)
+        core, before = _to_core(new), _to_core(old)
         changed = [name for name in IMMUTABLE if core.get(name) != before.get(name)]
         causes = [
             invalid(STORED_NAMES[name] if name == "reportingComponent" else name, core.get(name), "field is immutable")
@@ -184,7 +184,7 @@ def _series_causes(obj: Object) -> list[Cause]:
 def _column(column: Column) -> Column:
     return Column(
         column.name,
-        lambda obj: column.cell(to_core(obj)),
+        lambda obj: column.cell(_to_core(obj)),
         column.priority,
         column.type,
         column.format,
@@ -211,5 +211,5 @@ NEW_EVENTS = Served(
     create_on_update=True,
     ttl=TTL,
     stored_as="events",
-    converter=EventsConverter(),
+    converter=_EventsConverter(),
 )

@@ -30,7 +30,7 @@ LONGEST_NAME = 317
 Amounts = dict[str, dict[str, Quantity]]
 
 
-class LimitRangeStrategy(Strategy):
+class _LimitRangeStrategy(Strategy):
     def default(self, obj: Object) -> None:
         for item in items(obj, "spec", "limits"):
             if item.get("type") == CONTAINER and all(isinstance(item.get(name) or {}, dict) for name in MAPS):
@@ -151,6 +151,6 @@ def _equal_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[C
 
 LIMITRANGES = Served(
     **asdict(kinds.LIMITRANGES),
-    strategy=LimitRangeStrategy(),
+    strategy=_LimitRangeStrategy(),
     columns=(NAME, CREATED),
 )

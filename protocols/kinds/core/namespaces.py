@@ -17,7 +17,7 @@ PROTECTED = ("default", "kube-system", "kube-public")
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-class NamespaceStrategy(Strategy):
+class _NamespaceStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -69,7 +69,7 @@ class NamespaceStrategy(Strategy):
 
 NAMESPACES = Served(
     **asdict(kinds.NAMESPACES),
-    strategy=NamespaceStrategy(),
+    strategy=_NamespaceStrategy(),
     columns=(NAME, Column("Status", cell("status", "phase")), AGE),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     subresources=(

@@ -50,15 +50,15 @@ def _amounts(path: str, values: Object, causes: Causes) -> None:
             causes.append(invalid(f"{path}.{name}", str(value), "must be an integer"))
 
 
-def amount_causes(node: Object) -> list[Cause]:
+def _amount_causes(node: Object) -> list[Cause]:
     causes: Causes = []
     for field in ("capacity", "allocatable"):
         _amounts(f"status.{field}", at(node, "status", field) or {}, causes)
     return causes
 
 
-def status_causes(node: Object) -> list[Cause]:
-    causes = amount_causes(node)
+def _status_causes(node: Object) -> list[Cause]:
+    causes = _amount_causes(node)
     seen = set()
     for index, item in enumerate(items(node, "status", "addresses")):
         pair = item.get("type"), item.get("address")
@@ -73,6 +73,8 @@ def _same_taint(taint: Object) -> bool:
 
 
 class NodeStrategy(Strategy):
+    """Nodes: kubelets register with a status, and the taint not-ready is there from the first moment."""
+
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -103,7 +105,7 @@ class NodeStrategy(Strategy):
         causes: Causes = []
         _taints(items(obj, "spec", "taints"), causes)
         _networks(at(obj, "spec", "podCIDRs") or [], causes)
-        return causes + amount_causes(obj)
+        return causes + _amount_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
@@ -115,4 +117,4 @@ class NodeStrategy(Strategy):
         return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return status_causes(new)
+        return _status_causes(new)

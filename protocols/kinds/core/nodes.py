@@ -21,14 +21,14 @@ ROLE_PREFIX = "node-role.kubernetes.io/"
 ROLE_LABEL = "kubernetes.io/role"
 
 
-def status(obj: Object) -> str:
+def _status(obj: Object) -> str:
     ready = next((item for item in items(obj, "status", "conditions") if item.get("type") == "Ready"), None)
     words = {"True": "Ready", "False": "NotReady"}
     shown = "Unknown" if ready is None else words.get(text(ready, "status"), "NotReady")
     return f"{shown},SchedulingDisabled" if at(obj, "spec", "unschedulable") else shown
 
 
-def roles(obj: Object) -> str:
+def _roles(obj: Object) -> str:
     found = set()
     for key, value in (at(obj, "metadata", "labels") or {}).items():
         if key.startswith(ROLE_PREFIX) and key != ROLE_PREFIX:
@@ -38,11 +38,11 @@ def roles(obj: Object) -> str:
     return ",".join(sorted(found)) or NONE
 
 
-def address(kind: str, obj: Object) -> str:
+def _address(kind: str, obj: Object) -> str:
     return next((text(item, "address") for item in items(obj, "status", "addresses") if item.get("type") == kind), NONE)
 
 
-def kernel(obj: Object) -> str:
+def _kernel(obj: Object) -> str:
     version = text(obj, "status", "nodeInfo", "kernelVersion")
     architecture = text(obj, "status", "nodeInfo", "architecture")
     return f"{version} ({architecture})" if version and architecture else version or "<unknown>"
@@ -53,14 +53,14 @@ NODES = Served(
     strategy=NodeStrategy(),
     columns=(
         NAME,
-        Column("Status", status),
-        Column("Roles", roles),
+        Column("Status", _status),
+        Column("Roles", _roles),
         AGE,
         Column("Version", cell("status", "nodeInfo", "kubeletVersion")),
-        Column("Internal-IP", lambda obj: address("InternalIP", obj), 1),
-        Column("External-IP", lambda obj: address("ExternalIP", obj), 1),
+        Column("Internal-IP", lambda obj: _address("InternalIP", obj), 1),
+        Column("External-IP", lambda obj: _address("ExternalIP", obj), 1),
         Column("OS-Image", cell("status", "nodeInfo", "osImage", missing="<unknown>"), 1),
-        Column("Kernel-Version", kernel, 1),
+        Column("Kernel-Version", _kernel, 1),
         Column("Container-Runtime", cell("status", "nodeInfo", "containerRuntimeVersion", missing="<unknown>"), 1),
     ),
     subresources=(
@@ -74,14 +74,14 @@ NODES = Served(
 LEASE = Ordered(leaseDurationSeconds=positive, leaseTransitions=at_least(0))
 
 
-class LeaseStrategy(Strategy):
+class _LeaseStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         return causes_of(LEASE, "spec", obj.get("spec") or {})
 
 
 LEASES = Served(
     **asdict(kinds.LEASES),
-    strategy=LeaseStrategy(),
+    strategy=_LeaseStrategy(),
     columns=(NAME, Column("Holder", cell("spec", "holderIdentity")), AGE),
     create_on_update=True,
     versioned_update=True,

@@ -17,10 +17,12 @@ STANDARD = "must be a standard resource type or fully qualified"
 
 
 def is_quota_name(name: str) -> bool:
+    """Return True for an unqualified resource that quotas count."""
     return name in QUOTA or name.startswith(HUGE)
 
 
 def standard_faults(name: str) -> tuple[str, ...]:
+    """Return upstream's texts about a resource name in a LimitRange or quota; unqualified ones must be known."""
     faults = qualified_faults(name)
     if not faults and "/" not in name and not is_quota_name(name) and name != "storage":
         faults = [STANDARD]

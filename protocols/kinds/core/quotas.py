@@ -39,6 +39,8 @@ CLAIM_RESOURCES = frozenset(("persistentvolumeclaims", "requests.storage"))
 
 
 class QuotaStrategy(Strategy):
+    """ResourceQuotas: scopes are immutable, hard limits are not."""
+
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:

@@ -21,6 +21,8 @@ EXTENDED = "must be a valid extended resource name"
 
 
 class ClassStrategy(Strategy):
+    """DeviceClasses; unchanged selectors are not compiled again on an update."""
+
     has_generation = True
 
     def validate_create(self, obj: Object) -> list[Cause]:
@@ -47,6 +49,8 @@ NULLABLE = (*KINDS, "null")
 
 
 class PatchStrategy(Strategy):
+    """ResourceSlicePatches; fields of disabled gates are dropped."""
+
     has_generation = True
 
     def prepare_create(self, obj: Object) -> None:
@@ -110,6 +114,8 @@ RULE = Ordered("taint", deviceSelector=Ordered(**PLACE), taint=present(taint))
 
 
 class RuleStrategy(Strategy):
+    """DeviceTaintRules; the taint gets its timeAdded here."""
+
     has_status = True
     has_generation = True
 

@@ -28,11 +28,12 @@ ADDRESS_TEXT = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:
 LATE = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
-def identity(row: Object) -> tuple[Any, ...]:
+def _identity(row: Object) -> tuple[Any, ...]:
     return (row.get("driver"), row.get("pool"), row.get("device"), row.get("shareID"))
 
 
 def default_results(status: Object) -> None:
+    """Set the defaults of tolerations in allocation results."""
     for result in rows(at(status, "allocation", "devices", "results")):
         default_tolerations(result)
 
@@ -41,7 +42,7 @@ def drop_deallocated(status: Object, before: Object) -> None:
     """Remove the status of devices that were allocated and no longer are."""
     gone = _allocated(before) - _allocated(status)
     if gone and "devices" in status:
-        status["devices"] = [row for row in rows(status["devices"]) if identity(row) not in gone]
+        status["devices"] = [row for row in rows(status["devices"]) if _identity(row) not in gone]
         if not status["devices"]:
             del status["devices"]
 
@@ -64,10 +65,11 @@ def drop_shares(status: Object, before: Object) -> None:
 
 
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
-    return set(map(identity, rows(at(status, "allocation", "devices", "results"))))
+    return set(map(_identity, rows(at(status, "allocation", "devices", "results"))))
 
 
 def status_causes(new: Object, old: Object) -> list[Cause]:
+    """Check a write of a claim's status; an allocation can be set and removed, not changed."""
     status, before = table(new.get("status")), table(old.get("status"))
     allocation = status.get("allocation")
     causes: list[Cause] = []
@@ -81,13 +83,13 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
     held = _allocated(status)
 
     def device(path: str, value: Object, causes: Causes) -> None:
-        _device(path, value, identity(value) in held, causes)
+        _device(path, value, _identity(value) in held, causes)
 
     each(device, limit=RESULTS)("status.devices", status.get("devices") or [], causes)
     seen = set()
     few = rows(status.get("devices"))
     for index, row in enumerate(few if len(few) <= RESULTS else ()):
-        if (mine := identity(row)) in seen:
+        if (mine := _identity(row)) in seen:
             causes.append(duplicate(f"status.devices[{index}]", key_of(row)))
         seen.add(mine)
     return causes

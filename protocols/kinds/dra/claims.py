@@ -69,6 +69,8 @@ class _SpecStrategy(Strategy):
 
 
 class ClaimStrategy(_SpecStrategy):
+    """ResourceClaims; fields of disabled gates are dropped from their status unless stored before."""
+
     has_status = True
     _path = ("spec",)
 
@@ -89,6 +91,8 @@ class ClaimStrategy(_SpecStrategy):
 
 
 class TemplateStrategy(_SpecStrategy):
+    """ResourceClaimTemplates; the spec is immutable, and its faults are reported with the change."""
+
     _path = ("spec", "spec")
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -24,6 +24,7 @@ from protocols.kube.objects import at, items, text
 
 
 def claim_state(obj: Object) -> str:
+    """Return kubectl's column STATE of a claim, e.g. `allocated,reserved`."""
     states = ["deleted"] if text(obj, "metadata", "deletionTimestamp") else []
     if at(obj, "status", "allocation"):
         states += ["allocated", "reserved"] if items(obj, "status", "reservedFor") else ["allocated"]

@@ -16,6 +16,7 @@ def table(value: Any) -> Object:
 
 
 def rows(value: Any) -> list[Object]:
+    """Return the objects of a list; whatever is none is left out, and reported elsewhere."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

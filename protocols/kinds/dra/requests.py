@@ -24,6 +24,7 @@ def parts(request: Object) -> list[Object]:
 
 
 def default_devices(devices: Object) -> None:
+    """Set the defaults of a claim's requests and of their alternatives."""
     for part in (part for request in rows(devices.get("requests")) for part in parts(request)):
         if not part.get("allocationMode"):
             part["allocationMode"] = "ExactCount"
@@ -98,6 +99,7 @@ def _attribute(path: str, constraint: Object, causes: Causes) -> None:
 
 
 def request_references(names: set[str]) -> Check:
+    """Return a check of references to the requests `names` of a claim."""
     return each(request_reference(names), limit=REQUESTS, key=str)
 
 

@@ -67,6 +67,7 @@ def selectors(budget: Budget, stored: Any = None) -> Check:
 
 
 def parameters(path: str, value: Any, causes: Causes) -> None:
+    """Check opaque parameters: a JSON object of at most PARAMETERS bytes, for a driver to read."""
     if not isinstance(value, dict):
         causes.append(invalid(path, "<value omitted>", "must be a valid JSON object"))
     elif len(msgspec.json.encode(value)) > PARAMETERS:
@@ -79,4 +80,5 @@ configs = each(Ordered("opaque", opaque=opaque), limit=CONFIGS)
 
 
 def spec_of(obj: Object) -> Object:
+    """Return the object's spec; an empty map if it is missing or no map."""
     return table(obj.get("spec"))

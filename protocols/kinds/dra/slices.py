@@ -53,6 +53,8 @@ BINDING_FIELDS = ("bindsToNode", "bindingConditions", "bindingFailureConditions"
 
 
 class SliceStrategy(Strategy):
+    """ResourceSlices; fields of disabled gates are dropped unless the stored slice uses them."""
+
     has_generation = True
 
     def prepare_create(self, obj: Object) -> None:
@@ -117,6 +119,7 @@ def drop_binding(new: list[Object], old: list[Object]) -> None:
 
 
 def slice_causes(spec: Object) -> list[Cause]:
+    """Check the spec of a slice: its devices or its shared counters."""
     devices, counters = spec.get("devices"), spec.get("sharedCounters")
     causes = causes_of(_SLICE, "spec", spec)
     one_place("spec", spec, PLACES, ONE_PLACE, causes)
@@ -158,6 +161,7 @@ def _true(path: str, value: bool, causes: Causes) -> None:
 
 
 def one_term(path: str, selector: Object, causes: Causes) -> None:
+    """Check that a node selector of a slice or an allocation has one term, as drivers and scheduler rely on."""
     terms = selector.get("nodeSelectorTerms") or []
     if len(terms) != 1:
         causes.append(invalid(f"{path}.nodeSelectorTerms", terms, "must have exactly one node selector term"))
@@ -222,6 +226,7 @@ _BINDINGS = Ordered(bindingConditions=_conditions, bindingFailureConditions=_con
 
 
 def bindings(path: str, device: Object, causes: Causes) -> None:
+    """Check a device's binding conditions: both lists or none, without a common name."""
     _BINDINGS(path, device, causes)
     wanted, failing = device.get("bindingConditions") or [], device.get("bindingFailureConditions") or []
     if bool(wanted) != bool(failing):

@@ -31,6 +31,7 @@ _VALUE = Ordered(string=longest(VALUE_LENGTH), version=together(longest(VALUE_LE
 
 
 def attribute(path: str, value: Object, causes: Causes, kinds: tuple[str, ...] = KINDS) -> None:
+    """Check an attribute: exactly one field of `kinds` has a value."""
     _VALUE(path, value, causes)
     given = [kind for kind in kinds if value.get(kind) is not None]
     if len(given) != 1:
@@ -152,6 +153,7 @@ TOLERATIONS = 1000
 
 
 def default_tolerations(holder: Object) -> None:
+    """Set the operator of tolerations; Equal, as for taints of nodes."""
     for toleration in rows(holder.get("tolerations")):
         if not toleration.get("operator"):
             toleration["operator"] = "Equal"

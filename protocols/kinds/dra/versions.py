@@ -15,6 +15,8 @@ from protocols.kube.meta import Object
 
 
 class VersionConverter(Converter):
+    """Converter between a stored version and another one; `show` and `store` change what differs in the spec."""
+
     changes = True
 
     def __init__(self, version: str, stored: str, show: Convert = same, store: Convert = same) -> None:

@@ -12,6 +12,7 @@ def sidecars(pod: Object) -> set[str]:
 
 
 def ready(pod: Object) -> str:
+    """Return READY: ready containers of all, sidecars included."""
     beside = sidecars(pod)
     total = len(items(pod, "spec", "containers")) + len(beside)
     states = items(pod, "status", "containerStatuses")
@@ -20,6 +21,7 @@ def ready(pod: Object) -> str:
 
 
 def status(pod: Object) -> str:
+    """Return STATUS as kubectl shows it: the reason of a container that waits or ended, or the phase."""
     word = _init_word(pod) or _container_word(pod, _initial_word(pod))
     if text(pod, "metadata", "deletionTimestamp"):
         if text(pod, "status", "reason") == "NodeLost":
@@ -79,6 +81,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def restarts(pod: Object) -> str:
+    """Return RESTARTS: the sum, with the time since the last one."""
     beside = sidecars(pod)
     states = items(pod, "status", "containerStatuses")
     states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside or not states]
@@ -89,11 +92,13 @@ def restarts(pod: Object) -> str:
 
 
 def ip(pod: Object) -> str:
+    """Return IP: the first of the pod."""
     first = next((text(item, "ip") for item in items(pod, "status", "podIPs")), "")
     return first or text(pod, "status", "podIP") or NONE
 
 
 def gates(pod: Object) -> str:
+    """Return READINESS GATES: met conditions of those that the spec names."""
     wanted = [text(gate, "conditionType") for gate in items(pod, "spec", "readinessGates")]
     met = {text(c, "type") for c in items(pod, "status", "conditions") if c.get("status") == "True"}
     return f"{sum(1 for gate in wanted if gate in met)}/{len(wanted)}" if wanted else NONE

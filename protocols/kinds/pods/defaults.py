@@ -206,6 +206,7 @@ ALPHA_SOURCES = ("clusterTrustBundle", "podCertificate")
 
 
 def drop_alpha_sources(pod: Object) -> None:
+    """Drop projected sources of alpha gates, which upstream has off."""
     for volume in items(pod, "spec", "volumes"):
         for projection in _projections(volume):
             for kind in ALPHA_SOURCES:
@@ -258,6 +259,7 @@ def qos_class(pod: Object) -> str:
 
 
 def initial_status(pod: Object) -> Object:
+    """Return the status of a new pod, whatever the author sent beside the QoS class."""
     status: Object = {"phase": "Pending", "qosClass": text(pod, "status", "qosClass") or qos_class(pod)}
     if at(pod, "spec", "schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now()}]

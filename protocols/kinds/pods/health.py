@@ -26,6 +26,7 @@ NO_POD_CLAIM = (
 
 
 def health_causes(pod: Object) -> list[Cause]:
+    """Check allocatedResourcesStatus of containers and of the pod against the resources that they request."""
     causes = []
     for field, containers in STATUSES:
         specs = {text(container, "name"): container for container in items(pod, "spec", containers)}

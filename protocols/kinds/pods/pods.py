@@ -41,6 +41,8 @@ MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
 
 
 class PodStrategy(Strategy):
+    """Pods: the spec is immutable but for a few fields and subresources."""
+
     has_status = True
     parts = tuple(PARTS)
     has_generation = True

@@ -102,6 +102,7 @@ SPEC = Struct(
 
 
 def pod_causes(pod: Object) -> list[Cause]:
+    """Check a pod's spec; metadata of pods and templates is checked elsewhere."""
     spec = pod.get("spec")
     if not spec:
         return [required("spec.containers")]

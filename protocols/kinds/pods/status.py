@@ -72,6 +72,7 @@ STATUS = Struct(
 
 
 def status_causes(new: Object, old: Object) -> list[Cause]:
+    """Check a write of a pod's status; the QoS class is immutable."""
     status: Any = new.get("status") or {}
     causes = causes_of(STATUS, "status", status)
     hosts = status.get("hostIPs")

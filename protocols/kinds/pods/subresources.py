@@ -42,6 +42,7 @@ def _take(container: Object, given: Object | None) -> None:
 
 
 def resize_causes(new: Object, old: Object) -> list[Cause]:
+    """Check a resize."""
     if is_mirror(old):
         return [forbidden("", "static pods cannot be resized")]
     if has_whole(old):
@@ -97,6 +98,7 @@ def keep_ephemeral(new: Object, old: Object) -> None:
 
 
 def ephemeral_causes(new: Object, old: Object) -> list[Cause]:
+    """Check a change of ephemeral containers."""
     if is_mirror(old):
         return [forbidden("", "static pods do not support ephemeral containers")]
     given = at(new, "spec", KEY)
@@ -106,6 +108,7 @@ def ephemeral_causes(new: Object, old: Object) -> list[Cause]:
 
 
 def created_causes(pod: Object) -> list[Cause]:
+    """Reject ephemeral containers of a new pod."""
     return [forbidden(FIELD, "cannot be set on create")] if at(pod, "spec", KEY) else []
 
 

@@ -24,6 +24,7 @@ def default_whole(spec: Object) -> None:
 
 
 def has_whole(pod: Object) -> bool:
+    """Return True if a resource is requested or limited at the level of the pod."""
     return any(name in (at(pod, "spec", "resources", side) or {}) for side in SIDES for name in NAMES)
 
 

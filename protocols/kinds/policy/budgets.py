@@ -57,7 +57,7 @@ COUNTS = Struct(
 )
 
 
-class BudgetStrategy(Strategy):
+class _BudgetStrategy(Strategy):
     has_status = True
     has_generation = True
 
@@ -74,7 +74,7 @@ class BudgetStrategy(Strategy):
         return causes + causes_of(COUNTS, "status", new.get("status") or {})
 
 
-def limit(title: str, name: str) -> Column:
+def _limit(title: str, name: str) -> Column:
     def shown(obj: Object) -> str:
         value = at(obj, "spec", name)
         return "N/A" if value is None else str(value)
@@ -85,11 +85,11 @@ def limit(title: str, name: str) -> Column:
 BUDGETS = Served(
     **asdict(kinds.PODDISRUPTIONBUDGETS),
     versioned_update=True,
-    strategy=BudgetStrategy(),
+    strategy=_BudgetStrategy(),
     columns=(
         NAME,
-        limit("Min Available", "minAvailable"),
-        limit("Max Unavailable", "maxUnavailable"),
+        _limit("Min Available", "minAvailable"),
+        _limit("Max Unavailable", "maxUnavailable"),
         Column("Allowed Disruptions", lambda obj: at(obj, "status", "disruptionsAllowed") or 0, type="integer"),
         AGE,
     ),

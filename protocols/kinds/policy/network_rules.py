@@ -33,6 +33,8 @@ _type = one_of(INGRESS, EGRESS, empty=True)
 
 
 class NetworkPolicyStrategy(Strategy):
+    """NetworkPolicies, which are stored and enforced by nothing here."""
+
     has_generation = True
 
     def default(self, obj: Object) -> None:

@@ -46,6 +46,7 @@ class PolicyRule(msgspec.Struct, frozen=True, rename=_API_NAMES):
 
 
 def quoted(values: tuple[str, ...]) -> str:
+    """Return values as Go prints a list of quoted strings, for error texts."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
@@ -54,10 +55,10 @@ def read_rules(obj: Object) -> tuple[PolicyRule, ...]:
     try:
         return msgspec.convert(obj.get("rules"), tuple[PolicyRule, ...])
     except msgspec.ValidationError:
-        return tuple(read_rule(rule) for rule in items(obj, "rules"))
+        return tuple(_read_rule(rule) for rule in items(obj, "rules"))
 
 
-def read_rule(rule: Object) -> PolicyRule:
+def _read_rule(rule: Object) -> PolicyRule:
     fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
     return PolicyRule(*(_strings(rule.get(field)) for field in fields))
 

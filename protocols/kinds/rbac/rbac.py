@@ -22,31 +22,31 @@ SUBJECTS = ("Group", "ServiceAccount", "User")
 RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
 
 
-def strings(value: Any) -> bool:
+def _strings(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
-def objects(value: Any) -> bool:
+def _objects(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
 
 
-class RoleStrategy(Strategy):
+class _RoleStrategy(Strategy):
     def __init__(self, namespaced: bool) -> None:
         self._namespaced = namespaced
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        if not objects(obj.get("rules")):
+        if not _objects(obj.get("rules")):
             return [invalid("rules", obj["rules"], "must be a list of rules")]
         causes = [
             cause
             for index, rule in enumerate(obj.get("rules") or ())
-            for cause in rule_causes(rule, f"rules[{index}]", self._namespaced)
+            for cause in _rule_causes(rule, f"rules[{index}]", self._namespaced)
         ]
         return causes if self._namespaced else causes + _aggregation_causes(obj)
 
 
-def rule_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
-    wrong = [field for field in RULE_LISTS if not strings(rule.get(field))]
+def _rule_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
+    wrong = [field for field in RULE_LISTS if not _strings(rule.get(field))]
     if wrong:
         return [invalid(f"{path}.{field}", rule[field], "must be a list of strings") for field in wrong]
     causes = [] if rule.get("verbs") else [required(f"{path}.verbs", "verbs must contain at least one value")]
@@ -75,7 +75,7 @@ def _aggregation_causes(obj: Object) -> list[Cause]:
         return []
     path = "aggregationRule.clusterRoleSelectors"
     selectors = at(aggregation, "clusterRoleSelectors")
-    if not selectors or not objects(selectors):
+    if not selectors or not _objects(selectors):
         return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
     found = list[Cause]()
     for index, selector in enumerate(selectors):
@@ -84,7 +84,7 @@ def _aggregation_causes(obj: Object) -> list[Cause]:
     return found
 
 
-class BindingStrategy(Strategy):
+class _BindingStrategy(Strategy):
     def __init__(self, kinds: tuple[str, ...]) -> None:
         self._kinds = kinds
         """Kinds of role that roleRef may name."""
@@ -99,7 +99,7 @@ class BindingStrategy(Strategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         causes = self._role_causes(obj.get("roleRef"))
-        if not objects(obj.get("subjects")):
+        if not _objects(obj.get("subjects")):
             return [*causes, invalid("subjects", obj["subjects"], "must be a list of subjects")]
         for index, subject in enumerate(obj.get("subjects") or ()):
             causes += _subject_causes(subject, f"subjects[{index}]", len(self._kinds) > 1)
@@ -182,8 +182,8 @@ def _row(row: Resource, strategy: Strategy, columns: tuple[Column, ...]) -> Serv
 
 
 ROWS = (
-    _row(kinds.ROLES, RoleStrategy(namespaced=True), ROLE_COLUMNS),
-    _row(kinds.ROLEBINDINGS, BindingStrategy(("ClusterRole", "Role")), BINDING_COLUMNS),
-    _row(kinds.CLUSTERROLES, RoleStrategy(namespaced=False), ROLE_COLUMNS),
-    _row(kinds.CLUSTERROLEBINDINGS, BindingStrategy(("ClusterRole",)), BINDING_COLUMNS),
+    _row(kinds.ROLES, _RoleStrategy(namespaced=True), ROLE_COLUMNS),
+    _row(kinds.ROLEBINDINGS, _BindingStrategy(("ClusterRole", "Role")), BINDING_COLUMNS),
+    _row(kinds.CLUSTERROLES, _RoleStrategy(namespaced=False), ROLE_COLUMNS),
+    _row(kinds.CLUSTERROLEBINDINGS, _BindingStrategy(("ClusterRole",)), BINDING_COLUMNS),
 )

@@ -14,6 +14,7 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def seconds_since(stamp: str) -> float | None:
+    """Return seconds since an API time; None if it is no time."""
     try:
         moment = datetime.fromisoformat(stamp)
     except ValueError:
@@ -50,23 +51,28 @@ def _pair(s: int, major: int, major_unit: str, minor: int, minor_unit: str) -> s
 
 
 def age_of(stamp: str) -> str:
+    """Return the time since an API time as kubectl writes it, `<unknown>` if it is no time."""
     seconds = seconds_since(stamp)
     return UNKNOWN if seconds is None else short_duration(seconds)
 
 
 def name(obj: Object) -> str:
+    """Return the column NAME."""
     return text(obj, "metadata", "name")
 
 
 def age(obj: Object) -> str:
+    """Return the column AGE."""
     return age_of(text(obj, "metadata", "creationTimestamp"))
 
 
 def cell(*path: str, missing: str = "") -> Callable[[Object], str]:
+    """Return a column function: the text at a path, `missing` where there is none."""
     return lambda obj: text(obj, *path) or missing
 
 
 def field(*path: str) -> Callable[[Object], str]:
+    """Return a field function for selectors: the text at a path, empty where there is none."""
     return lambda obj: text(obj, *path)
 
 

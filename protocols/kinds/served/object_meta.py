@@ -30,6 +30,7 @@ UNQUALIFIED = "name is neither a standard finalizer name nor is it fully qualifi
 
 
 def common_causes(metadata: Object, path: str) -> list[Cause]:
+    """Check labels, annotations and owners, which embedded resources have, too."""
     causes: list[Cause] = []
     if labels := metadata.get("labels"):
         causes += causes_of(check_labels, f"{path}.labels", labels)
@@ -91,6 +92,7 @@ def _owner_causes(owners: Sequence[Object], path: str) -> list[Cause]:
 
 
 def metadata_causes(obj: Object, resource: Served) -> list[Cause]:
+    """Check the metadata of an object to store; the name obeys the rule of its resource."""
     metadata: Object = obj["metadata"]
     name = metadata.get("name") or ""
     causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]

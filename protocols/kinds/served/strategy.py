@@ -110,6 +110,7 @@ def restore(new: Object, old: Object, *keys: str) -> None:
 
 
 def restore_all_but(new: Object, old: Object, *kept: str) -> None:
+    """Restore every field that a request may not change."""
     restore(new, old, *((set(new) | set(old)) - set(kept)))
 
 

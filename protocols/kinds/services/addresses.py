@@ -19,7 +19,7 @@ CANONICAL = "must be a valid IP address in canonical form, (e.g. 10.9.8.7 or 200
 ONE_EACH = "may specify no more than one IP for each IP family, i.e. 192.168.0.0/24 and 2001:db8::/64"
 
 
-class AddressStrategy(Strategy):
+class _AddressStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         name, parent = obj["metadata"].get("name") or "", at(obj, "spec", "parentRef") or {}
         causes = [] if _is_canonical(name) else [invalid("metadata.name", name, CANONICAL)]
@@ -38,7 +38,7 @@ def _is_canonical(text: str) -> bool:
         return False
 
 
-class CidrStrategy(Strategy):
+class _CidrStrategy(Strategy):
     has_status = True
 
     def validate_create(self, obj: Object) -> list[Cause]:
@@ -71,14 +71,14 @@ def _parent(obj: Object) -> str:
 
 ADDRESSES = Served(
     **asdict(kinds.IPADDRESSES),
-    strategy=AddressStrategy(),
+    strategy=_AddressStrategy(),
     free_names=True,
     columns=(NAME, Column("ParentRef", _parent), AGE),
 )
 
 CIDRS = Served(
     **asdict(kinds.SERVICECIDRS),
-    strategy=CidrStrategy(),
+    strategy=_CidrStrategy(),
     columns=(NAME, Column("CIDRs", lambda obj: ",".join(at(obj, "spec", "cidrs") or [])), AGE),
     subresources=(Subresource("status", STATUS_VERBS, "ServiceCIDR", GROUP, "v1"),),
 )

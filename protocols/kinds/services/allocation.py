@@ -74,7 +74,7 @@ class Allocation(msgspec.Struct, frozen=True):
             why = "the provided network does not match the current range"
         elif found not in _usable(network):
             why = f"the provided IP ({found}) is not in the valid range. The range of valid IPs is {network}"
-        elif ip_key(found) in self.taken:
+        elif _ip_key(found) in self.taken:
             why = "provided IP is already allocated"
         else:
             return []
@@ -88,7 +88,7 @@ class Allocation(msgspec.Struct, frozen=True):
         if not self.taken:
             return str(usable[random.randrange(usable.static, usable.size)])
         used = {key for each in self.services() for key in reservations(each)} | set(self.taken)
-        free = next((str(ip) for ip in usable.shuffled() if ip_key(ip) not in used), "")
+        free = next((str(ip) for ip in usable.shuffled() if _ip_key(ip) not in used), "")
         if not free:
             raise RangeFull("failed to allocate a serviceIP: range is full")
         return free
@@ -116,16 +116,16 @@ class Allocation(msgspec.Struct, frozen=True):
     def _port_fault(self, number: int) -> str:
         if not FIRST_PORT <= number <= LAST_PORT:
             return f"provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
-        return "provided port is already allocated" if port_key(number) in self.taken else ""
+        return "provided port is already allocated" if _port_key(number) in self.taken else ""
 
     def _free_port(self, spec: Object) -> int:
-        used = {port_key(number) for number in node_ports(spec)} | set(self.taken)
+        used = {_port_key(number) for number in node_ports(spec)} | set(self.taken)
         if self.taken:
             used |= {key for each in self.services() for key in reservations(each)}
         numbers = list(range(FIRST_PORT, LAST_PORT + 1))
         random.shuffle(numbers)
         for number in numbers:
-            if port_key(number) not in used:
+            if _port_key(number) not in used:
                 return number
         raise RangeFull("failed to allocate a nodePort: range is full")
 
@@ -161,14 +161,17 @@ def api_address(network: Network) -> str:
 
 
 def needs_ports(spec: Object) -> bool:
+    """Return True if each port of the service gets a node port."""
     return spec.get("type") in ("LoadBalancer", "NodePort")
 
 
 def takes_external_traffic(spec: Object) -> bool:
+    """Return True if externalTrafficPolicy applies to the service."""
     return needs_ports(spec) or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def needs_health_port(spec: Object) -> bool:
+    """Return True if the service gets a port on which nodes report endpoints of their own."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
@@ -178,11 +181,11 @@ def node_ports(spec: Object) -> list[int]:
     return [*found, spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else found
 
 
-def ip_key(ip: Address) -> str:
+def _ip_key(ip: Address) -> str:
     return f"{ADDRESSES}{ip}"
 
 
-def port_key(number: int) -> str:
+def _port_key(number: int) -> str:
     return f"{PORTS}{number}"
 
 
@@ -192,9 +195,9 @@ def reservations(service: Object) -> dict[str, bytes]:
     found = {}
     for text in cluster_ips(spec):
         if text != HEADLESS and (ip := address(text)) is not None:
-            found[ip_key(ip)] = msgspec.json.encode(_ip_object(ip, metadata))
+            found[_ip_key(ip)] = msgspec.json.encode(_ip_object(ip, metadata))
     owner = msgspec.json.encode({"namespace": metadata.get("namespace", ""), "name": metadata["name"]})
-    return found | {port_key(number): owner for number in node_ports(spec)}
+    return found | {_port_key(number): owner for number in node_ports(spec)}
 
 
 def _ip_object(ip: Address, owner: Object) -> Object:

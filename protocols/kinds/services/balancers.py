@@ -21,6 +21,7 @@ def external_ip(path: str, text: str, causes: Causes) -> None:
 
 
 def balancer_causes(spec: Object) -> list[Cause]:
+    """Check spec fields that only load balancers may have."""
     causes, balanced = list[Cause](), spec.get("type") == BALANCER
     if not balanced and spec.get("allocateLoadBalancerNodePorts") is not None:
         causes.append(forbidden("spec.allocateLoadBalancerNodePorts", ONLY))
@@ -49,6 +50,7 @@ def default_ingress(obj: Object) -> None:
 
 
 def ingress_causes(obj: Object) -> list[Cause]:
+    """Check the ingress points in status.loadBalancer of a service."""
     causes = list[Cause]()
     for index, place in enumerate(items(obj, "status", "loadBalancer", "ingress")):
         path, ip, host = f"status.loadBalancer.ingress[{index}]", place.get("ip") or "", place.get("hostname") or ""

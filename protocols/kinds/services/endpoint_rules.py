@@ -80,6 +80,7 @@ _ENDPOINTS = Ordered(subsets=each(_SUBSET))
 
 
 def endpoints_causes(obj: Object) -> list[Cause]:
+    """Check an Endpoints object."""
     return causes_of(_ENDPOINTS, "", obj)
 
 
@@ -109,6 +110,7 @@ _address_type = needed(one_of(*_BY_TYPE))
 
 
 def slice_causes(obj: Object) -> list[Cause]:
+    """Check an EndpointSlice; the rules of addresses are milder for the endpoint slice controller."""
     by_type = _MANAGED if labels_of(obj).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER else _BY_TYPE
     endpoint = by_type.get(obj.get("addressType") or "", _UNTYPED)
     port = Ordered("name protocol", name=together(label, once()), protocol=_protocol, appProtocol=label_key)

@@ -19,10 +19,11 @@ _STACKED = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are
 
 
 def cluster_ips(spec: Object) -> list[str]:
+    """Return spec.clusterIPs; empty until they are allocated."""
     return list(spec.get("clusterIPs") or ())
 
 
-def is_headless(spec: Object) -> bool:
+def _is_headless(spec: Object) -> bool:
     return cluster_ips(spec) == [HEADLESS]
 
 
@@ -35,7 +36,7 @@ def settle(spec: Object, before: Object | None, families: tuple[str, ...]) -> li
         return []  # reported by the rules of the fields
     if causes := address_causes(spec) or _stack_causes(spec, before) or _infer(spec, families):
         return causes
-    if is_headless(spec) and not spec.get("selector"):
+    if _is_headless(spec) and not spec.get("selector"):
         found = spec["ipFamilies"] = list(spec.get("ipFamilies") or families[:1])
         if len(found) < 2 and spec["ipFamilyPolicy"] != SINGLE:
             found.append(OTHER[found[0]])
@@ -51,7 +52,7 @@ def _keeps_preference(spec: Object, before: Object) -> bool:
 
 def _default_policy(spec: Object, before: Object | None) -> None:
     if not spec.get("ipFamilyPolicy"):
-        bare = is_headless(spec) and not spec.get("selector")
+        bare = _is_headless(spec) and not spec.get("selector")
         spec["ipFamilyPolicy"] = (before or {}).get("ipFamilyPolicy") or (REQUIRE if bare else SINGLE)
 
 
@@ -142,7 +143,7 @@ def change_causes(spec: Object, before: Object) -> list[Cause]:
     if EXTERNAL in (spec.get("type"), before.get("type")):
         return []
     causes = list[Cause]()
-    if not (is_headless(spec) and is_headless(before)):
+    if not (_is_headless(spec) and _is_headless(before)):
         causes = _list_causes(spec, before, "clusterIPs", "clusterIP")
     if not (_bare(spec) and _bare(before)):
         causes += _list_causes(spec, before, "ipFamilies", "ipFamily")
@@ -150,7 +151,7 @@ def change_causes(spec: Object, before: Object) -> list[Cause]:
 
 
 def _bare(spec: Object) -> bool:
-    return is_headless(spec) and not spec.get("selector")
+    return _is_headless(spec) and not spec.get("selector")
 
 
 def _list_causes(spec: Object, before: Object, field: str, noun: str) -> list[Cause]:

@@ -18,7 +18,7 @@ MOST_ENDPOINTS = 3
 """Maximum number of endpoints in a table cell."""
 
 
-class EndpointsStrategy(Strategy):
+class _EndpointsStrategy(Strategy):
     def default(self, obj: Object) -> None:
         for subset in items(obj, "subsets"):
             for port in items(subset, "ports"):
@@ -28,7 +28,7 @@ class EndpointsStrategy(Strategy):
         return endpoints_causes(obj)
 
 
-class SliceStrategy(Strategy):
+class _SliceStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
@@ -54,14 +54,14 @@ class SliceStrategy(Strategy):
         return slice_causes(new) + changed_causes(new, old, "addressType")
 
 
-def external_ip(obj: Object) -> str:
+def _external_ip(obj: Object) -> str:
     if text(obj, "spec", "type") == "ExternalName":
         return text(obj, "spec", "externalName")
     given = [text(each, "ip") or text(each, "hostname") for each in items(obj, "status", "loadBalancer", "ingress")]
     return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or NONE
 
 
-def service_ports(obj: Object) -> str:
+def _service_ports(obj: Object) -> str:
     shown = []
     for port in items(obj, "spec", "ports"):
         node = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -69,11 +69,11 @@ def service_ports(obj: Object) -> str:
     return ",".join(shown) or NONE
 
 
-def selector(obj: Object) -> str:
+def _selector(obj: Object) -> str:
     return ",".join(f"{key}={value}" for key, value in (at(obj, "spec", "selector") or {}).items()) or NONE
 
 
-def endpoints(obj: Object) -> str:
+def _endpoints(obj: Object) -> str:
     found = [
         f"{text(address, 'ip')}:{port.get('port')}" if port else text(address, "ip")
         for subset in items(obj, "subsets")
@@ -84,11 +84,11 @@ def endpoints(obj: Object) -> str:
     return (",".join(found[:MOST_ENDPOINTS]) + more) or NONE
 
 
-def slice_ports(obj: Object) -> str:
+def _slice_ports(obj: Object) -> str:
     return ",".join(text(port, "port") for port in items(obj, "ports")) or "<unset>"
 
 
-def slice_endpoints(obj: Object) -> str:
+def _slice_endpoints(obj: Object) -> str:
     found = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
     more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
     return (",".join(found[:MOST_ENDPOINTS]) + more) or "<unset>"
@@ -101,10 +101,10 @@ SERVICES = Served(
         NAME,
         Column("Type", cell("spec", "type")),
         Column("Cluster-IP", cell("spec", "clusterIP", missing=NONE)),
-        Column("External-IP", external_ip),
-        Column("Port(s)", service_ports),
+        Column("External-IP", _external_ip),
+        Column("Port(s)", _service_ports),
         AGE,
-        Column("Selector", selector, 1),
+        Column("Selector", _selector, 1),
     ),
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), "ServiceProxyOptions", version="v1"),
@@ -117,19 +117,19 @@ SERVICES = Served(
 
 ENDPOINTS = Served(
     **asdict(kinds.ENDPOINTS),
-    strategy=EndpointsStrategy(),
-    columns=(NAME, Column("Endpoints", endpoints), AGE),
+    strategy=_EndpointsStrategy(),
+    columns=(NAME, Column("Endpoints", _endpoints), AGE),
     create_on_update=True,
 )
 
 SLICES = Served(
     **asdict(kinds.ENDPOINTSLICES),
-    strategy=SliceStrategy(),
+    strategy=_SliceStrategy(),
     columns=(
         NAME,
         Column("AddressType", cell("addressType")),
-        Column("Ports", slice_ports),
-        Column("Endpoints", slice_endpoints),
+        Column("Ports", _slice_ports),
+        Column("Endpoints", _slice_endpoints),
         AGE,
     ),
 )

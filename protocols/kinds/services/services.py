@@ -66,7 +66,7 @@ PORT = Struct(
 )
 
 
-def service_causes(service: Object) -> list[Cause]:
+def _service_causes(service: Object) -> list[Cause]:
     spec = service.get("spec") or {}
     causes = causes_of(SERVICE, "spec", spec)
     ports, kind = items(spec, "ports"), spec.get("type")
@@ -102,7 +102,7 @@ def _ports(ports: list[Object], internal: bool, causes: Causes) -> None:
         node_ports.add(node)
 
 
-def default_service(spec: Object) -> None:
+def _default_service(spec: Object) -> None:
     spec["type"] = kind = spec.get("type") or "ClusterIP"
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
     if spec["sessionAffinity"] == "ClientIP":
@@ -128,13 +128,15 @@ def service_networks(text: str) -> tuple[Network, ...]:
 
 
 class ServiceStrategy(Strategy):
+    """Services: families and addresses are settled before validation, allocated after it."""
+
     has_status = True
     ranges: tuple[Network, ...] = service_networks("10.96.0.0/16")
     """Set when the API server starts, as `services` is."""
     services: Callable[[], Iterable[Object]] = staticmethod(tuple)
 
     def default(self, obj: Object) -> None:
-        default_service(obj.setdefault("spec", {}))
+        _default_service(obj.setdefault("spec", {}))
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"loadBalancer": {}}
@@ -150,13 +152,13 @@ class ServiceStrategy(Strategy):
         settle(spec, before, self.families)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return settle(dict(obj["spec"]), None, self.families) or service_causes(obj)
+        return settle(dict(obj["spec"]), None, self.families) or _service_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         before = old.get("spec") or {}
         causes = settle(dict(new["spec"]), before, self.families)
         return causes or [
-            *service_causes(new),
+            *_service_causes(new),
             *change_causes(new["spec"], before),
             *class_change_causes(new["spec"], before),
         ]

@@ -38,17 +38,17 @@ NAMES = {
 }
 
 
-def go_type(shape: Shape) -> str:
+def _go_type(shape: Shape) -> str:
     if shape.form == forms.LIST and shape.item is not None:
-        return f"[]{go_type(shape.item)}"
+        return f"[]{_go_type(shape.item)}"
     if shape.form == forms.MAP and shape.item is not None:
-        return f"map[string]{go_type(shape.item)}"
+        return f"map[string]{_go_type(shape.item)}"
     if shape.form == forms.STRUCT:
         return ".".join(shape.name.split(".")[-2:])
     return NAMES[shape.form]
 
 
-def json_type(value: Any, wanted: Shape) -> str:
+def _json_type(value: Any, wanted: Shape) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):
@@ -322,7 +322,7 @@ def _wrong(value: Any, shape: Shape, path: Path, owner: Shape) -> WrongType:
     steps = [step for step in _steps(path) if not step.startswith(("[", MAP_KEY))]
     field = f"{owner.name.rpartition('.')[2]}.{'.'.join(steps)}"
     return WrongType(
-        f"json: cannot unmarshal {json_type(value, shape)} into Go struct field {field} of type {go_type(shape)}"
+        f"json: cannot unmarshal {_json_type(value, shape)} into Go struct field {field} of type {_go_type(shape)}"
     )
 
 

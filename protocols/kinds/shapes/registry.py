@@ -27,16 +27,16 @@ FindStruct = Callable[[str], Shape]
 """Return the struct of a name in the type of a field."""
 
 
-def empty_struct(each: Type) -> Shape:
+def _empty_struct(each: Type) -> Shape:
     made = Shape(STRUCT, name=full_name(each.package, each.name), atomic=each.is_atomic)
     made.gvk = each.is_kind
     return made
 
 
-def fill(struct: Shape, fields: Sequence[Field], lookup: FindStruct) -> None:
+def _fill(struct: Shape, fields: Sequence[Field], lookup: FindStruct) -> None:
     if struct.gvk:
         struct.fields.update(apiVersion=PLAIN[TEXT], kind=PLAIN[TEXT])
-    struct.fields.update((field.name, shape_of(field.type, lookup)) for field in sorted(fields, key=lambda f: f.name))
+    struct.fields.update((field.name, _shape_of(field.type, lookup)) for field in sorted(fields, key=lambda f: f.name))
     struct.required = tuple(sorted(field.name for field in fields if field.is_required))
 
 
@@ -61,12 +61,12 @@ def _null() -> None:
     return None
 
 
-def shape_of(kind: str, lookup: FindStruct) -> Shape:
+def _shape_of(kind: str, lookup: FindStruct) -> Shape:
     if kind[0] == "[":
         return _list(kind, lookup)
     if kind[0] == "{":
         inner, _, whole = kind[1:].rpartition("}")
-        return Shape(MAP, item=shape_of(inner, lookup), atomic=bool(whole))
+        return Shape(MAP, item=_shape_of(inner, lookup), atomic=bool(whole))
     if kind in PLAIN:
         return PLAIN[kind]
     form, slash, default = kind.partition("/")
@@ -81,7 +81,7 @@ def _list(kind: str, lookup: FindStruct) -> Shape:
     inner, _, rest = kind[1:].partition("]")
     keyed, _, patch = rest.partition("^")
     keyed = keyed.removeprefix("=")
-    made = Shape(LIST, item=shape_of(inner, lookup))
+    made = Shape(LIST, item=_shape_of(inner, lookup))
     made.scalar_set = keyed == "set"
     made.keys = tuple(keyed.split(",")) if keyed and not made.scalar_set else ()
     made.patch = _patch(patch, made)
@@ -112,10 +112,10 @@ class Registry:
 
     def __init__(self) -> None:
         known = [each for package in packages() for each in types_of(package).values()]
-        self.structs = {full_name(each.package, each.name): empty_struct(each) for each in known}
+        self.structs = {full_name(each.package, each.name): _empty_struct(each) for each in known}
         bodies = [(self.structs[full_name(each.package, each.name)], each, tuple(inlined(each))) for each in known]
         for struct, each, fields in bodies:
-            fill(struct, fields, functools.partial(self._lookup, each.package))
+            _fill(struct, fields, functools.partial(self._lookup, each.package))
         for struct, _, fields in bodies:
             mark_zeros(struct, fields)
         for struct in self.structs.values():
@@ -143,9 +143,11 @@ class Registry:
 
 @functools.lru_cache(maxsize=1)
 def registry() -> Registry:
+    """Return the registry of the process; types are made when they are first asked for."""
     return Registry()
 
 
 @functools.lru_cache(maxsize=64)
 def kind_shape(group: str, version: str, kind: str) -> Shape | None:
+    """Return the shape of a kind; None if facts/ do not have it."""
     return registry().kind(group, version, kind)

@@ -43,7 +43,7 @@ ATTRIBUTES_CLASS = Ordered(
 )
 
 
-class CapacityStrategy(Strategy):
+class _CapacityStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         return causes_of(CAPACITY, "", obj)
 
@@ -51,7 +51,7 @@ class CapacityStrategy(Strategy):
         return self.validate_create(new) + changed_causes(new, old, "storageClassName", "nodeTopology")
 
 
-class AttachmentStrategy(Strategy):
+class _AttachmentStrategy(Strategy):
     has_status = True
 
     def prepare_create(self, obj: Object) -> None:
@@ -68,7 +68,7 @@ class AttachmentStrategy(Strategy):
         return causes_of(STATUS, "status", new.get("status") or {})
 
 
-class AttributesStrategy(Strategy):
+class _AttributesStrategy(Strategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         return causes_of(ATTRIBUTES_CLASS, "", obj)
 
@@ -80,14 +80,14 @@ class AttributesStrategy(Strategy):
 CAPACITIES = Served(
     **asdict(kinds.CSISTORAGECAPACITIES),
     versioned_update=True,
-    strategy=CapacityStrategy(),
+    strategy=_CapacityStrategy(),
     columns=(NAME, CREATED),
 )
 
 ATTACHMENTS = Served(
     **asdict(kinds.VOLUMEATTACHMENTS),
     versioned_update=True,
-    strategy=AttachmentStrategy(),
+    strategy=_AttachmentStrategy(),
     columns=(
         NAME,
         Column("Attacher", cell("spec", "attacher"), format="name"),
@@ -102,7 +102,7 @@ ATTACHMENTS = Served(
 
 ATTRIBUTES = Served(
     **asdict(kinds.VOLUMEATTRIBUTESCLASSES),
-    strategy=AttributesStrategy(),
+    strategy=_AttributesStrategy(),
     columns=(NAME, Column("DriverName", cell("driverName")), AGE),
     returns_object=True,
 )

@@ -45,6 +45,7 @@ def _kind(source: Object | None) -> tuple[str, str]:
 
 
 def claim_causes(claim: Object) -> list[Cause]:
+    """Check the spec of a persistent volume claim."""
     return causes_of(claim_spec, "spec", claim.get("spec") or {})
 
 

@@ -71,6 +71,7 @@ _VOLUME = Ordered(
 
 
 def volume_causes(volume: Object) -> list[Cause]:
+    """Check the spec of a persistent volume: one source, sizes, access modes."""
     spec = volume.get("spec") or {}
     return causes_of(_VOLUME, "spec", spec) + _source_causes(spec)
 
@@ -112,6 +113,7 @@ def _required_causes(path: str, name: str, source: Object) -> list[Cause]:
 
 
 def driver(path: str, name: str, causes: Causes) -> None:
+    """Check the name of a CSI driver; an empty one is reported elsewhere."""
     if name and len(name) > DRIVER_LIMIT:
         causes.append(too_long(path, DRIVER_LIMIT))
     if name and not DRIVER.fullmatch(name):
@@ -131,6 +133,7 @@ _CSI = together(
 
 
 def volume_change_causes(new: Object, old: Object) -> list[Cause]:
+    """Check a change of a persistent volume: source and mode are immutable, a node affinity once it is set."""
     now, before = new.get("spec") or {}, old.get("spec") or {}
     causes = []
     if sources(now) != sources(before):

@@ -33,14 +33,14 @@ MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", 
 UNSET = "<unset>"
 
 
-def default_phase(obj: Object) -> None:
+def _default_phase(obj: Object) -> None:
     status = obj.get("status")
     if not isinstance(status, dict):
         status = obj["status"] = {}
     status["phase"] = status.get("phase") or "Pending"
 
 
-class VolumeStrategy(Strategy):
+class _VolumeStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -51,7 +51,7 @@ class VolumeStrategy(Strategy):
             path.setdefault("type", "")
 
     def default_status(self, obj: Object) -> None:
-        default_phase(obj)
+        _default_phase(obj)
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
@@ -69,7 +69,7 @@ class VolumeStrategy(Strategy):
         return volume_causes(new) + volume_change_causes(new, old)
 
 
-class ClaimStrategy(Strategy):
+class _ClaimStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -77,7 +77,7 @@ class ClaimStrategy(Strategy):
         spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
 
     def default_status(self, obj: Object) -> None:
-        default_phase(obj)
+        _default_phase(obj)
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
@@ -100,7 +100,7 @@ class ClaimStrategy(Strategy):
         return claim_status_causes(new)
 
 
-class StorageClassStrategy(Strategy):
+class _StorageClassStrategy(Strategy):
     def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
@@ -112,7 +112,7 @@ class StorageClassStrategy(Strategy):
         return self.validate_create(new) + changed_causes(new, old, *CLASS_FIXED)
 
 
-class CSINodeStrategy(Strategy):
+class _CSINodeStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         if not at(obj, "spec", "drivers"):
             obj["spec"] = {**(obj.get("spec") or {}), "drivers": None}
@@ -124,7 +124,7 @@ class CSINodeStrategy(Strategy):
         return self.validate_create(new) + node_drivers_change_causes(new, old)
 
 
-class CSIDriverStrategy(Strategy):
+class _CSIDriverStrategy(Strategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         for field, value in DRIVER_DEFAULTS.items():
@@ -149,16 +149,16 @@ DRIVER_DEFAULTS = {
 }
 
 
-def modes(obj: Object) -> str:
+def _modes(obj: Object) -> str:
     return ",".join(MODES.get(str(mode), str(mode)) for mode in at(obj, "spec", "accessModes") or ())
 
 
-def claim(obj: Object) -> str:
+def _claim(obj: Object) -> str:
     name = text(obj, "spec", "claimRef", "name")
     return f"{text(obj, 'spec', 'claimRef', 'namespace')}/{name}" if name else ""
 
 
-def token_audiences(obj: Object) -> str:
+def _token_audiences(obj: Object) -> str:
     return ",".join(str(each.get("audience") or "") for each in items(obj, "spec", "tokenRequests")) or "<unset>"
 
 
@@ -168,14 +168,14 @@ MODE = Column("VolumeMode", cell("spec", "volumeMode"), 1)
 
 VOLUMES = Served(
     **asdict(kinds.PERSISTENTVOLUMES),
-    strategy=VolumeStrategy(),
+    strategy=_VolumeStrategy(),
     columns=(
         NAME,
         Column("Capacity", cell("spec", "capacity", "storage")),
-        Column("Access Modes", modes),
+        Column("Access Modes", _modes),
         Column("Reclaim Policy", cell("spec", "persistentVolumeReclaimPolicy")),
         Column("Status", cell("status", "phase")),
-        Column("Claim", claim),
+        Column("Claim", _claim),
         CLASS,
         ATTRIBUTES,
         Column("Reason", cell("status", "reason")),
@@ -188,13 +188,13 @@ VOLUMES = Served(
 
 CLAIMS = Served(
     **asdict(kinds.PERSISTENTVOLUMECLAIMS),
-    strategy=ClaimStrategy(),
+    strategy=_ClaimStrategy(),
     columns=(
         NAME,
         Column("Status", cell("status", "phase")),
         Column("Volume", cell("spec", "volumeName")),
         Column("Capacity", cell("status", "capacity", "storage")),
-        Column("Access Modes", modes),
+        Column("Access Modes", _modes),
         CLASS,
         ATTRIBUTES,
         AGE,
@@ -206,7 +206,7 @@ CLAIMS = Served(
 
 CLASSES = Served(
     **asdict(kinds.STORAGECLASSES),
-    strategy=StorageClassStrategy(),
+    strategy=_StorageClassStrategy(),
     columns=(
         NAME,
         Column("Provisioner", cell("provisioner")),
@@ -220,7 +220,7 @@ CLASSES = Served(
 
 NODES = Served(
     **asdict(kinds.CSINODES),
-    strategy=CSINodeStrategy(),
+    strategy=_CSINodeStrategy(),
     versioned_update=True,
     columns=(NAME, Column("Drivers", lambda obj: len(items(obj, "spec", "drivers")), type="integer"), AGE),
     returns_object=True,
@@ -228,14 +228,14 @@ NODES = Served(
 
 DRIVERS = Served(
     **asdict(kinds.CSIDRIVERS),
-    strategy=CSIDriverStrategy(),
+    strategy=_CSIDriverStrategy(),
     versioned_update=True,
     columns=(
         NAME,
         Column("AttachRequired", lambda obj: at(obj, "spec", "attachRequired") is not False, type="boolean"),
         Column("PodInfoOnMount", lambda obj: bool(at(obj, "spec", "podInfoOnMount")), type="boolean"),
         Column("StorageCapacity", lambda obj: bool(at(obj, "spec", "storageCapacity")), type="boolean"),
-        Column("TokenRequests", token_audiences),
+        Column("TokenRequests", _token_audiences),
         Column("RequiresRepublish", lambda obj: bool(at(obj, "spec", "requiresRepublish")), type="boolean"),
         Column("Modes", lambda obj: ",".join(at(obj, "spec", "volumeLifecycleModes") or ("Persistent",))),
         AGE,

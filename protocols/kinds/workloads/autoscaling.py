@@ -16,7 +16,7 @@ CPU = {"type": "Served", "resource": {"name": "cpu", "target": {"type": "Utiliza
 POSITIVE = "must be greater than 0"
 
 
-class AutoscalerStrategy(Strategy):
+class _AutoscalerStrategy(Strategy):
     has_status = True
 
     def default(self, obj: Object) -> None:
@@ -57,7 +57,7 @@ def _number(*path: str) -> Column:
 
 AUTOSCALERS = Served(
     **asdict(kinds.HORIZONTALPODAUTOSCALERS),
-    strategy=AutoscalerStrategy(),
+    strategy=_AutoscalerStrategy(),
     columns=(
         NAME,
         Column("Reference", _reference),

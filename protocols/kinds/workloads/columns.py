@@ -13,14 +13,17 @@ TEMPLATE = ("spec", "template")
 
 
 def number(*path: str) -> Callable[[Object], int]:
+    """Return a column function: the number at a path, 0 where there is none."""
     return lambda obj: at(obj, *path) or 0
 
 
 def count(title: str, *path: str) -> Column:
+    """Return a column of the number at a path."""
     return Column(title, number(*path), type="integer")
 
 
 def ready(obj: Object) -> str:
+    """Return READY: ready replicas of those in the spec."""
     return f"{at(obj, 'status', 'readyReplicas') or 0}/{at(obj, 'spec', 'replicas') or 0}"
 
 
@@ -30,10 +33,13 @@ def label_text(labels: object) -> str:
 
 
 def labels(*path: str) -> Callable[[Object], str]:
+    """Return a column function: the labels at a path as `k=v,...`, `<none>` where there are none."""
     return lambda obj: label_text(at(obj, *path)) or NONE
 
 
 def selector(*path: str) -> Callable[[Object], str]:
+    """Return a column function: the selector at a path in kubectl's notation, `<error>` if it is invalid."""
+
     def show(obj: Object) -> str:
         given = at(obj, *path)
         if given is None:
@@ -47,6 +53,7 @@ def selector(*path: str) -> Callable[[Object], str]:
 
 
 def has_condition(job: Object, kind: str) -> bool:
+    """Return True if the job's status has the condition `kind` with status "True"."""
     return any(each.get("type") == kind and each.get("status") == "True" for each in items(job, "status", "conditions"))
 
 

@@ -24,6 +24,8 @@ REPLICA_STATUS = status_check(COUNTED, [*within("replicas", *COUNTED[1:4]), READ
 
 
 class ReplicationStrategy(WorkloadStrategy):
+    """ReplicationControllers: selector and labels default to the labels of the template."""
+
     names_pods = True
     spec_defaults: ClassVar[Object] = {"replicas": 1}
     first_status: ClassVar[Object] = {"replicas": 0}
@@ -54,6 +56,8 @@ class ReplicationStrategy(WorkloadStrategy):
 
 
 class TemplateStrategy(Strategy):
+    """PodTemplates, which have no spec: the template itself counts for the generation."""
+
     has_generation = True
 
     def default(self, obj: Object) -> None:

@@ -29,6 +29,7 @@ def amount(value: int | str | None) -> int:
 
 
 def int_or_percent(path: str, value: int | str, causes: Causes) -> None:
+    """Check a number that is not negative, or a percentage."""
     if isinstance(value, int):
         not_negative(path, value, causes)
     elif not PERCENT.fullmatch(value):
@@ -36,6 +37,7 @@ def int_or_percent(path: str, value: int | str, causes: Causes) -> None:
 
 
 def up_to_all(path: str, value: int | str, causes: Causes) -> None:
+    """Check that a percentage is not above 100."""
     if (percent_of(value) or 0) > MOST_PERCENT:
         causes.append(invalid(path, value, "must not be greater than 100%"))
 
@@ -66,6 +68,7 @@ def status_check(fields: Iterable[str], bounds: Iterable[tuple[str, str, str]] =
 
 
 def within(bound: str, *fields: str) -> list[tuple[str, str, str]]:
+    """Return rows for `status_check`: each field is at most the field `bound` of the status."""
     return [(field, bound, f"cannot be greater than status.{bound}") for field in fields]
 
 

@@ -18,6 +18,7 @@ POD_NAMES = (
 
 
 def fill(target: Object, defaults: dict[str, Any]) -> None:
+    """Set the fields that are absent or null."""
     for field, value in defaults.items():
         if target.get(field) is None:
             target[field] = value
@@ -53,10 +54,12 @@ class WorkloadStrategy(Strategy):
 
 
 def spec_of(obj: Object) -> Object:
+    """Return the object's spec; an empty map if it is missing or no map."""
     spec = obj.get("spec")
     return spec if isinstance(spec, dict) else {}
 
 
 def template_of(obj: Object) -> Object:
+    """Return spec.template; an empty map if it is missing or no map."""
     template = at(obj, "spec", "template")
     return template if isinstance(template, dict) else {}

@@ -61,6 +61,7 @@ def parsed(selector: Object | None) -> LabelSelector | None:
 
 
 def template_labels(template: Object) -> Object:
+    """Return the labels of a template; an empty map if it has none."""
     given = at(template, "metadata", "labels")
     return given if isinstance(given, dict) else {}
 
@@ -88,4 +89,5 @@ def selector_causes(selector: Object | None, empty: str, unusable: str | None = 
 
 
 def immutable_causes(path: str, new: object, old: object) -> list[Cause]:
+    """Check that a field is unchanged."""
     return [] if new == old else [invalid(path, new, "field is immutable")]

@@ -15,6 +15,8 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Names(msgspec.Struct, frozen=True):
+    """Names of a custom resource; empty where none is given."""
+
     plural: str = ""
     singular: str = ""
     kind: str = ""
@@ -24,6 +26,8 @@ class Names(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
+    """One version of a definition, with its schema still as JSON."""
+
     name: str
     served: bool = False
     storage: bool = False
@@ -37,6 +41,8 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True):
+    """A CustomResourceDefinition as serving needs it, read from the stored object."""
+
     name: str
     uid: str
     generation: int
@@ -54,6 +60,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def read_names(names: Any) -> Names:
+    """Read spec.names or status.acceptedNames; anything else gives empty names."""
     return Names(
         plural=text(names, "plural"),
         singular=text(names, "singular"),
@@ -65,12 +72,13 @@ def read_names(names: Any) -> Names:
 
 
 def written_names(names: Names) -> Object:
+    """Return names as the API writes them, without empty ones."""
     made: Object = {"plural": names.plural, "singular": names.singular, "kind": names.kind, "listKind": names.list_kind}
     made |= {"shortNames": list(names.short), "categories": list(names.categories)}
     return {key: value for key, value in made.items() if value}
 
 
-def read_version(raw: Object) -> Version:
+def _read_version(raw: Object) -> Version:
     scale = at(raw, "subresources", "scale")
     return Version(
         name=text(raw, "name"),
@@ -87,6 +95,7 @@ def read_version(raw: Object) -> Version:
 
 
 def read_definition(obj: Object) -> Definition:
+    """Read a stored definition, which validation has passed."""
     established = condition(obj, "Established") == "True"
     accepted = at(obj, "status", "acceptedNames") if established else at(obj, "spec", "names")
     return Definition(
@@ -96,7 +105,7 @@ def read_definition(obj: Object) -> Definition:
         group=text(obj, "spec", "group"),
         namespaced=text(obj, "spec", "scope") == "Namespaced",
         names=read_names(accepted),
-        versions=tuple(read_version(each) for each in items(obj, "spec", "versions")),
+        versions=tuple(_read_version(each) for each in items(obj, "spec", "versions")),
         established=established,
         terminating=bool(at(obj, "metadata", "deletionTimestamp")),
     )

@@ -54,6 +54,8 @@ def tidy(raw: dict[str, Any]) -> None:
 
 
 class DefinitionStrategy(Strategy):
+    """CustomResourceDefinitions: no condition exists until the controller writes the first."""
+
     has_status = True
     has_generation = True
 

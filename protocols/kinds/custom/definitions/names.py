@@ -36,6 +36,8 @@ class Taken(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ObservedDefinition:
+    """A definition at the revision `rv`, with names requested by its spec and accepted by its status."""
+
     obj: Object
     rv: int
     requested: Names = field(init=False)
@@ -61,6 +63,7 @@ class ObservedDefinition:
 
 
 def taken(names: Iterable[Names]) -> Taken:
+    """Return all names that a group's definitions hold."""
     words, kinds = set[str](), set[str]()
     for each in names:
         words |= {each.plural, each.singular, *each.short} - {""}

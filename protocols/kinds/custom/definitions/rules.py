@@ -24,6 +24,7 @@ UNKNOWN_FIELDS = (
 
 
 def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
+    """Check a definition; `old` is the stored one on an update, whose name and approval are not checked again."""
     causes = [*([] if old else _name_causes(obj)), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
     causes += [*_names_causes(obj), *_conversion_causes(obj), *_approval_causes(obj, old)]
     if at(obj, "spec", "preserveUnknownFields"):
@@ -146,5 +147,6 @@ def approval(value: str) -> tuple[str, str]:
 
 
 def is_protected(group: str) -> bool:
+    """Return True for the API groups of Kubernetes, which need an approval annotation."""
     roots: Iterable[str] = ("k8s.io", "kubernetes.io")
     return any(group == root or group.endswith(f".{root}") for root in roots)

@@ -28,7 +28,7 @@ OF_SET = f"must be atomic as item of a list with {LIST_TYPE}=set"
 A_KEY = f"this property is in {LIST_KEYS}, so it"
 
 
-def list_faults(raw: Raw, path: str) -> list[Cause]:
+def _list_faults(raw: Raw, path: str) -> list[Cause]:
     kind, keys = raw.get(LIST_TYPE), raw.get(LIST_KEYS)
     causes = []
     if kind is not None and kind not in LISTS:
@@ -53,7 +53,7 @@ def _no_items(raw: Raw, path: str) -> Cause:
     return invalid(path, raw["items"], f"must only have a single schema if {LIST_TYPE} is map")
 
 
-def map_faults(raw: Raw, path: str) -> list[Cause]:
+def _map_faults(raw: Raw, path: str) -> list[Cause]:
     kind = raw.get(MAP_TYPE)
     if kind is None:
         return []
@@ -123,6 +123,7 @@ MOST_DEEP = 64
 
 
 def schema_faults(raw: Raw, path: str) -> list[Cause]:
+    """Check an openAPIV3Schema; as upstream, rules and defaults are checked only in a structural one."""
     causes = sorted(_invariants(raw, path, ROOT, 0))
     if any(not _is_unknown_type(cause) for cause in causes):
         return causes
@@ -213,7 +214,7 @@ def _extension_faults(raw: Raw, path: str) -> list[Cause]:
             causes.append(invalid(f"{path}.{name}", True, f"must be false if {INT_OR_STRING} is true"))
     if raw.get(PRESERVE) is False:
         causes.append(invalid(f"{path}.{PRESERVE}", False, "must be true or undefined"))
-    return causes + list_faults(raw, path) + map_faults(raw, path)
+    return causes + _list_faults(raw, path) + _map_faults(raw, path)
 
 
 def _own_faults(raw: Raw, path: str) -> list[Cause]:
@@ -257,7 +258,7 @@ def _nested(raw: Raw, path: str, depth: int) -> list[Cause]:
     kind = raw.get("type")
     causes = [forbidden(f"{path}.type", "must be empty to be structural")] if kind else []
     causes += [unsupported(f"{path}.type", kind, TYPES)] if kind and kind not in TYPES else []
-    causes += map_faults(raw, path)
+    causes += _map_faults(raw, path)
     for name in NESTED:
         if raw.get(name) not in (None, "", False):
             causes.append(forbidden(f"{path}.{name}", "must be undefined to be structural"))

@@ -31,6 +31,7 @@ Part = Callable[[Object, str], list[Cause]]
 
 
 def version_causes(obj: Object) -> list[Cause]:
+    """Check all versions of a definition: names, schemas, and that one of them is stored."""
     versions = items(obj, "spec", "versions")
     names = [text(version, "name") for version in versions]
     parts = list(_parts(versions))

@@ -21,6 +21,7 @@ DIGITS = 6
 
 
 def format_value(value: Any) -> str:
+    """Return a value as a table cell; null is `<no value>`."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -28,12 +29,12 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
-        return as_json(value)
+        return _as_json(value)
     whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 2**63)
     return str(int(value)) if whole else _format_float(value)
 
 
-def as_json(value: Any) -> str:
+def _as_json(value: Any) -> str:
     encoded = msgspec.json.encode(value, order="sorted").decode()
     for sign, escape in ESCAPED.items():
         encoded = encoded.replace(sign, escape)

@@ -24,20 +24,20 @@ SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class Literal(NamedTuple):
+class _Literal(NamedTuple):
     value: Any
 
 
-def literal(text: str) -> Literal | None:
+def literal(text: str) -> _Literal | None:
     """Parse a quoted string, a number or a boolean; None for anything else."""
     if text in ("true", "false"):
-        return Literal(text == "true")
+        return _Literal(text == "true")
     quoted = QUOTED.fullmatch(text)
     if quoted is not None:
-        return Literal(re.sub(r"\\(.)", r"\1", quoted[2]))
+        return _Literal(re.sub(r"\\(.)", r"\1", quoted[2]))
     if NUMBER.fullmatch(text) is None:
         return None
-    return Literal(float(text) if "." in text or len(text) > MOST_DIGITS else int(text))
+    return _Literal(float(text) if "." in text or len(text) > MOST_DIGITS else int(text))
 
 
 def compared(left: Any, sign: str, right: Any) -> bool | None:
@@ -203,7 +203,7 @@ def _parts(values: list[Any]) -> list[Any]:
 
 
 def _term(text: str) -> Callable[[Any], list[Any]]:
-    found: Literal | None = literal(text)
+    found: _Literal | None = literal(text)
     if found is not None:
         value = found.value
         return lambda part: [value]

@@ -27,6 +27,7 @@ def drop_nulls(value: Any, node: Node) -> None:
 
 
 def has_defaults(node: Node) -> bool:
+    """Return True if defaulting may change an object; kinds without any default skip it."""
     parts = [*node.properties.values(), *(part for part in (node.additional, node.items) if isinstance(part, Node))]
     return node.default is not MISSING or any(map(has_defaults, parts))
 

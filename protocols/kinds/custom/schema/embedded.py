@@ -23,6 +23,7 @@ def clean_embedded(value: Any, node: Node, path: str = "") -> list[str]:
 
 
 def embedded_causes(value: Any, node: Node, path: str = "") -> list[Cause]:
+    """Check all embedded resources of an object, at any depth."""
     return [cause for where, part in _embedded(value, node, path) for cause in _one(part, where)]
 
 

@@ -12,6 +12,8 @@ OLD = "oldSelf"
 
 @dataclass(frozen=True)
 class Rule:
+    """One x-kubernetes-validations rule."""
+
     text: str
     message: str = ""
     message_expression: str = ""
@@ -23,7 +25,7 @@ class Rule:
     @functools.cached_property
     def uses_old(self) -> bool:
         """True for a transition rule."""
-        return uses_old_self(self.text)
+        return _uses_old_self(self.text)
 
     @property
     def named(self) -> str:
@@ -36,6 +38,7 @@ class Rule:
 
 
 def read_rule(raw: dict[str, Any]) -> Rule:
+    """Read a rule of a schema; absent fields are empty."""
     return Rule(
         text=raw.get("rule") or "",
         message=raw.get("message") or "",
@@ -46,7 +49,7 @@ def read_rule(raw: dict[str, Any]) -> Rule:
     )
 
 
-def uses_old_self(text: str) -> bool:
+def _uses_old_self(text: str) -> bool:
     return bool(old_self_spans(text))
 
 

@@ -18,7 +18,7 @@ from protocols.kube.meta import Object
 RANGES = {"int32": 2**31, "int64": 2**63}
 
 
-def type_of(value: Any) -> str:
+def _type_of(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -30,15 +30,15 @@ def type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
 
-def has_type(value: Any, wanted: str) -> bool:
+def _has_type(value: Any, wanted: str) -> bool:
     if wanted == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     if wanted == "integer" and isinstance(value, float):
         return value.is_integer()
-    return type_of(value) == wanted
+    return _type_of(value) == wanted
 
 
-def limit_causes(value: Any, node: Node, path: str) -> list[Cause]:
+def _limit_causes(value: Any, node: Node, path: str) -> list[Cause]:
     raw = node.raw
     causes = []
     if raw.get("enum") is not None and not any(_equal(value, allowed) for allowed in raw["enum"]):
@@ -65,7 +65,7 @@ def _text_causes(value: str, node: Node, path: str) -> list[Cause]:
         causes.append(invalid(path, value, f"{path} in body should match '{node.pattern.text}'"))
     form = raw.get("format")
     if form and not fits(form, value):
-        causes.append(type_invalid(path, value, f"{path} in body must be of type {form}: {_json(value)}"))
+        causes.append(_type_invalid(path, value, f"{path} in body must be of type {form}: {_json(value)}"))
     return causes
 
 
@@ -103,7 +103,7 @@ def _is_multiple(value: float, step: float) -> bool:
     return math.isfinite(ratio) and math.isclose(ratio, round(ratio), abs_tol=1e-9)
 
 
-def type_invalid(path: str, value: Any, detail: str) -> Cause:
+def _type_invalid(path: str, value: Any, detail: str) -> Cause:
     return Cause(path, "FieldValueTypeInvalid", invalid(path, value, detail).message)
 
 
@@ -133,6 +133,7 @@ def schema_causes(obj: Object, root: Node, old: Any = MISSING) -> list[Cause]:
 
 
 def part_causes(value: Any, node: Node, path: str, old: Any = MISSING) -> list[Cause]:
+    """Check a part of an object, MAX_CAUSES causes at most; what equals `old` is not checked."""
     return _value(value, node, path, old)[:MAX_CAUSES]
 
 
@@ -155,7 +156,7 @@ def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
     wrong = _type_cause(value, node, path)
     if wrong is not None:
         return [wrong]
-    causes = limit_causes(value, node, path)
+    causes = _limit_causes(value, node, path)
     if isinstance(value, dict):
         causes += _object_causes(value, node, path, old)
     elif isinstance(value, list):
@@ -164,13 +165,13 @@ def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
 
 
 def _type_cause(value: Any, node: Node, path: str) -> Cause | None:
-    found = type_of(value)
+    found = _type_of(value)
     if node.int_or_string:
-        fits = found in ("integer", "string") or has_type(value, "integer")
+        fits = found in ("integer", "string") or _has_type(value, "integer")
         wanted = "integer,string"
     else:
-        fits, wanted = not node.type or has_type(value, node.type), node.type
-    return None if fits else type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
+        fits, wanted = not node.type or _has_type(value, node.type), node.type
+    return None if fits else _type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
 
 
 def _object_causes(value: Object, node: Node, path: str, old: Any) -> list[Cause]:

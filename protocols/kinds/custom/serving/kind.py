@@ -19,7 +19,7 @@ from protocols.kube.meta import Object
 OBJECT_META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def openapi_schema(raw: dict[str, Any]) -> dict[str, Any]:
+def _openapi_schema(raw: dict[str, Any]) -> dict[str, Any]:
     properties = dict(raw.get("properties") or {})
     for name in ("apiVersion", "kind"):
         properties[name] = {"type": "string", "description": description("Any", name)}
@@ -31,6 +31,8 @@ VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 class Kind:
+    """One served version of a definition, shared by all requests; a changed definition makes a new one."""
+
     def __init__(self, definition: Definition, version: Version) -> None:
         self.definition = definition
         self.version = version
@@ -76,7 +78,7 @@ class Kind:
         return clean_part(obj["metadata"], self.shape, "metadata") if obj.get("metadata") is not None else []
 
     def component(self) -> tuple[str, Object]:
-        return self.component_name, openapi_schema(self.version.schema)
+        return self.component_name, _openapi_schema(self.version.schema)
 
 
 def _warning(definition: Definition, version: Version) -> str:

@@ -43,6 +43,7 @@ class CustomConverter(Converter):
 
 
 def resources_of(definition: Definition) -> list[Served]:
+    """Return the rows of the served versions, the preferred one first."""
     versions = sorted((v for v in definition.versions if v.served), key=lambda v: priority(v.name))
     return [_row(definition, version) for version in versions]
 

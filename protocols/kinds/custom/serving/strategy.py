@@ -62,6 +62,8 @@ UNASKED = (
 
 
 class CustomStrategy(Strategy):
+    """Objects of one custom resource version; without a status subresource, status is an ordinary field."""
+
     has_generation = True
 
     def __init__(self, kind: Kind) -> None:

@@ -11,6 +11,7 @@ SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
 def claim_causes(pod: Object) -> list[Cause]:
+    """Check the claims of a pod and the references of its containers to them."""
     path, claims = "spec.resourceClaims", items(pod, "spec", "resourceClaims")
     if claims and is_mirror(pod):
         return [forbidden(path, "static pods do not support resource claims")]

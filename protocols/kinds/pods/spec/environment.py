@@ -38,6 +38,8 @@ SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "f
 
 
 def field_ref(allowed: Collection[str]) -> Check:
+    """Return a check of references to pod fields; `allowed` differs between variables and volumes."""
+
     def check(path: str, value: Object, causes: Causes) -> None:
         wanted, version = value.get("fieldPath") or "", value.get("apiVersion") or "v1"
         where = f"{path}.fieldPath"
@@ -106,6 +108,7 @@ ONLY_ONE = "may not have more than one field specified at a time"
 
 
 def variable_causes(path: str, variables: list[Object], volumes: Collection[str]) -> Causes:
+    """Check environment variables; `volumes` are names that fileKeyRef may use."""
     causes: Causes = []
     for index, variable in enumerate(variables):
         name = variable.get("name") or ""

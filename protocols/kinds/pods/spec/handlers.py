@@ -65,20 +65,20 @@ PROBE = Struct(
 )
 
 
-def probe(path: str, value: Object, causes: Causes) -> None:
+def _probe(path: str, value: Object, causes: Causes) -> None:
     _handler(path, value, None, causes)
     PROBE(path, value, causes)
 
 
 def _once(path: str, value: Object, causes: Causes) -> None:
     """Check a probe that succeeds at once."""
-    probe(path, value, causes)
+    _probe(path, value, causes)
     if value.get("successThreshold") != 1:
         causes.append(invalid(f"{path}.successThreshold", value.get("successThreshold"), "must be 1"))
 
 
 def _readiness(path: str, value: Object, causes: Causes) -> None:
-    probe(path, value, causes)
+    _probe(path, value, causes)
     if (grace := value.get("terminationGracePeriodSeconds")) is not None:
         text = "must not be set for readinessProbes"
         causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, text))

@@ -112,11 +112,13 @@ def spread(path: str, values: list[Object], causes: Causes) -> None:
 
 
 def gates(path: str, values: list[Object], causes: Causes) -> None:
+    """Check scheduling gates: label keys, each once."""
     for index, value in enumerate(values):
         label_key(f"{path}[{index}]", value.get("name") or "", causes)
     unique(path, [value.get("name") or "" for value in values], causes)
 
 
 def readiness_gates(path: str, values: list[Object], causes: Causes) -> None:
+    """Check readiness gates: label keys."""
     for index, value in enumerate(values):
         label_key(f"{path}[{index}].conditionType", value.get("conditionType") or "", causes)

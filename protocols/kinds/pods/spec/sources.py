@@ -71,7 +71,7 @@ def _downward(path: str, value: Object, causes: Causes) -> None:
         mode(f"{path}.defaultMode", default, causes)
 
 
-def csi_driver(path: str, name: str, causes: Causes) -> None:
+def _csi_driver(path: str, name: str, causes: Causes) -> None:
     if not name:
         causes.append(required(path))
         return
@@ -81,7 +81,7 @@ def csi_driver(path: str, name: str, causes: Causes) -> None:
 
 
 def _csi(path: str, value: Object, causes: Causes) -> None:
-    csi_driver(f"{path}.driver", value.get("driver") or "", causes)
+    _csi_driver(f"{path}.driver", value.get("driver") or "", causes)
     if (secret := value.get("nodePublishSecretRef")) is None:
         return
     name = secret.get("name") or ""
@@ -228,6 +228,7 @@ MISNAMED = {"downwardAPI": "downwarAPI"}
 
 
 def source_causes(path: str, volume: Object, given: list[str]) -> Causes:
+    """Check the sources `given` of a volume: the first in upstream's order counts, others are forbidden."""
     causes: Causes = []
     for number, kind in enumerate(sorted(given, key=ORDER.__getitem__)):
         if number:
