@@ -28,6 +28,8 @@ class Actor(Protocol):
 
 
 class Timings(msgspec.Struct, frozen=True):
+    """Times of a process around its actor; tests make them shorter."""
+
     beat: float = 1.0
     """Seconds between beats."""
     stop: float = 5.0
@@ -45,6 +47,8 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts of a process that `run_actor` makes before the actor."""
+
     settings: Settings
     bus: Bus
     log: logging.Logger

@@ -82,13 +82,13 @@ class PlainCounter(Collector):
         if registry is not None:
             registry.register(self)
 
-    def labels(self, *values: object, **named: object) -> "PlainChild":
+    def labels(self, *values: object, **named: object) -> "_PlainChild":
         """The counter of one set of label values, in the order of the names or by name."""
         given = tuple(str(value) for value in values) or tuple(str(named[name]) for name in self._labels)
         if len(given) != len(self._labels):
             raise ValueError(f"{self._name} has labels {self._labels}, got {given}")
         self._values.setdefault(given, 0.0)
-        return PlainChild(self, given)
+        return _PlainChild(self, given)
 
     def inc(self, amount: float = 1.0) -> None:
         self.add((), amount)
@@ -109,7 +109,7 @@ class PlainCounter(Collector):
         return [Metric(self._name, self._help, "unknown")]
 
 
-class PlainChild:
+class _PlainChild:
     def __init__(self, counter: PlainCounter, values: tuple[str, ...]) -> None:
         self._counter = counter
         self._values = values

@@ -5,6 +5,7 @@ from protocols.wire import etcd_pb2 as pb
 
 
 def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
+    """Return the write of a key that must not exist; the other branch reads what does."""
     return _put(_guarded(key, 0), key, value, lease)
 
 
@@ -15,10 +16,12 @@ def create_all(pairs: list[tuple[bytes, bytes]]) -> pb.TxnRequest:
 
 
 def update(key: bytes, value: bytes, revision: int, lease: int) -> pb.TxnRequest:
+    """Return the write of a key that must stand at `revision`; the other branch reads it."""
     return _put(_guarded(key, revision), key, value, lease)
 
 
 def delete(key: bytes, revision: int) -> pb.TxnRequest:
+    """Return the deletion of a key that must stand at `revision`; the other branch reads it."""
     request = _guarded(key, revision)
     removal = request.success.add().request_delete_range
     removal.key, removal.prev_kv = key, True
@@ -71,6 +74,7 @@ def own_put(current: KeyValue | None, revision: int, value: bytes, guard: int) -
 
 
 def delete_result(response: pb.TxnResponse) -> Written:
+    """Return the result of a deletion: the removed value, or the current one that prevented it."""
     revision = response.header.revision
     if not response.succeeded:
         return Written(False, revision, _current(response))

@@ -13,6 +13,8 @@ PAGE_BYTES = 4 * 1024 * 1024
 
 
 class Pager:
+    """Number of keys to ask for in the next page of a list; report each page with `took` or `failed`."""
+
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self.limit = min(FIRST, most)

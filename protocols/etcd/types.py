@@ -103,10 +103,12 @@ class WatchBatch(msgspec.Struct, frozen=True):
 
 
 def key_value(kv: mvcc_pb2.KeyValue) -> KeyValue:
+    """Read a KeyValue of the wire."""
     return KeyValue(kv.key, kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease)
 
 
 def watch_event(event: mvcc_pb2.Event) -> WatchEvent:
+    """Read an Event of the wire; the previous value is None if the watch does not ask for it."""
     previous = key_value(event.prev_kv) if event.HasField("prev_kv") else None
     return WatchEvent(event.type == mvcc_pb2.Event.DELETE, key_value(event.kv), previous)
 

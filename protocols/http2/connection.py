@@ -61,6 +61,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Http2Connection(asyncio.Protocol):
+    """Connection to one server; the listener gets the messages and ends of its calls, and its loss."""
+
     def __init__(self, address: Address, listener: CallListener) -> None:
         self._address, self._listener = address, listener
         self._session = Http2Session(listener.on_message, self._ended, address.largest)

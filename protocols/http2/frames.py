@@ -28,11 +28,13 @@ Frame = tuple[int, int, int, bytes]
 
 
 def pack(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """Return one frame."""
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
 
 
 def pack_settings(pairs: dict[int, int]) -> bytes:
+    """Return a SETTINGS frame."""
     return pack(SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in pairs.items()))
 
 

@@ -65,6 +65,8 @@ class DynamicTable:
 
 
 class Decoder:
+    """Decodes header blocks of one connection in the order of their arrival; blocks that repeat are read once."""
+
     def __init__(self) -> None:
         self._table = DynamicTable()
         self._known: dict[bytes, list[Header]] = {}

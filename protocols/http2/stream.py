@@ -28,6 +28,8 @@ FINE: End = ("OK", "")
 
 
 class Http2Stream:
+    """One call: what waits for the server's window, and the message that is not complete."""
+
     __slots__ = ("_buffer", "_largest", "_trailers", "headers", "id", "last", "number", "pending", "taken", "window")
 
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:

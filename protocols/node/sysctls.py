@@ -50,6 +50,8 @@ def unsafe_sysctls(text: str) -> tuple[str, ...]:
 
 
 class SysctlAllowlist(msgspec.Struct, frozen=True):
+    """Sysctls that a node's pods may set: exact names, and prefixes for entries that end with `*`."""
+
     names: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
 

@@ -49,6 +49,7 @@ def merged(entries: Iterable[v1.ContainerDevices]) -> dict[tuple[str, str], tupl
 
 
 def memory(entries: Iterable[v1.ContainerMemory]) -> tuple[AllocatedMemory, ...]:
+    """Return memory blocks, sorted by NUMA nodes, then type."""
     blocks = (
         AllocatedMemory(item.memory_type, item.size, tuple(sorted(node.ID for node in item.topology.nodes)))
         for item in entries
@@ -72,4 +73,5 @@ def allocatable(shown: v1.AllocatableResourcesResponse) -> dict[str, Device]:
 
 
 def machine(shown: v1.AllocatableResourcesResponse) -> Machine:
+    """Return CPUs and memory of GetAllocatableResources."""
     return Machine(tuple(sorted(shown.cpu_ids)), memory(shown.memory))

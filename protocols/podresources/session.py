@@ -21,6 +21,8 @@ E = TypeVar("E")
 
 
 class PodWatchSession(Generic[E]):
+    """Position and state of one watch, fed by a client: asyncio's or a blocking one."""
+
     def __init__(self, state: WatchState[E], options: WatchOptions) -> None:
         self._state = state
         self._options = options

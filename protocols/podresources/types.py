@@ -18,6 +18,8 @@ class Action(IntEnum):
 
 
 class PodEvent(msgspec.Struct, frozen=True):
+    """A change of the allocation of one pod."""
+
     action: Action
     pod: PodAllocation
     """The pod after the change; of a deleted one uid, namespace and name. The uid is empty if only List reported it."""
@@ -33,6 +35,8 @@ class AllocatableEvent(msgspec.Struct, frozen=True):
 
 
 class Allocatable(msgspec.Struct, frozen=True):
+    """Answer of GetAllocatableResources: what could be allocated exclusively, allocated or not."""
+
     devices: tuple[Device, ...] = ()
     cpus: tuple[int, ...] = ()
     memory: tuple[AllocatedMemory, ...] = ()
@@ -43,6 +47,8 @@ def _silent(text: str) -> None:
 
 
 class WatchOptions(msgspec.Struct, frozen=True):
+    """Options of a watch."""
+
     snapshot: bool = True
     """Begin with ADDED for all there is."""
     on_break: Callable[[str], None] = _silent

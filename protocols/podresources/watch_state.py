@@ -18,6 +18,8 @@ E = TypeVar("E")
 
 
 class WatchState(Protocol[E]):
+    """State of one kind of watch, pods' or allocatable resources'."""
+
     def apply(self, message: Any) -> list[E]:
         """Return the events of one message of the stream."""
         ...
@@ -100,6 +102,8 @@ def _bare(was: PodAllocation) -> PodAllocation:
 
 
 class AllocatableState:
+    """Allocatable resources as last reported; devices by resource and id, memory by place."""
+
     def __init__(self) -> None:
         self._devices: dict[str, Device] = {}
         self._cpus: set[int] = set()

@@ -31,6 +31,8 @@ class LeadsOut(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
 
 
 class Walk(NamedTuple):
+    """Options of `open_beneath` and its like: links, missing components."""
+
     in_root: bool = False
     """`..` at the top and absolute links stay below it, as after chroot; else they raise LeadsOut."""
     make: int | None = None

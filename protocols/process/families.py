@@ -16,16 +16,22 @@ class _Fields(NamedTuple):
 
 
 class CounterFamily(_Fields):
+    """A counter's declaration."""
+
     __slots__ = ()
     kind: ClassVar[str] = "counter"
 
 
 class GaugeFamily(_Fields):
+    """A gauge's declaration."""
+
     __slots__ = ()
     kind: ClassVar[str] = "gauge"
 
 
 class HistogramFamily(_Fields):
+    """A histogram's declaration; the buckets are given where it is made."""
+
     __slots__ = ()
     kind: ClassVar[str] = "histogram"
 

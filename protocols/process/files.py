@@ -122,7 +122,7 @@ class SealBroken(NodeplaneError):
     """Raised for a file that is not as it was written; the text says in which way."""
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class _Envelope(msgspec.Struct, frozen=True):
     checksum: str
     """sha256 of `data` as it stands in the file."""
     data: msgspec.Raw
@@ -149,13 +149,14 @@ def encodable(text: str) -> str:
 
 
 def seal(data: bytes) -> bytes:
-    return msgspec.json.encode(Envelope(checksum=digest(data), data=msgspec.Raw(data))) + b"\n"
+    """Return JSON with a checksum beside it, for `unseal`."""
+    return msgspec.json.encode(_Envelope(checksum=digest(data), data=msgspec.Raw(data))) + b"\n"
 
 
 def unseal(raw: bytes) -> bytes:
     """The inverse of seal; raises SealBroken."""
     try:
-        envelope = msgspec.json.decode(raw, type=Envelope)
+        envelope = msgspec.json.decode(raw, type=_Envelope)
     except msgspec.DecodeError as error:
         raise SealBroken(str(error)) from None
     if digest(bytes(envelope.data)) != envelope.checksum:
@@ -164,4 +165,5 @@ def unseal(raw: bytes) -> bytes:
 
 
 def digest(raw: bytes) -> str:
+    """Return the SHA-256 in hex."""
     return hashlib.sha256(raw).hexdigest()

@@ -111,6 +111,7 @@ def read_script(path: Path, kind: type[S], most_bytes: int = MAX_SCRIPT_BYTES) -
 
 
 def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
+    """Read a script from bytes; `name` stands in errors. Raises ScriptInvalid."""
     import yaml  # slow to load, and few commands read scripts
 
     from protocols.kube.yaml_text import read_yaml

@@ -53,6 +53,7 @@ def remove_socket(path: Path) -> None:
 
 
 def is_socket(path: Path) -> bool:
+    """Return True if the path itself is a socket; links are not followed, a missing path is none."""
     try:
         return stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:

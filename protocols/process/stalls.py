@@ -37,6 +37,7 @@ class Stall(msgspec.Struct, frozen=True):
 
 
 def path_of(run: Path, instance: str, pid: int) -> Path:
+    """Return the path of a process's record."""
     return run / DIRECTORY / f"{instance}-{pid}.json"
 
 
@@ -50,6 +51,7 @@ def write(run: Path, stall: Stall) -> None:
 
 
 def remove(run: Path, instance: str, pid: int) -> None:
+    """Remove the record of a process, if there is one."""
     with suppress(OSError):
         path_of(run, instance, pid).unlink()
 

@@ -23,10 +23,12 @@ def parsed(resources: object) -> Amounts:
 
 
 def texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+    """Return amounts as the API writes them."""
     return {name: str(amount) for name, amount in amounts.items()}
 
 
 def total(*each: Mapping[str, Quantity]) -> Amounts:
+    """Return the sum by resource."""
     result: Amounts = {}
     for amounts in each:
         for name, amount in amounts.items():
@@ -36,6 +38,7 @@ def total(*each: Mapping[str, Quantity]) -> Amounts:
 
 
 def greatest(*each: Mapping[str, Quantity]) -> Amounts:
+    """Return the maximum by resource; a resource that only one has counts."""
     result: Amounts = {}
     for amounts in each:
         for name, amount in amounts.items():
@@ -44,16 +47,17 @@ def greatest(*each: Mapping[str, Quantity]) -> Amounts:
     return result
 
 
-def difference(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
+def _difference(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
     return {name: new.get(name, ZERO) - old.get(name, ZERO) for name in dict.fromkeys((*new, *old))}
 
 
 def increase(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> Amounts:
     """Return the positive part of the difference."""
-    return {name: amount for name, amount in difference(new, old).items() if amount.nanos > 0}
+    return {name: amount for name, amount in _difference(new, old).items() if amount.nanos > 0}
 
 
 def masked(amounts: Mapping[str, Quantity], names: Collection[str]) -> Amounts:
+    """Return the amounts of the given resources only."""
     return {name: amount for name, amount in amounts.items() if name in names}
 
 
@@ -63,8 +67,10 @@ def exceeded(amounts: Mapping[str, Quantity], limits: Mapping[str, Quantity]) ->
 
 
 def shown(amounts: Mapping[str, Quantity]) -> str:
+    """Return `NAME=AMOUNT,...`, sorted, as error texts of quotas have it."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 
 def listed(names: Iterable[str]) -> str:
+    """Return names joined by commas, sorted."""
     return ",".join(sorted(names))

@@ -45,7 +45,7 @@ class Evaluator(msgspec.Struct, frozen=True):
         return all(self.matches(term, obj) for term in scopes.requirements(quota))
 
 
-def service_usage(service: Object) -> Amounts:
+def _service_usage(service: Object) -> Amounts:
     spec = service.get("spec") or {}
     kind, ports = spec.get("type"), spec.get("ports") or []
     node_ports = 0
@@ -55,14 +55,14 @@ def service_usage(service: Object) -> Amounts:
         node_ports = sum(bool(port.get("nodePort")) for port in ports)
     balancers = ONE if kind == "LoadBalancer" else ZERO
     found = {"services": ONE, "count/services": ONE, "services.loadbalancers": balancers}
-    return {**found, "services.nodeports": whole(node_ports)}
+    return {**found, "services.nodeports": _whole(node_ports)}
 
 
-def whole(number: int) -> Quantity:
+def _whole(number: int) -> Quantity:
     return Quantity(number * ONE.nanos)
 
 
-def volume_claim_usage(claim: Object) -> Amounts:
+def _volume_claim_usage(claim: Object) -> Amounts:
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     storage_class = ((claim.get("metadata") or {}).get("annotations") or {}).get(CLASS_ANNOTATION)
     storage_class = storage_class or spec.get("storageClassName")
@@ -80,7 +80,7 @@ def volume_claim_usage(claim: Object) -> Amounts:
     return found
 
 
-def covers_volume_claims(name: str) -> bool:
+def _covers_volume_claims(name: str) -> bool:
     plain = ("persistentvolumeclaims", "count/persistentvolumeclaims", STORAGE)
     suffixes = (f"{OF_STORAGE_CLASS}{STORAGE}", f"{OF_STORAGE_CLASS}persistentvolumeclaims")
     return name in plain or name.endswith(suffixes)
@@ -107,15 +107,15 @@ def _devices(request: Mapping[str, Any]) -> Amounts:
     if not name:
         return {}
     count = MOST_DEVICES if request.get("allocationMode") == "All" else request.get("count")
-    return {f"{name}{PER_CLASS}": whole(count if isinstance(count, int) else 1)}
+    return {f"{name}{PER_CLASS}": _whole(count if isinstance(count, int) else 1)}
 
 
 PODS = Evaluator(pods.covers, pods.pod_usage, scopes.pod_matches, missing=pods.missing)
 SERVICE_NAMES = ("services", "count/services", "services.nodeports", "services.loadbalancers")
 EVALUATORS = {
     "pods": PODS,
-    "services": Evaluator(SERVICE_NAMES.__contains__, service_usage, updates=True),
-    "persistentvolumeclaims": Evaluator(covers_volume_claims, volume_claim_usage, scopes.claim_matches, updates=True),
+    "services": Evaluator(SERVICE_NAMES.__contains__, _service_usage, updates=True),
+    "persistentvolumeclaims": Evaluator(_covers_volume_claims, _volume_claim_usage, scopes.claim_matches, updates=True),
     CLAIMS: Evaluator(
         lambda name: name == f"count/{CLAIMS}" or name.endswith(PER_CLASS), device_claim_usage, updates=True
     ),
@@ -125,10 +125,10 @@ EVALUATORS = {
 
 def evaluator_of(resource: str) -> Evaluator:
     """Return the evaluator of a resource by its full name, such as `pods` or `leases.coordination.k8s.io`."""
-    return EVALUATORS.get(resource) or counter(resource)
+    return EVALUATORS.get(resource) or _counter(resource)
 
 
-def counter(resource: str) -> Evaluator:
+def _counter(resource: str) -> Evaluator:
     names = (f"count/{resource}", resource) if resource in ALIASED else (f"count/{resource}",)
     return Evaluator(names.__contains__, lambda obj: dict.fromkeys(names, ONE))
 

@@ -84,10 +84,10 @@ def pod_usage(pod: Object, now: float | None = None) -> Amounts:
     result: Amounts = {COUNT: ONE}
     if has_ended(pod, time.time() if now is None else now):
         return result
-    return {**result, **compute_usage(pod_amounts(pod, "requests"), pod_amounts(pod, "limits"))}
+    return {**result, **_compute_usage(pod_amounts(pod, "requests"), pod_amounts(pod, "limits"))}
 
 
-def compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
+def _compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
     result: Amounts = {"pods": ONE}
     for name in ("cpu", "memory", "ephemeral-storage"):
         if name in requests:
@@ -119,12 +119,12 @@ def has_ended(pod: Object, now: float) -> bool:
 def missing(pod: Object, names: Collection[str]) -> str:
     """Return what containers must specify under a quota of these names, as upstream words it; empty if nothing."""
     spec = pod.get("spec") or {}
-    whole = compute_usage(whole_amounts(spec, "requests"), whole_amounts(spec, "limits"))
+    whole = _compute_usage(whole_amounts(spec, "requests"), whole_amounts(spec, "limits"))
     wanted = [name for name in sorted(names) if name in MUST_SPECIFY and name not in whole]
     lacking: dict[str, set[str]] = {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())) if wanted else ():
         resources = container.get("resources") or {}
-        own = compute_usage(parsed(resources.get("requests")), parsed(resources.get("limits")))
+        own = _compute_usage(parsed(resources.get("requests")), parsed(resources.get("limits")))
         for name in wanted:
             if name not in own:
                 lacking.setdefault(name, set()).add(str(container.get("name")))

@@ -24,6 +24,7 @@ def requirements(quota: Object) -> list[Object]:
 
 
 def pod_matches(term: Object, pod: Object) -> bool:
+    """Return True if a pod is in the scope of one term; a scope that is not of pods matches none."""
     spec = pod.get("spec") or {}
     match term.get("scopeName"):
         case "Terminating":
@@ -31,9 +32,9 @@ def pod_matches(term: Object, pod: Object) -> bool:
         case "NotTerminating":
             return not _has_deadline(spec)
         case "BestEffort":
-            return is_best_effort(pod)
+            return _is_best_effort(pod)
         case "NotBestEffort":
-            return not is_best_effort(pod)
+            return not _is_best_effort(pod)
         case "PriorityClass":
             name = spec.get("priorityClassName")
             return _selects(term, [str(name)] if name else [])
@@ -56,6 +57,7 @@ def claim_matches(term: Object, claim: Object) -> bool:
 
 
 def never_matches(term: Object, obj: Object) -> bool:
+    """Matcher of kinds for which no scope is defined."""
     return False
 
 
@@ -79,7 +81,7 @@ def _has_deadline(spec: Object) -> bool:
     return isinstance(deadline, int) and deadline >= 0
 
 
-def is_best_effort(pod: Object) -> bool:
+def _is_best_effort(pod: Object) -> bool:
     quality = (pod.get("status") or {}).get("qosClass")
     if quality:
         return bool(quality == BEST_EFFORT)

@@ -66,6 +66,8 @@ class RecordedChanges(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecordedFrame(msgspec.Struct, frozen=True):
+    """Header of one frame of a file."""
+
     kind: int
     at_ms: int
     begin: int

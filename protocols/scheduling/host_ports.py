@@ -11,6 +11,8 @@ NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
 class HostPort(NamedTuple):
+    """A port of the host that a container occupies; EVERY_ADDRESS conflicts with every other address."""
+
     protocol: str
     port: int
     address: str

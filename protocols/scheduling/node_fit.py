@@ -9,6 +9,8 @@ from protocols.scheduling.requests import Amounts, add, subtract
 
 
 class Shortage(NamedTuple):
+    """A resource of which the node has too little left for a pod."""
+
     resource: str
     requested: int
     used: int

@@ -83,6 +83,7 @@ def pod_requests(spec: views.PodSpec, unspecified: Mapping[str, int] = MappingPr
 
 
 def container_requests(container: views.Container) -> Amounts:
+    """Return requests in nano-units; where only a limit is given, it is the request, as upstream defaults it."""
     resources = container.get("resources") or {}
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 

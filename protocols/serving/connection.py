@@ -100,6 +100,8 @@ UNUSED_FIELDS = ("issuer", "notBefore", "serialNumber", "subjectAltName", "versi
 
 
 class BoundedConnection(web.RequestHandler):
+    """aiohttp's connection with deadlines for clients that have not authenticated."""
+
     __slots__ = ("_body", "_expiry", "_head_bytes", "busy", "refused", "slot")
 
     def __init__(self, manager: web.Server, **options: Any) -> None:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 
 class ListenerOptions(msgspec.Struct, frozen=True):
+    """Address of a listener, its TLS and its connections."""
+
     host: str
     port: int
     tls: ssl.SSLContext | None
@@ -73,6 +75,8 @@ class Slot:
 
 
 class Listener:
+    """A listening socket; where there is no room it evicts unauthenticated connections, or stops accepting."""
+
     def __init__(self, options: ListenerOptions, unauthenticated: UnauthenticatedConnections[Slot]) -> None:
         self._options = options
         self._unauthenticated = unauthenticated

@@ -13,6 +13,8 @@ TCP_INFO = struct.Struct("=120xQ16xI")
 
 
 class Progress:
+    """Bytes that a client acknowledged, seen by whoever asks again and again."""
+
     def __init__(self, transport: asyncio.Transport, now: float) -> None:
         self._transport, self._since, self._read = transport, now, -1
 

@@ -12,12 +12,16 @@ Slot = TypeVar("Slot")
 
 
 class UnauthenticatedLimits(msgspec.Struct, frozen=True):
+    """Most connections that have not authenticated."""
+
     in_all: int = 2048
     per_address: int = 512
     """Clients on this machine share one address, so it is no smaller."""
 
 
 class UnauthenticatedConnections(Generic[Slot]):
+    """Connections that have not authenticated, oldest first."""
+
     def __init__(self, limits: UnauthenticatedLimits) -> None:
         self._limits = limits
         self._slots: dict[Slot, str] = {}

@@ -34,6 +34,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 
 def is_websocket_request(request: web.BaseRequest) -> bool:
+    """Return True if the client wants a websocket."""
     return request.headers.get("Upgrade", "").lower() == "websocket"
 
 

@@ -88,6 +88,7 @@ class Messages(Spdy):
 
 
 def in_pieces(stream: int, content: bytes) -> bytes:
+    """Return data frames of at most _PIECE bytes each."""
     pieces = (content[at : at + _PIECE] for at in range(0, len(content), _PIECE))
     return b"".join(frames.pack_data(stream, piece) for piece in pieces)
 

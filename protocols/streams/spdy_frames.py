@@ -22,6 +22,8 @@ _ID = 0x7FFF_FFFF
 
 
 class SpdyFrame(NamedTuple):
+    """One frame of either kind."""
+
     kind: int
     """0: data."""
     flags: int
@@ -35,6 +37,7 @@ class SpdyFrame(NamedTuple):
 
 
 def pack(frame: SpdyFrame) -> bytes:
+    """Return one frame."""
     first = _CONTROL | VERSION << 16 | frame.kind if frame.kind else frame.stream & _ID
     return first.to_bytes(4, "big") + (frame.flags << 24 | len(frame.payload)).to_bytes(4, "big") + frame.payload
 
@@ -45,6 +48,7 @@ def pack_control(kind: int, *numbers: int, flags: int = 0, rest: bytes = b"") ->
 
 
 def pack_data(stream: int, data: bytes, fin: bool = False) -> bytes:
+    """Return one data frame; `fin` ends this side of the stream."""
     return pack(SpdyFrame(0, FIN if fin else 0, stream, data))
 
 
@@ -128,6 +132,8 @@ class HeaderWriter:
 
 
 class HeaderReader:
+    """Unpacks header blocks of one connection in the order of their arrival."""
+
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(15, DICTIONARY)
 

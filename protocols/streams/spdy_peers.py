@@ -12,11 +12,15 @@ PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
 
 class Opened(NamedTuple):
+    """The peer opened a stream."""
+
     stream: int
     headers: dict[str, str]
 
 
 class Data(NamedTuple):
+    """The peer sent bytes on a stream."""
+
     stream: int
     data: bytes
 
@@ -28,6 +32,8 @@ class StreamEnded(NamedTuple):
 
 
 class Reset(NamedTuple):
+    """The peer ended a stream in both directions at once."""
+
     stream: int
 
 

@@ -21,6 +21,8 @@ MOST_INSTANCES = 512
 
 
 class Collected(msgspec.Struct, frozen=True):
+    """Spans of several actors in one list."""
+
     spans: list[Span]
     missed: int
     """Spans that were dropped before they could be read."""

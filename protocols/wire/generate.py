@@ -35,7 +35,7 @@ def _made(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for pattern in MADE for path in folder.glob(pattern)}
 
 
-def main(arguments: list[str]) -> int:
+def _main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         changed = differences()
         for name in changed:
@@ -49,4 +49,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_main(sys.argv[1:]))

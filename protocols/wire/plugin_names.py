@@ -10,12 +10,14 @@ from protocols.wire.plugins import VERSION
 
 
 def version_fault(version: str) -> str:
+    """Check the API version of a registration."""
     if version == VERSION:
         return ""
     return f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
 
 
 def resource_fault(resource: str) -> str:
+    """Check the resource name of a registration."""
     return "" if is_extended(resource) else f'the ResourceName "{resource}" is invalid'
 
 
@@ -28,6 +30,7 @@ def registry_fault(resource: str, versions: Sequence[str]) -> str:
 
 
 def endpoint_fault(endpoint: str) -> str:
+    """Check the endpoint of a registration: a file name in kubelet's directory, other than kubelet's own."""
     if endpoint not in ("", ".", "..", "kubelet.sock") and "/" not in endpoint and "\0" not in endpoint:
         return ""
     return f'the endpoint "{endpoint}" is invalid: it must be the name of the plugin\'s socket in this directory'

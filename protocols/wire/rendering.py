@@ -50,11 +50,11 @@ class Renderer:
         shown = text[: max(0, min(MAX_TEXT, self._left))]
         self._left -= len(shown) + COST
         if len(shown) < len(text):
-            self.omitted[dotted(path)] = len(text) - len(shown)
+            self.omitted[_dotted(path)] = len(text) - len(shown)
         return shown
 
     def _field(self, field: FieldDescriptor, value: Any, path: Path) -> Any:
-        if is_map(field):
+        if _is_map(field):
             return self._map(field, value, path)
         if hasattr(value, "append"):  # a repeated field
             first = self._first(value, len(value), path)
@@ -74,7 +74,7 @@ class Renderer:
     def _first(self, items: Iterable[Any], count: int, path: Path) -> list[Any]:
         room = MAX_ITEMS if self._left > 0 else 0
         if count > room:
-            self.omitted[dotted(path)] = count - room
+            self.omitted[_dotted(path)] = count - room
         return list(islice(items, room))
 
     def _value(self, value: Any, path: Path) -> Any:
@@ -109,12 +109,12 @@ def render_call(request_kind: type[Message], request: bytes, reply_kind: type[Me
     return Rendered(**found, omitted=renderer.omitted)
 
 
-def is_map(field: FieldDescriptor) -> bool:
+def _is_map(field: FieldDescriptor) -> bool:
     kind = field.message_type
     return kind is not None and bool(kind.GetOptions().map_entry)
 
 
-def dotted(path: Path) -> str:
+def _dotted(path: Path) -> str:
     return ".".join(map(str, path))
 
 

@@ -40,29 +40,29 @@ from protocols.cel.functions.patterns import pattern_cost
 LIMIT = 1_000_000
 
 
-class Worst(NamedTuple):
+class _Worst(NamedTuple):
     cost: int
     size: Size
 
 
-NAMES: Mapping[str, Worst] = {
-    "device.driver": Worst(2, Size(63, 63)),
-    "device.allowMultipleAllocations": Worst(2, ONE),
-    "device.attributes": Worst(2, DOMAINS),
-    "device.capacity": Worst(2, DOMAINS),
+NAMES: Mapping[str, _Worst] = {
+    "device.driver": _Worst(2, Size(63, 63)),
+    "device.allowMultipleAllocations": _Worst(2, ONE),
+    "device.attributes": _Worst(2, DOMAINS),
+    "device.capacity": _Worst(2, DOMAINS),
 }
 
 
-class CostScope(NamedTuple):
+class _CostScope(NamedTuple):
     names: Mapping[str, Size]
-    loops: dict[tuple[int, ...], tuple[Worst, list[Size | None]]]
+    loops: dict[tuple[int, ...], tuple[_Worst, list[Size | None]]]
     """Loops that were walked, by themselves and the sizes of what they use.
 
     A turn is walked twice, so that loops in loops in loops would be walked more often than anybody can wait for.
     """
     free: dict[int, frozenset[str]]
 
-    def extended(self, more: Mapping[str, Size]) -> "CostScope":
+    def extended(self, more: Mapping[str, Size]) -> "_CostScope":
         return self._replace(names={**self.names, **more})
 
 
@@ -75,59 +75,60 @@ def cost_of(serialized: bytes, names: Mapping[str, Size] | None = None) -> int:
 
 
 def cost_of_tree(tree: Node, names: Mapping[str, Size] | None = None) -> int:
-    return _walk(tree, CostScope(names or {}, {}, {})).cost
+    """Return the worst cost of a tree; `names` has sizes of variables, others are UNKNOWN."""
+    return _walk(tree, _CostScope(names or {}, {}, {})).cost
 
 
-def _walk(node: Node, scope: CostScope) -> Worst:
+def _walk(node: Node, scope: _CostScope) -> _Worst:
     return _WALKS[type(node)](node, scope)
 
 
-def _const(node: Const, scope: CostScope) -> Worst:
+def _const(node: Const, scope: _CostScope) -> _Worst:
     value = node.value
-    return Worst(0, Size(len(value), len(value)) if isinstance(value, str | bytes) else ONE)
+    return _Worst(0, Size(len(value), len(value)) if isinstance(value, str | bytes) else ONE)
 
 
-def _ident(node: Ident, scope: CostScope) -> Worst:
+def _ident(node: Ident, scope: _CostScope) -> _Worst:
     if node.name in scope.names:
-        return Worst(1, scope.names[node.name])
-    return NAMES.get(node.name, Worst(1, UNKNOWN))
+        return _Worst(1, scope.names[node.name])
+    return NAMES.get(node.name, _Worst(1, UNKNOWN))
 
 
-def _select(node: Select, scope: CostScope) -> Worst:
+def _select(node: Select, scope: _CostScope) -> _Worst:
     operand = _walk(node.operand, scope)
-    return Worst(total(operand.cost, 1), selected(operand.size, node.field))
+    return _Worst(total(operand.cost, 1), selected(operand.size, node.field))
 
 
-def _call(node: Call, scope: CostScope) -> Worst:
+def _call(node: Call, scope: _CostScope) -> _Worst:
     name, parts = node.name, [_walk(part, scope) for part in node.parts]
     if name == "lists.range":
-        parts = [Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], node.parts[-1:], strict=True)]
+        parts = [_Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], node.parts[-1:], strict=True)]
     elif name in ("matches", "find", "findAll") and len(parts) > 1:
-        parts[1] = Worst(pattern_cost(text_of(node.parts[1])), parts[1].size)
+        parts[1] = _Worst(pattern_cost(text_of(node.parts[1])), parts[1].size)
     if name == "_?._" and (field := text_of(node.parts[-1])) is not None:
-        return Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
+        return _Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
     own, size = RULES.get(name, linear)([part.size for part in parts])
-    return Worst(total(own, *(part.cost for part in parts)), size)
+    return _Worst(total(own, *(part.cost for part in parts)), size)
 
 
-def _list(node: ListLiteral, scope: CostScope) -> Worst:
+def _list(node: ListLiteral, scope: _CostScope) -> _Worst:
     parts = [_walk(part, scope) for part in node.parts]
     deep = total(len(parts), *(part.size.deep for part in parts))
     size = Declared(len(parts), deep, largest([part.size for part in parts])) if parts else Size(0, deep)
-    return Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
+    return _Worst(total(10, _beyond(len(parts)), *(part.cost for part in parts)), size)
 
 
-def _map(node: MapLiteral, scope: CostScope) -> Worst:
+def _map(node: MapLiteral, scope: _CostScope) -> _Worst:
     return _made([_walk(part, scope) for entry in node.entries for part in (entry.key, entry.value)], len(node.entries))
 
 
-def _message(node: Message, scope: CostScope) -> Worst:
+def _message(node: Message, scope: _CostScope) -> _Worst:
     return _made([_walk(part, scope) for _, part in node.fields], len(node.fields))
 
 
-def _made(parts: list[Worst], count: int) -> Worst:
+def _made(parts: list[_Worst], count: int) -> _Worst:
     deep = total(count, *(part.size.deep for part in parts))
-    return Worst(total(30, 4 * _beyond(count), *(part.cost for part in parts)), Size(count, deep))
+    return _Worst(total(30, 4 * _beyond(count), *(part.cost for part in parts)), Size(count, deep))
 
 
 def _beyond(count: int) -> int:
@@ -135,7 +136,7 @@ def _beyond(count: int) -> int:
     return max(0, count - 16)
 
 
-def _loop(node: Loop, scope: CostScope) -> Worst:
+def _loop(node: Loop, scope: _CostScope) -> _Worst:
     used = [scope.names.get(name) for name in sorted(free_names(node, scope.free))]
     key = (id(node), *map(id, used))
     if (found := scope.loops.get(key)) is None:
@@ -143,20 +144,20 @@ def _loop(node: Loop, scope: CostScope) -> Worst:
     return found[0]
 
 
-def _comprehension(node: Loop, scope: CostScope) -> Worst:
+def _comprehension(node: Loop, scope: _CostScope) -> _Worst:
     over, start = _walk(node.over, scope), _walk(node.start, scope)
     item, accumulator = element(over.size), node.accumulator
     inner = scope.extended({**dict.fromkeys(node.variables, item), accumulator: start.size})
     turns = over.size.length
-    step = _walk(node.step, inner) if turns else Worst(0, ONE)
+    step = _walk(node.step, inner) if turns else _Worst(0, ONE)
     if turns and step.size.deep > start.size.deep:
         grown = _grown(start.size, step.size, turns)
         inner = inner.extended({accumulator: grown})
-        step = Worst(_walk(node.step, inner).cost, grown)
-    condition = _walk(node.condition, inner) if turns else Worst(0, ONE)
+        step = _Worst(_walk(node.step, inner).cost, grown)
+    condition = _walk(node.condition, inner) if turns else _Worst(0, ONE)
     result = _walk(node.result, scope.extended({accumulator: inner.names[accumulator]}))
     turn = total(condition.cost, step.cost)
-    return Worst(total(over.cost, start.cost, product(turns, turn), result.cost), result.size)
+    return _Worst(total(over.cost, start.cost, product(turns, turn), result.cost), result.size)
 
 
 def _grown(start: Size, step: Size, turns: int) -> Size:
@@ -167,7 +168,7 @@ def _grown(start: Size, step: Size, turns: int) -> Size:
     return Size(length, deep) if item is None else Declared(length, deep, item)
 
 
-_WALKS: Mapping[type[Node], Callable[[Any, CostScope], Worst]] = {
+_WALKS: Mapping[type[Node], Callable[[Any, _CostScope], _Worst]] = {
     Const: _const,
     Ident: _ident,
     Select: _select,

@@ -36,10 +36,12 @@ DOMAINS = Size(32, ENTRIES.deep + 32 * 63)
 
 
 def total(*parts: int) -> int:
+    """Return a sum, capped."""
     return min(sum(parts), FAR)
 
 
 def product(one: int, other: int) -> int:
+    """Return a product, capped."""
     return min(one * other, FAR)
 
 
@@ -60,6 +62,7 @@ def selected(size: Size, name: str) -> Size:
 
 
 def element(size: Size) -> Size:
+    """Return the size of an element of a list, or of a value of a map."""
     if isinstance(size, Declared) and size.item is not None:
         return size.item
     if size == DOMAINS:
@@ -68,6 +71,7 @@ def element(size: Size) -> Size:
 
 
 def largest(sizes: list[Size]) -> Size:
+    """Return the size with most in it; that of a single character without any sizes."""
     return max(sizes, key=lambda size: size.deep, default=ONE)
 
 

@@ -38,6 +38,8 @@ Closure = Callable[[Frame], Any]
 
 
 class Code(NamedTuple):
+    """A compiled part of an expression."""
+
     run: Closure
     cost: int
     """Charged by whoever runs it."""
@@ -309,4 +311,5 @@ _MAKERS: dict[type, Callable[[Maker, Any, FrameScope], Code]] = {
 
 
 def register_loop(make: Callable[[Maker, Loop, FrameScope], Code]) -> None:
+    """Set the compiler of loops; its module imports this one."""
     _MAKERS[Loop] = make

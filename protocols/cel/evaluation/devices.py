@@ -22,6 +22,7 @@ Read = Callable[[Frame], Any]
 
 
 def special(maker: Maker, node: Node, scope: FrameScope) -> Code | None:
+    """Compile a read of `device`; None for all else, which the general compiler handles."""
     if isinstance(node, Ident):
         return None if node.name in scope.slots else _whole(node.name)
     if isinstance(node, Select):
@@ -123,7 +124,7 @@ def _read_domain(map_name: str, domain: str) -> Read:
 
     def attributes(frame: Frame) -> dict[str, Any]:
         found = frame[DEVICE].attributes
-        return {key[size:]: value_of(found[key]) for key in found if key.startswith(prefix) and "/" not in key[size:]}
+        return {key[size:]: _value_of(found[key]) for key in found if key.startswith(prefix) and "/" not in key[size:]}
 
     def capacity(frame: Frame) -> dict[str, Any]:
         found = frame[DEVICE].capacity
@@ -132,7 +133,7 @@ def _read_domain(map_name: str, domain: str) -> Read:
     return attributes if map_name == ATTRIBUTES else capacity
 
 
-def value_of(attribute: Attribute) -> Any:
+def _value_of(attribute: Attribute) -> Any:
     return semver(str(attribute.value)) if attribute.kind == VERSION else attribute.value
 
 
@@ -153,7 +154,7 @@ def _by_domain(device: Device, attributes: bool) -> Domains:
     if attributes:
         for key, attribute in device.attributes.items():
             domain, _, name = key.rpartition("/")
-            made.setdefault(domain, {})[name] = value_of(attribute)
+            made.setdefault(domain, {})[name] = _value_of(attribute)
         return made
     for key, capacity in device.capacity.items():
         domain, _, name = key.rpartition("/")

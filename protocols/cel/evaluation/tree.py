@@ -23,16 +23,22 @@ _PLACES = 4
 
 
 class Const(msgspec.Struct, frozen=True):
+    """A literal, as the value of the evaluator's type."""
+
     id: int
     value: Any
 
 
 class Ident(msgspec.Struct, frozen=True):
+    """A variable, or the first part of a qualified name."""
+
     id: int
     name: str
 
 
 class Select(msgspec.Struct, frozen=True):
+    """A field of a value, or the test that it has the field."""
+
     id: int
     operand: "Node"
     field: str
@@ -41,6 +47,8 @@ class Select(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
+    """A call of a function, method or operator."""
+
     id: int
     name: str
     parts: "tuple[Node, ...]"
@@ -48,29 +56,39 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class ListLiteral(msgspec.Struct, frozen=True):
+    """A list; elements at the places `optional` are optional values, left out if they have none."""
+
     id: int
     parts: "tuple[Node, ...]"
     optional: frozenset[int]
 
 
 class MapEntry(msgspec.Struct, frozen=True):
+    """One entry of a map literal; an optional value without a value leaves it out."""
+
     key: "Node"
     value: "Node"
     optional: bool
 
 
 class MapLiteral(msgspec.Struct, frozen=True):
+    """A map, as written in the expression."""
+
     id: int
     entries: tuple[MapEntry, ...]
 
 
 class Message(msgspec.Struct, frozen=True):
+    """A message literal, `Object{...}`; absent fields keep their zero values."""
+
     id: int
     name: str
     fields: "tuple[tuple[str, Node], ...]"
 
 
 class Loop(msgspec.Struct, frozen=True):
+    """A comprehension, to which macros such as `all` and `map` expand; `accumulator` names what each step replaces."""
+
     id: int
     variables: tuple[str, ...]
     over: "Node"

@@ -77,6 +77,7 @@ def read_duration(text: str) -> Duration:
 
 
 def write_timestamp(value: Timestamp) -> str:
+    """Return RFC 3339 in UTC, with as many digits of nanoseconds as it needs."""
     seconds, nanos = divmod(value.nanos, NANO)
     fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
     moment = _EPOCH + timedelta(seconds=seconds)
@@ -84,6 +85,7 @@ def write_timestamp(value: Timestamp) -> str:
 
 
 def write_duration(value: Duration) -> str:
+    """Return seconds with as many decimals as it needs, `-1.5s`."""
     whole, nanos = divmod(abs(value.nanos), NANO)
     sign = "-" if value.nanos < 0 else ""
     return f"{sign}{whole}{f'.{nanos:09d}'.rstrip('0') if nanos else ''}s"

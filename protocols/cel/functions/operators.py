@@ -101,6 +101,7 @@ def sum_price(one: Any, other: Any) -> int:
 
 
 def negative(value: Any) -> Any:
+    """Negate a number or a duration; raises EvaluationError on overflow and for other types."""
     kind = type(value)
     if kind is int:
         return int_of(-value)
@@ -220,17 +221,18 @@ def part(operand: Any, key: Any) -> Any:
         return optional_part(operand, key)
     found = looked_up(operand, key)
     if found is MISSING:
-        raise missing(operand, key)
+        raise _missing(operand, key)
     return found
 
 
-def missing(operand: Any, key: Any) -> EvaluationError:
+def _missing(operand: Any, key: Any) -> EvaluationError:
     if type(operand) is list:
         return EvaluationError(f"index out of bounds: {_index(key)}")
     return EvaluationError(f"no such key: {written(key)}")
 
 
 def written(key: Any) -> str:
+    """Return a key as error texts show it, cut after 256 characters."""
     return str(key).lower() if type(key) is bool else str(key)[:256]
 
 

@@ -40,6 +40,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def is_pattern(text: str) -> bool:
+    """Return True if RE2 compiles it within the bounds here."""
     return not isinstance(_compiled(text), str)
 
 

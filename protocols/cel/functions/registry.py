@@ -14,6 +14,8 @@ Price = int | Callable[..., int]
 
 
 class Overload(NamedTuple):
+    """Body and price of a function for one list of argument types."""
+
     body: Body
     price: Callable[..., int] | None
     """None where the fixed price is all."""
@@ -28,6 +30,7 @@ TABLE: dict[str, dict[tuple[type, ...], Overload]] = {}
 
 
 def define(name: str, types: tuple[type, ...], body: Body, price: Price = 1, *, metered: bool = False) -> None:
+    """Add an overload to TABLE; one for the same types replaces it."""
     made = Overload(body, None, price, metered) if isinstance(price, int) else Overload(body, price, 0, metered)
     TABLE.setdefault(name, {})[types] = made
 

@@ -31,19 +31,27 @@ def charge(frame: Frame, units: int) -> None:
 
 
 class Uint(int):
+    """An unsigned integer; it equals the int of the same value, as in CEL."""
+
     __slots__ = ()
 
 
 class Timestamp(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A point in time with nanoseconds, years 1 to 9999."""
+
     nanos: int
     """Since 1970."""
 
 
 class Duration(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A span of time; `nanos` may be negative."""
+
     nanos: int
 
 
 class Optional(msgspec.Struct, frozen=True, eq=False):
+    """An optional value, `optional.of(x)` or `optional.none()`."""
+
     value: Any = None
     has_value: bool = True
 
@@ -52,14 +60,16 @@ NOTHING = Optional(None, False)
 
 
 class TypeName(msgspec.Struct, frozen=True):
+    """A type as a value, as `type(x)` returns it."""
+
     name: str
 
 
-class BoolKey(msgspec.Struct, frozen=True):
+class _BoolKey(msgspec.Struct, frozen=True):
     value: bool
 
 
-KEYS = {True: BoolKey(True), False: BoolKey(False)}
+KEYS = {True: _BoolKey(True), False: _BoolKey(False)}
 
 
 class Domains(dict[str, Any]):
@@ -88,10 +98,12 @@ NAMES: dict[type, str] = {
 
 
 def type_name(value: Any) -> str:
+    """Return CEL's name of a value's type."""
     return NAMES.get(type(value), "dyn")
 
 
 def no_overload(name: str = "") -> EvaluationError:
+    """Return the error of a call for which no overload takes the arguments."""
     return EvaluationError(f"no such overload: {name}" if name else "no such overload")
 
 
@@ -106,28 +118,33 @@ def key_of(value: Any) -> Any:
 
 
 def value_of(key: Any) -> Any:
-    return key.value if type(key) is BoolKey else key
+    """Return the key of a map as a value."""
+    return key.value if type(key) is _BoolKey else key
 
 
 def int_of(number: int) -> int:
+    """Return an int; raises EvaluationError beyond 64 bits."""
     if MIN_INT <= number <= MAX_INT:
         return number
     raise EvaluationError("integer overflow")
 
 
 def uint_of(number: int) -> Uint:
+    """Return a uint; raises EvaluationError below zero and beyond 64 bits."""
     if 0 <= number <= MAX_UINT:
         return Uint(number)
     raise EvaluationError("unsigned integer overflow")
 
 
 def duration_of(nanos: int) -> Duration:
+    """Return a duration; raises EvaluationError beyond 64 bits of nanoseconds."""
     if MIN_INT <= nanos <= MAX_INT:
         return Duration(nanos)
     raise EvaluationError("duration overflow")
 
 
 def timestamp_of(nanos: int) -> Timestamp:
+    """Return a timestamp; raises EvaluationError outside the years 1 to 9999."""
     if FIRST_NANOS <= nanos <= LAST_NANOS:
         return Timestamp(nanos)
     raise EvaluationError("timestamp overflow")

@@ -34,22 +34,32 @@ class deciding:  # reads as a statement
 
 
 class Authorizer(NamedTuple):
+    """The variable `authorizer`, without or with a service account as subject."""
+
     asked: Asked
 
 
 class PathCheck(NamedTuple):
+    """A check of a path that is no resource."""
+
     asked: Asked
 
 
 class GroupCheck(NamedTuple):
+    """A check of an API group, which needs a resource next."""
+
     asked: Asked
 
 
 class ResourceCheck(NamedTuple):
+    """A check of a resource, with what was asked of it so far."""
+
     asked: Asked
 
 
 class Decision(NamedTuple):
+    """The answer of `check`."""
+
     allowed: bool
     reason: str
 
@@ -101,11 +111,13 @@ STEPS: tuple[tuple[str, type, type, tuple[type, ...], Callable[..., Any], int], 
 
 
 def types(native: Any) -> dict[type, "cel.Type"]:
+    """Return the native checker's types of the steps and of what they take."""
     made = {each: native.Type.AbstractType(f"{PACKAGE}.{each.__name__}") for _, each, *_ in STEPS}
     return {**made, str: native.Type.STRING, bool: native.Type.BOOL}
 
 
 def functions(native: Any) -> list["cel.FunctionDecl"]:
+    """Return the declarations of all steps for the native checker."""
     known = types(native)
     overloads: dict[str, list[cel.Overload]] = {}
     for name, of, result, parameters, _, _ in STEPS:

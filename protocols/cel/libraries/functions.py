@@ -87,6 +87,7 @@ CONFIG = "stdlib:\n  exclude_functions:\n" + "".join(f"  - name: '{sign}'\n" for
 
 
 def orders(native: Any) -> list["cel.FunctionDecl"]:
+    """Return declarations of `<`, `<=`, `>` and `>=` for all pairs of numbers, and for values of one type."""
     kinds = native.Type
     numbers = {"int64": kinds.INT, "uint64": kinds.UINT, "double": kinds.DOUBLE}
     others = {"bool": kinds.BOOL, "string": kinds.STRING, "bytes": kinds.BYTES}

@@ -60,6 +60,8 @@ CHECKS: dict[str, Check] = {
 
 
 class Format(NamedTuple):
+    """A named format as a value."""
+
     name: str
 
 

@@ -93,6 +93,8 @@ Price = int | Callable[..., int]
 
 
 class Function(msgspec.Struct, frozen=True):
+    """One overload of ours: its declaration and its body."""
+
     name: str
     id: str
     result: str

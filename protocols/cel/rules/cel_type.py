@@ -11,6 +11,8 @@ LIMIT = 3 * 1024 * 1024
 
 @dataclass(frozen=True)
 class CelType:
+    """The CEL type of a schema, or of a part of one."""
+
     form: str
     """One of bool, int, double, string, bytes, timestamp, duration, dyn, list, map, object."""
     most: int | None = None

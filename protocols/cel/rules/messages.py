@@ -35,6 +35,8 @@ FOREIGN = {
 
 
 class Messages:
+    """Protobuf messages of the objects of one check; ask for all types before the pool."""
+
     def __init__(self) -> None:
         self._file = FileDescriptorProto(name="rules.proto", package=PACKAGE, syntax="proto2")
         self._file.dependency.extend(known.DESCRIPTOR.name for known in KNOWN)

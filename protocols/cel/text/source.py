@@ -45,6 +45,8 @@ OPENING, CLOSING = "([{", ")]}"
 
 
 class Token(NamedTuple):
+    """A token of an expression, at `start` to `end` in its text."""
+
     kind: str
     """text, name, number or mark."""
     text: str
@@ -94,16 +96,19 @@ _DOUBLING = ("optMap", "optFlatMap")
 
 
 def check_length(source: str) -> None:
+    """Raise TooLong for an expression of more than LIMIT bytes."""
     if len(source) > LIMIT or len(source.encode("utf-8", "surrogatepass")) > LIMIT:
         raise TooLong(f"may not be more than {LIMIT} bytes")
 
 
 def check_text(source: str) -> None:
+    """Raise CompileError for NUL and lone surrogates, with which the native library cannot deal."""
     if "\0" in source or (not source.isascii() and any("\ud800" <= char <= "\udfff" for char in source)):
         raise CompileError("compilation failed: ERROR: <input>:1:1: a character that no text may have")
 
 
 def check_tokens(found: list[Token]) -> None:
+    """Raise TooComplex or CompileError for tokens that the native parser would expand for minutes or nest too deep."""
     doublings = sum(token.text in _DOUBLING for token in found)
     if doublings and (doublings > LIMIT.bit_length() or len(found) << doublings > REPEATED):
         raise TooComplex(TOO_COMPLEX)
@@ -124,6 +129,7 @@ STRUCT = re.compile(r" not found in struct '[^']*'")
 
 
 def compile_text_of(text: str) -> str:
+    """Return the native library's message as upstream's: without codes and its own C++ names."""
     code, _, rest = text.partition(": ")
     plain = rest if code.isupper() and code != "ERROR" else text
     deep = "recursion limit exceeded" in plain or "max recursion depth" in plain

@@ -70,6 +70,7 @@ class Evaluator:
 
 
 def key_of(source: str) -> bytes:
+    """Return the bytes by which an expression stands in the shared page."""
     return source.encode(errors="replace")[:TEXT]
 
 

@@ -73,13 +73,14 @@ def _faulty(error: Exception, kind: type[CelError]) -> WorkerFault:
     return fault_of(kind(f"{type(error).__name__}: {text}"))
 
 
-def device_of(wire: WireDevice) -> Device:
+def _device_of(wire: WireDevice) -> Device:
     attributes = {name: Attribute(kind, value) for name, (kind, value) in wire.attributes.items()}
     capacity = {name: Capacity(Quantity(int(nanos))) for name, nanos in wire.capacity.items()}
     return Device("", attributes, capacity, extras=_SHARED if wire.shared else PLAIN)
 
 
 def wire_of(device: Device) -> WireDevice:
+    """Return the part of a device that a worker gets."""
     attributes = {name: (each.kind, each.value) for name, each in device.attributes.items()}
     capacity = {name: str(each.value.nanos) for name, each in device.capacity.items()}
     return WireDevice(attributes, capacity, device.extras.shared)
@@ -162,7 +163,7 @@ class Engine:
 
     def _held(self, sent: DriverDevices) -> list[Device] | None:
         for number, wire in sent.new.items():
-            self._devices[number] = device_of(wire)
+            self._devices[number] = _device_of(wire)
         try:
             for number in sent.numbers:
                 self._devices.move_to_end(number)

@@ -43,12 +43,14 @@ _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 def fault_of(error: CelError) -> WorkerFault:
+    """Return an error as the answer that carries it."""
     if isinstance(error, EvaluationEnded):
         return WorkerFault("ended", str(error), error.again_s)
     return WorkerFault(_NAMES.get(type(error), "evaluation"), str(error))
 
 
 def error_of(fault: WorkerFault) -> CelError:
+    """Return the error that an answer carries."""
     kind = KINDS.get(fault.kind)
     return EvaluationEnded(fault.text, fault.again_s) if kind is None else kind(fault.text)
 
@@ -108,6 +110,8 @@ class Select(msgspec.Struct, frozen=True, tag="select"):
 
 
 class Expression(NamedTuple):
+    """An expression of a policy; `scope` has the fields of PolicyScope."""
+
     source: str
     scope: tuple[bool, bool, tuple[tuple[str, str], ...]]
 
@@ -146,16 +150,22 @@ Question = CheckSelector | CheckPolicy | CheckRules | Select | EvaluatePolicy | 
 
 
 class Checked(msgspec.Struct, frozen=True, tag="checked"):
+    """Answer: the expression compiled; `serialized` is the checked tree, empty where nobody needs it."""
+
     serialized: bytes = b""
     cost: int = 0
 
 
 class CheckedRule(msgspec.Struct, frozen=True, tag="checked-rule"):
+    """A compiled rule: CEL's name of its result's type, and its worst cost."""
+
     result: str
     cost: int
 
 
 class CheckedRules(msgspec.Struct, frozen=True, tag="checked-rules"):
+    """Answer: one entry for each rule asked about, in order."""
+
     rules: tuple[CheckedRule | WorkerFault, ...]
 
 
@@ -170,6 +180,8 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
 
 
 class Value(msgspec.Struct, frozen=True, tag="value"):
+    """The result of one expression, as JSON has it."""
+
     value: Any = None
 
 
@@ -181,6 +193,8 @@ Outcome = Value | WorkerFault | Skipped
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag="evaluated"):
+    """Answer: one outcome for each expression asked about, in order."""
+
     outcomes: tuple[Outcome, ...]
 
 
@@ -209,6 +223,8 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
+    """Encoded answers to the questions of one batch, in order."""
+
     answers: tuple[bytes, ...]
 
 

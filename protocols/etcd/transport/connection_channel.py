@@ -49,6 +49,7 @@ Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[CallConnection]]
 
 
 def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
+    """Return an error as gRPC's own channel raises it; `code` is a name of grpc.StatusCode."""
     return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
 
 

@@ -48,6 +48,7 @@ class BadFrame(ValueError):
 
 
 def pack(call: int, kind: int, body: bytes) -> bytes:
+    """Return one frame."""
     return HEAD.pack(len(body), call, kind) + body
 
 

@@ -16,7 +16,7 @@ LEADER: tuple[Header, ...] = ((b"hasleader", b"true"),)
 _OVER = b"UNAVAILABLE\0the store ended the call"
 
 
-class EtcdConnection:
+class _EtcdConnection:
     def __init__(self, on_message: OnMessage, lost: Callable[[], None]) -> None:
         self._on_message = on_message
         self._lost = lost
@@ -52,7 +52,7 @@ class EtcdConnection:
 
 async def open_connection(address: Address, on_message: OnMessage, lost: Callable[[], None]) -> CallConnection:
     """Raises OSError."""
-    connection = EtcdConnection(on_message, lost)
+    connection = _EtcdConnection(on_message, lost)
     connection.inner = await dial(address, connection)
     return connection
 

@@ -13,6 +13,8 @@ _GONE = f"UNAVAILABLE\0{LOST}".encode()
 
 
 class PrivateConnection(asyncio.Protocol):
+    """One connection, as ConnectionChannel uses it; whoever lost it learns of open calls by `lost`."""
+
     def __init__(self, heard: OnMessage, lost: Callable[[], None]) -> None:
         self._heard, self._lost = heard, lost
         self._splitter = Splitter(LARGEST)
@@ -75,4 +77,5 @@ async def dial(path: Path, heard: OnMessage, lost: Callable[[], None]) -> CallCo
 
 
 def private_channel(path: Path) -> ConnectionChannel:
+    """Return a channel to the endpoint at this path, which connects on the first call."""
     return ConnectionChannel(str(path), partial(dial, path))
