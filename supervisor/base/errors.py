@@ -114,6 +114,7 @@ def guard(work: Callable[[], int]) -> int:
 
 
 def exit_code(error: Exception) -> int:
+    """Return the exit code of a command that ended with this error: 2 for usage and settings, 1 for unknown errors."""
     if isinstance(error, SettingsInvalid):
         return 2
     return error.exit_code if isinstance(error, SupervisorError) else 1

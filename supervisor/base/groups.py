@@ -11,6 +11,8 @@ from supervisor.base.errors import UsageError
 
 
 class Restart(enum.StrEnum):
+    """When a child that ended is started again."""
+
     PERMANENT = "permanent"
     """Restarted however it ends."""
     TRANSIENT = "transient"
@@ -116,6 +118,7 @@ class PlaneShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def child(actor: str, group: str, instance: str = "") -> ChildSpec:
+    """Return the specification of an actor; an instance has the actor's name unless there are several."""
     return ChildSpec(
         instance=instance or actor,
         actor=actor,
@@ -126,6 +129,7 @@ def child(actor: str, group: str, instance: str = "") -> ChildSpec:
 
 
 def watcher(number: int) -> ChildSpec:
+    """Return the specification of one of the plane's API processes beside the first."""
     return child(APISERVER, WATCHER, f"{APISERVER}-{number}")
 
 
@@ -161,11 +165,13 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
 
 
 def check_watchers(count: int) -> None:
+    """Raise UsageError for a number of API processes that cannot run."""
     if not 1 <= count <= MAX_WATCHERS:
         raise UsageError(f"{count} watchers cannot run; use 1 to {MAX_WATCHERS}")
 
 
 def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
+    """Raise UsageError for a number of nodes that cannot run."""
     if not 1 <= count <= MAX_NODES:
         raise UsageError(f"{count} nodes cannot run; use 1 to {MAX_NODES}")
     if count > 1 and runtime != EMBEDDED:

@@ -439,6 +439,7 @@ FLAGS = _declared_flags()
 
 
 def default_root() -> str:
+    """Return ROOT of a plane without --root: of the system for root, else of the user."""
     return "/var/lib/nodeplane" if os.geteuid() == 0 else os.path.expanduser("~/.local/state/nodeplane")
 
 

@@ -21,6 +21,8 @@ SHOWN = 60
 
 
 class Progress(Protocol):
+    """Where long work reports its progress."""
+
     def at(self, text: str, done: int = 0) -> None:
         """Report what goes on now, and how many steps are done."""
 

@@ -75,6 +75,7 @@ def settings_of(options: PlaneOptions, port: int) -> Settings:
 def shape_of(
     settings: Settings, groups: tuple[str, ...], watchers: int, first_watcher: int = 0, nodes: int = 1
 ) -> PlaneShape:
+    """Return the processes that a plane consists of, with these settings."""
     return PlaneShape(
         nodes=nodes,
         groups=groups,
@@ -114,6 +115,7 @@ def pod_resources(options: PlaneOptions) -> PodResourcesSettings:
 
 
 def check_port(value: int) -> int:
+    """Check --port."""
     return values.port(value, "--port")
 
 

@@ -35,6 +35,8 @@ UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Table(NamedTuple):
+    """A table; as a string it has plain columns, on a terminal `show` draws it."""
+
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     clipped: bool = False
@@ -103,6 +105,7 @@ def working(text: str) -> Iterator[None]:
 
 
 def print_json(value: object) -> None:
+    """Print a value as indented JSON without control characters."""
     sys.stdout.write(json_text(msgspec.json.format(msgspec.json.encode(value), indent=2)) + "\n")
 
 

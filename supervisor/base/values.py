@@ -30,6 +30,7 @@ NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 
 
 def bind_address(value: str, flag: str = "--bind-address") -> str:
+    """Check an IP address to listen on; return it in its short form."""
     try:
         return str(ipaddress.ip_address(value))
     except ValueError:
@@ -120,6 +121,7 @@ def runtime_endpoint(value: str) -> str:
 
 
 def node_name(value: str) -> str:
+    """Check a node's name; empty: the host's name in lower case."""
     name = value or socket.gethostname().lower()
     if not NODE_NAME.fullmatch(name) or len(name) > 253:
         raise UsageError(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
@@ -200,6 +202,7 @@ def health_address(text: str) -> str:
 
 
 def group(name: str, flag: str) -> str:
+    """Return the number of a group of this machine; empty stays empty."""
     try:
         return name if not name or name.isdecimal() else str(grp.getgrnam(name).gr_gid)
     except KeyError:
@@ -207,12 +210,14 @@ def group(name: str, flag: str) -> str:
 
 
 def port(value: int, flag: str) -> int:
+    """Check a port; 0 stands for a free one."""
     if not 0 <= value <= 65535:
         raise UsageError(f"{flag} {value} is no port; use 0 to 65535 (0 = a free one)")
     return value
 
 
 def size(text: str, flag: str) -> int:
+    """Return a size in bytes from a quantity above zero."""
     try:
         found = parse_quantity(text).value()
     except QuantityInvalid:
@@ -236,18 +241,21 @@ def record_limit(text: str) -> int:
 
 
 def at_least(least: int, value: int, flag: str) -> int:
+    """Check a number's lower bound."""
     if value < least:
         raise UsageError(f"{flag} {value} is too few; use {least} or more")
     return value
 
 
 def seconds(value: int, flag: str) -> int:
+    """Check a number of seconds; 0 stands for never."""
     if value < 0:
         raise UsageError(f"{flag} {value} is no number of seconds; use 0 (never) or more")
     return value
 
 
 def unsafe_sysctls(text: str) -> tuple[str, ...]:
+    """Parse --allowed-unsafe-sysctls."""
     try:
         return sysctls.unsafe_sysctls(text)
     except SettingsInvalid as error:
@@ -255,6 +263,7 @@ def unsafe_sysctls(text: str) -> tuple[str, ...]:
 
 
 def one_of(value: str, allowed: tuple[str, ...], flag: str) -> str:
+    """Check a value of a fixed set."""
     if value not in allowed:
         raise UsageError(f"{flag} {value!r} is none of {', '.join(allowed)}")
     return value

@@ -22,6 +22,8 @@ RECONNECT_S = 0.5
 
 
 class CallQuery(msgspec.Struct, frozen=True):
+    """Records to read."""
+
     peer: str = ""
     """Resource or driver; empty = all."""
     show_secrets: bool = False

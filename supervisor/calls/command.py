@@ -33,10 +33,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--show-secrets", action="store_true", help="show the values of environment variables, hidden otherwise"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
-def run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     query = CallQuery(args.peer, args.show_secrets)
     if args.follow:
         with contextlib.suppress(KeyboardInterrupt):

@@ -17,11 +17,11 @@ class NoSuchPeer(SupervisorError):
 
 async def check_peer(bus: Bus, peer: str) -> None:
     """Raise NoSuchPeer unless a resource, a driver or a recorded call has this name. Raises NotRunning."""
-    if peer and peer not in (known := await known_peers(bus)):
+    if peer and peer not in (known := await _known_peers(bus)):
         raise NoSuchPeer(f"no resource or driver is called {peer!r}; {_named(sorted(known))}")
 
 
-async def known_peers(bus: Bus) -> set[str]:
+async def _known_peers(bus: Bus) -> set[str]:
     resources, drivers = Replica[ResourceInventory](), Replica[DraDriver]()
     plugins = bus.follow(owner=messages.OWNER, stream=messages.DEVICES, sink=resources, type=ResourceInventory)
     dra = bus.follow(owner=messages.OWNER, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver)

@@ -25,7 +25,7 @@ def record_lines(record: CallRecord) -> list[str]:
 
 def _head(record: CallRecord) -> str:
     direction = "<-" if record.incoming else "->"
-    parts = [clock(record.began_ns), record.peer or record.socket, direction, record.method, record.subject]
+    parts = [_clock(record.began_ns), record.peer or record.socket, direction, record.method, record.subject]
     if record.number == 0 or not record.status:
         parts.append(f"{IN_PROGRESS} for {record.seconds:.1f} s{_deadline(record)}")
     else:
@@ -70,7 +70,7 @@ def record_json(record: CallRecord) -> bytes:
     return msgspec.json.encode({"time": began, **msgspec.to_builtins(record)})
 
 
-def clock(time_ns: int) -> str:
+def _clock(time_ns: int) -> str:
     return time.strftime("%H:%M:%S", time.localtime(time_ns // 10**9)) + f".{time_ns // 10**6 % 1000:03d}"
 
 

@@ -15,7 +15,7 @@ Ids = tuple[str, ...]
 
 def answers_of(records: Sequence[CallRecord]) -> dict[str, Any]:
     """Return the keys `answer` and `answers` of a script, from calls of Allocate that were answered."""
-    found = {ids_of(record): record for record in records if record.status == "OK"}
+    found = {_ids_of(record): record for record in records if record.status == "OK"}
     if not found:
         return {}
     templates = {ids: _answer(record, ids, ALL if len(ids) else "") for ids, record in found.items()}
@@ -25,7 +25,7 @@ def answers_of(records: Sequence[CallRecord]) -> dict[str, Any]:
     return {"answer": first, "answers": {",".join(ids): _answer(record, (), "") for ids, record in found.items()}}
 
 
-def ids_of(record: CallRecord) -> Ids:
+def _ids_of(record: CallRecord) -> Ids:
     wanted = record.request.get("container_requests") or [{}]
     return tuple(wanted[0].get("devices_ids", ()))
 

@@ -22,6 +22,8 @@ Version = tuple[int, Sequence[Object]]
 
 
 class Published(NamedTuple):
+    """Devices of a driver as a script lists them."""
+
     devices: tuple[Object, ...] = ()
     counters: tuple[Object, ...] = ()
     omitted: int = 0

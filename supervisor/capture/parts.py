@@ -36,6 +36,8 @@ class NothingToCapture(NodeplaneError):
 
 @dataclass
 class Captured:
+    """A script with what it leaves out, for the comments at its beginning."""
+
     script: Script
     omitted: int
     """Devices, claims and characters that the record or the script does not hold."""

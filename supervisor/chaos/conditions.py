@@ -8,19 +8,19 @@ from supervisor.chaos.stage import ChaosStage
 from supervisor.tree.states import ChildState
 
 
-class Seen(NamedTuple):
+class _Seen(NamedTuple):
     holds: bool
     instead: str
 
 
-Condition = Callable[[ChaosStage, tuple[str, ...]], Awaitable[Seen]]
+Condition = Callable[[ChaosStage, tuple[str, ...]], Awaitable[_Seen]]
 
 
-async def pod(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
+async def _pod(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     name, wanted = words
     found = await stage.pod(name)
     now = pod_words(found)
-    return Seen(wanted in now, " ".join(now))
+    return _Seen(wanted in now, " ".join(now))
 
 
 def pod_words(found: dict[str, Any]) -> list[str]:
@@ -36,33 +36,33 @@ def pod_words(found: dict[str, Any]) -> list[str]:
     return words
 
 
-async def device(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
+async def _device(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     if len(words) == 2:
         return _driver_device(stage, *words)
     resource, id_, wanted = words
     rows = stage.devices()
     row = next((row for row in rows if (row.resource, row.device) == (resource, id_)), None)
     if row is None:
-        return Seen(False, "no such device")
+        return _Seen(False, "no such device")
     now = [row.health.lower(), "held" if row.pod else "free"]
-    return Seen(wanted in now, " ".join(now))
+    return _Seen(wanted in now, " ".join(now))
 
 
-def _driver_device(stage: ChaosStage, name: str, wanted: str) -> Seen:
+def _driver_device(stage: ChaosStage, name: str, wanted: str) -> _Seen:
     known = stage.driver_devices().get(name)
     now = known.health.lower() if known is not None else "no claim has it"
-    return Seen(now == wanted, now)
+    return _Seen(now == wanted, now)
 
 
-async def actor(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
+async def _actor(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     name, _ = words
     found = (await stage.actors()).get(name)
     if found is None:
-        return Seen(False, "no such actor")
-    return Seen(_live(stage, found), found.state)
+        return _Seen(False, "no such actor")
+    return _Seen(_live(stage, found), found.state)
 
 
-async def plane(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
+async def plane(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     """Check that all actors are live and their replicas follow the current epoch of their owner.
 
     `settled` also requires the same position in the last heartbeats.
@@ -70,9 +70,9 @@ async def plane(stage: ChaosStage, words: tuple[str, ...]) -> Seen:
     actors = await stage.actors()
     late = [name for name, each in actors.items() if not _live(stage, each)]
     if late:
-        return Seen(False, f"not live: {', '.join(late)}")
+        return _Seen(False, f"not live: {', '.join(late)}")
     behind = [f"{name}'s {stream}" for name, stream in behind_of(actors, words[0] == "settled")]
-    return Seen(not behind, f"behind: {', '.join(behind)}")
+    return _Seen(not behind, f"behind: {', '.join(behind)}")
 
 
 def behind_of(actors: dict[str, ActorStatus], exactly: bool) -> list[tuple[str, str]]:
@@ -92,4 +92,4 @@ def _live(stage: ChaosStage, found: ActorStatus) -> bool:
     return found.state == ChildState.LIVE and found.pid != stage.dead.get(found.instance)
 
 
-CONDITIONS: dict[str, Condition] = {"pod": pod, "device": device, "actor": actor, "plane": plane}
+CONDITIONS: dict[str, Condition] = {"pod": _pod, "device": _device, "actor": _actor, "plane": plane}

@@ -22,15 +22,15 @@ Order = Callable[[ChaosStage, ScriptLine], Awaitable[str]]
 """Returns a note for the user about a random choice, or ""."""
 
 
-async def kill(stage: ChaosStage, step: ScriptLine) -> str:
+async def _kill(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGKILL)
 
 
-async def stop(stage: ChaosStage, step: ScriptLine) -> str:
+async def _stop(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGSTOP)
 
 
-async def resume(stage: ChaosStage, step: ScriptLine) -> str:
+async def _resume(stage: ChaosStage, step: ScriptLine) -> str:
     return await _signal(stage, step, signal.SIGCONT)
 
 
@@ -51,20 +51,20 @@ def _victims(stage: ChaosStage, words: tuple[str, ...], actors: list[str]) -> li
     return [chance.pop() if word == ANY and chance else word for word in words]
 
 
-async def restart(stage: ChaosStage, step: ScriptLine) -> str:
+async def _restart(stage: ChaosStage, step: ScriptLine) -> str:
     (name,) = step.words
     await stage.asking.restart(name)
     return ""
 
 
-async def scale(stage: ChaosStage, step: ScriptLine) -> str:
+async def _scale(stage: ChaosStage, step: ScriptLine) -> str:
     count = int(float(step.words[1]))
     check_watchers(count)
     await scale_watchers(stage.asking, count)
     return ""
 
 
-async def device(stage: ChaosStage, step: ScriptLine) -> str:
+async def _device(stage: ChaosStage, step: ScriptLine) -> str:
     *resource, id_, health = step.words
     request = devices.ChaosDevice(resource="".join(resource), id=id_, health="" if health == "clear" else health)
     try:
@@ -74,12 +74,13 @@ async def device(stage: ChaosStage, step: ScriptLine) -> str:
     return ""
 
 
-async def runtime(stage: ChaosStage, step: ScriptLine) -> str:
+async def _runtime(stage: ChaosStage, step: ScriptLine) -> str:
     await stage.asking.call(cri.OWNER, cri.CHAOS, cri.ChaosRuntime(fault=step.words[0]), cri.Empty)
     return ""
 
 
 async def apply(stage: ChaosStage, step: ScriptLine) -> str:
+    """Create the objects of a file, or patch those that exist."""
     for resource, obj in documents(stage.directory / step.words[0]):
         await _apply(stage, resource, obj)
     return ""
@@ -99,7 +100,7 @@ async def _apply(stage: ChaosStage, resource: Resource, obj: dict[str, Any]) -> 
         await api.patch(resource, obj["metadata"]["name"], space, obj, kind="strategic")
 
 
-async def delete(stage: ChaosStage, step: ScriptLine) -> str:
+async def _delete(stage: ChaosStage, step: ScriptLine) -> str:
     try:
         await (await stage.api()).delete(PODS, step.words[1], DEFAULT)
     except ApiError as error:
@@ -108,20 +109,20 @@ async def delete(stage: ChaosStage, step: ScriptLine) -> str:
     return ""
 
 
-async def wait(stage: ChaosStage, step: ScriptLine) -> str:
+async def _wait(stage: ChaosStage, step: ScriptLine) -> str:
     await asyncio.sleep(float(step.words[0]))
     return ""
 
 
 ORDERS: dict[str, Order] = {
-    "kill": kill,
-    "stop": stop,
-    "continue": resume,
-    "restart": restart,
-    "scale": scale,
-    "device": device,
-    "runtime": runtime,
+    "kill": _kill,
+    "stop": _stop,
+    "continue": _resume,
+    "restart": _restart,
+    "scale": _scale,
+    "device": _device,
+    "runtime": _runtime,
     "apply": apply,
-    "delete": delete,
-    "wait": wait,
+    "delete": _delete,
+    "wait": _wait,
 }

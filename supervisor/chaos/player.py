@@ -21,6 +21,8 @@ Say = Callable[[str], None]
 
 
 class Player:
+    """Plays one script; what runs in the background is joined at the end."""
+
     def __init__(self, script: Script, stage: ChaosStage, say: Say, begin: Say = lambda text: None) -> None:
         """`say` is called with the result of each line that succeeded, `begin` with each line before it is played."""
         self._script = script

@@ -31,6 +31,8 @@ class ScriptLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Script(msgspec.Struct, frozen=True):
+    """A parsed script; its name is that of the file."""
+
     name: str
     steps: tuple[ScriptLine, ...]
 

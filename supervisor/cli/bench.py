@@ -42,10 +42,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
-    parser.set_defaults(run=bench)
+    parser.set_defaults(run=_bench)
 
 
-def bench(arguments: argparse.Namespace) -> int:
+def _bench(arguments: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "tests.bench.main", *arguments.names, "-o", arguments.output]
     command += ["--short"] if arguments.short else []
     return subprocess.run(command, cwd=_tree(), check=False).returncode

@@ -72,7 +72,7 @@ complete -c nodeplane -f -a '(__nodeplane_complete)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-class Candidate(NamedTuple):
+class _Candidate(NamedTuple):
     word: str
     help: str = ""
 
@@ -81,10 +81,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser("completion", help="print a completion script", allow_abbrev=False)
     parser.add_argument("shell", choices=tuple(SCRIPTS))
     parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    parser.set_defaults(run=completion)
+    parser.set_defaults(run=_completion)
 
 
-def completion(args: argparse.Namespace) -> int:
+def _completion(args: argparse.Namespace) -> int:
     if args.words is None:
         print(SCRIPTS[args.shell].strip())
         return 0
@@ -93,7 +93,7 @@ def completion(args: argparse.Namespace) -> int:
     return 0
 
 
-def _line(shell: str, candidate: Candidate) -> str:
+def _line(shell: str, candidate: _Candidate) -> str:
     if shell == "bash" or not candidate.help:
         return candidate.word
     if shell == "fish":
@@ -101,7 +101,7 @@ def _line(shell: str, candidate: Candidate) -> str:
     return candidate.word.replace(":", r"\:") + f":{candidate.help}"
 
 
-def candidates(words: Sequence[str]) -> list[Candidate]:
+def candidates(words: Sequence[str]) -> list[_Candidate]:
     """Return what the last word may become."""
     *before, current = _joined(words)
     name = command_of(before)
@@ -159,39 +159,39 @@ def _position(before: Iterable[str], name: str) -> Position:
     return Position(parser, count, flag)
 
 
-def _flags(parser: argparse.ArgumentParser) -> list[Candidate]:
+def _flags(parser: argparse.ArgumentParser) -> list[_Candidate]:
     shown = {word: action for word, action in options(parser).items() if action.help != argparse.SUPPRESS}
-    return [Candidate(word, _one_line(action.help)) for word, action in shown.items()]
+    return [_Candidate(word, _one_line(action.help)) for word, action in shown.items()]
 
 
 def _one_line(text: str | None) -> str:
     return " ".join((text or "").replace("%%", "%").split())
 
 
-def _arguments(position: Position, name: str, before: Sequence[str], current: str) -> list[Candidate]:
+def _arguments(position: Position, name: str, before: Sequence[str], current: str) -> list[_Candidate]:
     """Return commands, subcommands, or values of the next argument."""
     if name == "why" and not position.arguments:
-        return [Candidate(each) for each in _targets(before, current)]
+        return [_Candidate(each) for each in _targets(before, current)]
     if not name:
-        return [Candidate(each, command.help) for each, command in COMMANDS.items()]
+        return [_Candidate(each, command.help) for each, command in COMMANDS.items()]
     if nested := subcommands(position.parser):
-        return [Candidate(each, _one_line(found.help)) for each, found in nested.items()]
+        return [_Candidate(each, _one_line(found.help)) for each, found in nested.items()]
     awaited = arguments(position.parser)
     repeated = any(action.nargs in ("*", "+") for action in awaited)
     place = min(position.arguments, len(awaited) - 1) if repeated else position.arguments
     return _values(awaited[place], before) if place < len(awaited) else []
 
 
-def _values(action: argparse.Action, before: Sequence[str]) -> list[Candidate]:
+def _values(action: argparse.Action, before: Sequence[str]) -> list[_Candidate]:
     if action.choices is not None:
-        return [Candidate(str(choice)) for choice in action.choices]
+        return [_Candidate(str(choice)) for choice in action.choices]
     if action.metavar in FILE_METAVARS or action.type is Path:
-        return [Candidate(FILES)]
+        return [_Candidate(FILES)]
     if action.metavar == "DIR":
-        return [Candidate(DIRECTORIES)]
+        return [_Candidate(DIRECTORIES)]
     if action.dest in FLAGS:
-        return [Candidate(each) for each in FLAGS[action.dest].values]
-    return [Candidate(each) for each in FINDERS[action.dest](before)] if action.dest in FINDERS else []
+        return [_Candidate(each) for each in FLAGS[action.dest].values]
+    return [_Candidate(each) for each in FINDERS[action.dest](before)] if action.dest in FINDERS else []
 
 
 class Given(NamedTuple):

@@ -32,17 +32,17 @@ def add_root_everywhere(parser: argparse.ArgumentParser) -> None:
         add_root_everywhere(nested.parser)
 
 
-class Subcommand(NamedTuple):
+class _Subcommand(NamedTuple):
     parser: argparse.ArgumentParser
     help: str
 
 
-def subcommands(parser: argparse.ArgumentParser) -> dict[str, Subcommand]:
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, _Subcommand]:
     """Return the subcommands of a parser. Like the next two, it reads what argparse keeps to itself."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             helps = {each.dest: each.help or "" for each in action._choices_actions}
-            return {name: Subcommand(nested, helps.get(name, "")) for name, nested in action.choices.items()}
+            return {name: _Subcommand(nested, helps.get(name, "")) for name, nested in action.choices.items()}
     return {}
 
 
@@ -57,6 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def add_plane_flags(parser: argparse.ArgumentParser, fields: Container[str] = FLAGS) -> None:
+    """Add a flag for each field of PlaneOptions that is among `fields`."""
     for flag in FLAGS.values():
         if flag.field in fields:
             _add_flag(parser, flag)

@@ -19,9 +19,9 @@ OUTPUTS_BEGIN = "<!-- outputs -->\n"
 TABLE = re.compile(r"(<!-- flags: (\w+) -->)\n.*?(?=<!-- end -->)", re.DOTALL)
 
 
-def plane_table() -> list[str]:
+def _plane_table() -> list[str]:
     rows = [
-        f"| `{flag.option} {flag.metavar}` | {flag.default} | {meaning(flag)} |"
+        f"| `{flag.option} {flag.metavar}` | {flag.default} | {_meaning(flag)} |"
         for flag in FLAGS.values()
         if not flag.kubelet
     ]
@@ -31,18 +31,18 @@ def plane_table() -> list[str]:
 def kubelet_table() -> list[str]:
     """Return the flags that stand for a setting of kubelet."""
     rows = [
-        f"| `{flag.option} {flag.metavar}` | {flag.kubelet} | {flag.default} | {meaning(flag)} |"
+        f"| `{flag.option} {flag.metavar}` | {flag.kubelet} | {flag.default} | {_meaning(flag)} |"
         for flag in FLAGS.values()
         if flag.kubelet
     ]
     return ["| flag | kubelet's configuration | default | meaning |", "|---|---|---|---|", *rows]
 
 
-def meaning(flag: Flag) -> str:
+def _meaning(flag: Flag) -> str:
     return f"{flag.help}; {flag.page}" if flag.page else flag.help
 
 
-TABLES = {"plane": plane_table, "kubelet": kubelet_table}
+TABLES = {"plane": _plane_table, "kubelet": kubelet_table}
 
 
 def with_tables(page: str) -> str:

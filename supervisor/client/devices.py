@@ -9,6 +9,8 @@ from supervisor.client.connection import Asking, devices_known
 
 
 class DeviceRow(msgspec.Struct, frozen=True):
+    """A device of a plugin; `pod` and `containers` are empty while nobody holds it."""
+
     resource: str
     device: str
     numa: tuple[int, ...]

@@ -14,12 +14,16 @@ CONNECTED, SILENT, GONE = "connected", "silent", "gone"
 
 
 class DriverRow(msgspec.Struct, frozen=True):
+    """A driver and the claims that are prepared with it."""
+
     driver: DraDriver
     claims: int
     """Number of its prepared claims that pods use."""
 
 
 class ClaimDeviceRow(msgspec.Struct, frozen=True):
+    """A device of a prepared claim."""
+
     device: str
     """DRIVER/POOL/DEVICE"""
     health: str
@@ -39,11 +43,14 @@ class _Users:
 
 
 class DriversView(msgspec.Struct, frozen=True):
+    """Drivers of a node, and the devices that pods use."""
+
     drivers: tuple[DriverRow, ...]
     devices: tuple[ClaimDeviceRow, ...]
 
 
 async def drivers_view(asking: Asking) -> DriversView:
+    """Return the drivers of a node, from the streams of its device manager."""
     drivers, health, pods = Replica[DraDriver](), Replica[DeviceHealth](), Replica[PodAllocation]()
     follow, owner = asking.bus.follow, messages.OWNER
     following = (
@@ -104,6 +111,7 @@ def why_unknown(driver: DraDriver | None) -> str:
 
 
 def driver_state(driver: DraDriver) -> str:
+    """Return whether a driver answers, is registered without an answer, or is gone."""
     if driver.connected:
         return CONNECTED
     return SILENT if driver.endpoints else GONE

@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 
 class AsyncApi:
+    """The API for coroutines; one request at a time, since the connection is shared."""
+
     def __init__(self, api: Api) -> None:
         self._api = api
         self._turn = asyncio.Lock()

@@ -35,7 +35,7 @@ class CdiInvalid(SupervisorError, grpc="FAILED_PRECONDITION"):
     """Raised for a CDI file that no runtime can read."""
 
 
-class Declared(NamedTuple):
+class _Declared(NamedTuple):
     files: dict[str, list[Path]]
     """The files that declare a device, by its qualified name."""
     faults: list[str]
@@ -69,9 +69,9 @@ def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
             yield from value.split(",")
 
 
-def declared(folders: Iterable[Path]) -> Declared:
+def declared(folders: Iterable[Path]) -> _Declared:
     """Return what the files of some directories declare."""
-    found = Declared({}, [])
+    found = _Declared({}, [])
     for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
         try:
             for name in _names(path) if path.suffix in SUFFIXES else ():
@@ -127,6 +127,7 @@ def absent(spec: Any) -> Iterator[str]:
 
 
 def is_device(mode: int) -> bool:
+    """Return True for a mode that CDI takes as a device node: character, block or FIFO."""
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or stat.S_ISFIFO(mode)
 
 

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 
 class Profile(NamedTuple):
+    """A vendor's resource and the devices of a node."""
+
     resource: str
     device: str
     """Begin of the ids of devices."""

@@ -81,6 +81,7 @@ def identity_of(socket: Path) -> Identity:
 
 
 def is_served(socket: Path) -> bool:
+    """Return True if somebody accepts connections at the socket."""
     try:
         return answers(socket)
     except (OSError, ValueError):  # its path is too long, or has a NUL

@@ -32,6 +32,8 @@ Check: TypeAlias = Callable[[Any], Awaitable[None]]
 
 
 class Behaviour(Listed, frozen=True):
+    """One behaviour; `run` is its coroutine for the whole program, whatever the module has."""
+
     order: int
     run: Run
 

@@ -17,6 +17,8 @@ Device: TypeAlias = tuple[str, str]
 
 
 class Stage(ProgramStage[PluginPeer, RegisterCall]):
+    """The plugin under test and the played kubelet."""
+
     SUBJECT: ClassVar[str] = "plugin"
     CALL: ClassVar[str] = "Register"
 

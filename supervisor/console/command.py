@@ -21,10 +21,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--web", action="store_true", help="serve it to a browser on this machine instead")
     parser.add_argument("--port", type=int, default=0, help="port of --web (default: a free one)")
     parser.add_argument("--replay", metavar="FILE", default="", help="of a recording instead (up --record)")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
-def run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     layout = layout_from(args)
     if args.replay:
         opened(args.replay)  # or raises UsageError

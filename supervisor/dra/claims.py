@@ -14,6 +14,8 @@ from protocols.scheduling.requests import pod_requests
 
 
 class ClaimState(msgspec.Struct, frozen=True):
+    """A claim of a pod that waits."""
+
     claim: str
     state: str
     """`pending`, `allocated`, or why there is none."""

@@ -33,6 +33,8 @@ class ExplainedKey(msgspec.Struct, frozen=True):
 
 
 class PatchVerdict(msgspec.Struct, frozen=True):
+    """A patch whose names match a device, and if its selectors do, too."""
+
     patch: str
     priority: int
     applies: bool
@@ -41,6 +43,8 @@ class PatchVerdict(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
+    """A device with the source of each of its values."""
+
     device: str
     slice: str
     node: str

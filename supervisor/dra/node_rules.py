@@ -27,6 +27,8 @@ IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
 class NodeRules:
+    """The scheduler's filters for one pod."""
+
     def __init__(
         self, pod: views.Pod, pods: Iterable[views.Pod], allocated: Collection[views.ResourceClaim] = (),
         backed: Collection[str] = (),

@@ -17,6 +17,8 @@ from supervisor.base.terminal import Table
 
 
 class CapacityUse(msgspec.Struct, frozen=True):
+    """One capacity of a shared device."""
+
     name: str
     used: str
     """Capacity that claims consume."""
@@ -25,6 +27,8 @@ class CapacityUse(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
+    """A claim's share of a device; `consumes` has amounts by capacity."""
+
     claim: str
     request: str
     id: str
@@ -33,6 +37,8 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class SharedDevice(msgspec.Struct, frozen=True):
+    """A device that allows multiple allocations, with those it has."""
+
     device: str
     node: str
     capacity: tuple[CapacityUse, ...]
@@ -69,6 +75,7 @@ def _shares(claim: views.ResourceClaim) -> Iterator[tuple[DeviceId, Share]]:
 
 
 def capacity_use(capacity: Mapping[str, Capacity], consumed: Amounts) -> Iterator[CapacityUse]:
+    """Yield the use of each capacity, sorted; `consumed` has nano-units by name."""
     for name, each in sorted(capacity.items()):
         used = Quantity(consumed.get(name, 0), each.value.format)
         yield CapacityUse(name, str(used), str(each.value))
@@ -78,6 +85,7 @@ HEADER = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONS
 
 
 def shares_table(found: Iterable[SharedDevice]) -> Table:
+    """Return a table with a row for each capacity and share."""
     return Table(HEADER, [row for each in found for row in _rows(each)])
 
 

@@ -13,6 +13,7 @@ PATCHED = (*PUBLISHED, "FROM", "PUBLISHED")
 
 
 def published_table(found: Iterable[Explanation]) -> Table:
+    """Return a table with a row for each value, as the drivers publish it."""
     return Table(PUBLISHED, list(_rows(found, lambda entry: ())))
 
 
@@ -62,4 +63,5 @@ def _indented(text: str) -> list[str]:
 
 
 def fault_lines(reports: Iterable[PatchFaultReport]) -> list[str]:
+    """Return a line for each fault of a patch."""
     return [f"patch {report.patch}: {report.reason}: {report.message}" for report in reports]

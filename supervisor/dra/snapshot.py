@@ -42,6 +42,8 @@ KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass"
 
 @dataclass
 class DeviceSnapshot:
+    """Devices of all slices with patches and rules applied."""
+
     tracker: Tracker
     held: HeldDevices
     """Devices that ResourceClaims hold; admin access holds none."""
@@ -84,6 +86,7 @@ class DeviceSnapshot:
 
 
 def snapshot_of(objects: Collection[Any], gates: Gates) -> DeviceSnapshot:
+    """Return the snapshot of some objects; of other kinds than DRA's, nothing is read."""
     claims = (obj for obj in objects if obj.get("kind") == "ResourceClaim")
     snapshot = DeviceSnapshot(Tracker(gates), HeldDevices(held_by_results(results_of(claim)) for claim in claims))
     put = _putters(snapshot.tracker)
@@ -121,6 +124,8 @@ ANY = "(any)"
 
 
 class Placement(msgspec.Struct, frozen=True):
+    """Devices that the allocator would give to a claim."""
+
     claim: str
     node: str
     allocation: Object | None

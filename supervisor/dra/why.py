@@ -26,6 +26,8 @@ NO_REPORT = DiagnosisReport((), ())
 
 
 class PodAnswer(msgspec.Struct, frozen=True):
+    """Answer of `nodeplane devices --why POD`."""
+
     pod: str
     node: str
     """Empty while the pod waits."""

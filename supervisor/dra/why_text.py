@@ -43,6 +43,7 @@ def _of_nodes(group: Group) -> str:
 
 
 def answer_parts(found: PodAnswer) -> list[Table | str]:
+    """Return the answer as tables and lines, in order."""
     return [_head(found), *_claims(found), *_nodes(found)]
 
 

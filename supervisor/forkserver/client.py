@@ -108,6 +108,7 @@ def launch(modules: Sequence[str], log: Path, cwd: Path) -> ForkClient:
 
 
 def environment() -> dict[str, str]:
+    """Return the environment of a child: the package is importable, whatever the directory."""
     kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_CHILDREN}
     given = [os.path.abspath(path) for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept.setdefault("GRPC_VERBOSITY", "NONE")  # our errors name a failure once, gRPC logs every attempt

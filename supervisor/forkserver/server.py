@@ -43,7 +43,7 @@ def without_system_authorities() -> Generator[None]:
                 os.environ[name] = value
 
 
-class Forkserver:
+class _Forkserver:
     def __init__(self, sock: socket.socket, modules: list[str]) -> None:
         self._socket = sock
         self._todo = deque(modules)
@@ -132,7 +132,7 @@ def main(argv: list[str]) -> NoReturn:
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     try:
-        Forkserver(sock, modules).run()
+        _Forkserver(sock, modules).run()
     except OSError:
         traceback.print_exc()
     os._exit(0)  # the parent-death signal ends the children

@@ -23,11 +23,15 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
 
 
 class Forked(msgspec.Struct, frozen=True, tag="forked"):
+    """Report: the process of an instance runs."""
+
     instance: str
     pid: int
 
 
 class NotForked(msgspec.Struct, frozen=True, tag="not_forked"):
+    """Report: fork or import failed, so that the instance has no process."""
+
     instance: str
     reason: str
 

@@ -32,10 +32,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(here: MachineFacts) -> list[Finding]:
+    """Return all findings, in the order of the checks."""
     return [found for check in CHECKS for found in check(here)]
 
 
 def fails(found: list[Finding]) -> bool:
+    """Return True if a plane would not work on the machine."""
     return any(each.state == FAILS for each in found)
 
 

@@ -50,10 +50,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("version", help="print the version and what it is made of", allow_abbrev=False)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    parser.set_defaults(run=print_version)
+    parser.set_defaults(run=_print_version)
 
 
-def print_version(args: argparse.Namespace) -> int:
+def _print_version(args: argparse.Namespace) -> int:
     found = version()
     if args.output == "json":
         print_json(found)
@@ -63,6 +63,7 @@ def print_version(args: argparse.Namespace) -> int:
 
 
 def version() -> Version:
+    """Return the release and what it is made of; asks git in a clone."""
     commit, changed = commit_of(TREE, BUILT)
     return Version(
         version=installed_version(),
@@ -107,6 +108,7 @@ def _installed(name: str) -> str:
 
 
 def documents() -> dict[str, tuple[str, ...]]:
+    """Return the feature gates by the KEP they come from, `others` last."""
     named = {gate for gates in DOCUMENTS.values() for gate in gates}
     return {**DOCUMENTS, "others": tuple(gate for gate in GATES if gate not in named)}
 

@@ -53,10 +53,14 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
+    """Certificates that must exist; other ones in a manifest mean that all are issued again."""
+
     certificates: tuple[Certificate, ...]
 
 
 class Manifest(msgspec.Struct, frozen=True):
+    """Certificates that were issued, written after all their files."""
+
     wanted: Wanted
     not_after: float
     """Unix time at which the first of them expires."""

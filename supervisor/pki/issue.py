@@ -30,7 +30,7 @@ CA_NAMES = {
 Key = ec.EllipticCurvePrivateKey
 
 
-class Authority(msgspec.Struct, frozen=True):
+class _Authority(msgspec.Struct, frozen=True):
     key: Key
     certificate: x509.Certificate
 
@@ -63,7 +63,7 @@ def _issue(directory: Path, what: Wanted) -> None:
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
-def load_authority(directory: Path, now: datetime.datetime, name: str = certificates.CLUSTER_CA) -> Authority | None:
+def load_authority(directory: Path, now: datetime.datetime, name: str = certificates.CLUSTER_CA) -> _Authority | None:
     """Return a CA from its files, or None if it is damaged or expires soon."""
     try:
         certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
@@ -74,10 +74,10 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
     same = isinstance(key, Key) and key.public_key() == certificate.public_key()
     if not same or certificate.not_valid_after_utc < enough or not isinstance(key, Key):
         return None
-    return Authority(key, certificate)
+    return _Authority(key, certificate)
 
 
-def _make_authority(directory: Path, now: datetime.datetime, file: str) -> Authority:
+def _make_authority(directory: Path, now: datetime.datetime, file: str) -> _Authority:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAMES[file])])
     usage = _key_usage(signs_certificates=True)
@@ -89,23 +89,23 @@ def _make_authority(directory: Path, now: datetime.datetime, file: str) -> Autho
     )
     _write_key(directory / f"{file}.key", key)
     write_atomic(directory / f"{file}.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    return Authority(key, certificate)
+    return _Authority(key, certificate)
 
 
-class Leaf(NamedTuple):
+class _Leaf(NamedTuple):
     certificate: bytes
     key: bytes
     not_after: datetime.datetime
 
 
-def _leaf(directory: Path, authority: Authority, what: Certificate, now: datetime.datetime) -> datetime.datetime:
+def _leaf(directory: Path, authority: _Authority, what: Certificate, now: datetime.datetime) -> datetime.datetime:
     made = make_leaf(authority, what, now)
     write_atomic(directory / f"{what.name}.key", made.key, 0o600)
     write_atomic(directory / f"{what.name}.crt", made.certificate, 0o644)
     return made.not_after
 
 
-def make_leaf(authority: Authority, what: Certificate, now: datetime.datetime) -> Leaf:
+def make_leaf(authority: _Authority, what: Certificate, now: datetime.datetime) -> _Leaf:
     """Issue one certificate with a new key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)]
@@ -125,10 +125,10 @@ def make_leaf(authority: Authority, what: Certificate, now: datetime.datetime) -
             x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False
         )
     made = builder.sign(authority.key, hashes.SHA256())
-    return Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
+    return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
 
 
-def self_signed(what: Certificate, now: datetime.datetime) -> Leaf:
+def self_signed(what: Certificate, now: datetime.datetime) -> _Leaf:
     """Issue a certificate of a server, signed with its own key, as a kubelet's."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)])
@@ -138,7 +138,7 @@ def self_signed(what: Certificate, now: datetime.datetime) -> Leaf:
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
+    return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
 
 
 def _builder(

@@ -41,6 +41,7 @@ class KubeconfigAccess(msgspec.Struct, frozen=True):
 
 
 def kubeconfig(access: KubeconfigAccess) -> str:
+    """Return the YAML of a kubeconfig."""
     return TEMPLATE.format(
         server=access.server,
         user=access.user,

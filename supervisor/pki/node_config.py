@@ -57,6 +57,7 @@ extensions:
 
 
 def write(what: NodeConfig) -> str:
+    """Return the file of a node, which has private keys."""
     pair = what.client
     access = KubeconfigAccess(
         server=what.server, user=USER + what.node, ca=what.ca, certificate=pair.certificate, key=pair.key

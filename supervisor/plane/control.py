@@ -31,6 +31,8 @@ SCALE_STOP_S = 10.0
 
 
 class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The supervisor as its endpoint sees it: facts to report, functions to call."""
+
     name: str
     pid: int
     settings: Settings
@@ -47,6 +49,8 @@ class ControlOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control:
+    """Serves the supervisor's RPCs from the moment it is made."""
+
     def __init__(self, options: ControlOptions, bus: Bus, tree: Tree) -> None:
         self._options = options
         self._tree = tree

@@ -55,6 +55,8 @@ def start(
 
 
 class Begin(NamedTuple):
+    """Parts of a start: time of the command, limits, and a change of what was prepared."""
+
     started_at: float
     limits: SupervisionLimits
     adapt: Adapt

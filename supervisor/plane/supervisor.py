@@ -51,6 +51,8 @@ TICK_LIMIT_S = 5.0
 
 
 class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared plane, its output, and where the supervisor belongs."""
+
     prepared: Prepared
     console: Console
     started_at: float
@@ -67,6 +69,8 @@ class SupervisorOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supervisor:
+    """One supervisor process, from start to stop."""
+
     def __init__(self, options: SupervisorOptions, forkserver: ForkClient) -> None:
         self._options = options
         self._prepared = options.prepared

@@ -54,6 +54,8 @@ READING, ANSWERING, WRITING = "reading", "answering", "writing"
 
 
 class ReportConnection(msgspec.Struct, eq=False):
+    """A connection, for its deadline and for the bound on their number."""
+
     peer: str
     close: Callable[[], None]
     """Close at once, without sending what is queued."""
@@ -229,6 +231,8 @@ async def _made(page: Page) -> str:
 
 
 class ReportRequest(msgspec.Struct, frozen=True):
+    """A GET request that was understood."""
+
     target: str
     """Path and query."""
     compress: bool = False

@@ -94,7 +94,7 @@ SUFFIXES = ("_bucket", "_count", "_sum", "_total", "_created", "_info", "_gcount
 SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?P<labels>\{.*\})?\s+(?P<value>\S+.*)$")
 
 
-class Sample(msgspec.Struct):
+class _Sample(msgspec.Struct):
     actor: str
     name: str
     labels: str
@@ -102,11 +102,11 @@ class Sample(msgspec.Struct):
     value: str
 
 
-class Family(msgspec.Struct):
+class _Family(msgspec.Struct):
     name: str
     help: str = ""
     type: str = ""
-    samples: list[Sample] = []
+    samples: list[_Sample] = []
 
 
 def merge(pages: Mapping[str, str]) -> str:
@@ -115,25 +115,25 @@ def merge(pages: Mapping[str, str]) -> str:
     Metrics of our own and of processes get an `actor` label; upstream's metrics only if two actors have the same
     sample.
     """
-    families: dict[str, Family] = {}
+    families: dict[str, _Family] = {}
     for actor, text in pages.items():
         _read(actor, text, families)
     return "".join(_render(family) for family in families.values() if family.samples)
 
 
-def _read(actor: str, text: str, families: dict[str, Family]) -> None:
+def _read(actor: str, text: str, families: dict[str, _Family]) -> None:
     for line in text.splitlines():
         if line.startswith("# HELP ") or line.startswith("# TYPE "):
             _describe(line, families)
         elif line and not line.startswith("#") and (match := SAMPLE.match(line)):
             name = match["name"]
             labels = (match["labels"] or "{}")[1:-1].rstrip(",")
-            _family_of(name, families).samples.append(Sample(actor, name, labels, match["value"]))
+            _family_of(name, families).samples.append(_Sample(actor, name, labels, match["value"]))
 
 
-def _describe(line: str, families: dict[str, Family]) -> None:
+def _describe(line: str, families: dict[str, _Family]) -> None:
     _, kind, name, *rest = line.split(" ", 3)
-    family = families.setdefault(name, Family(name))
+    family = families.setdefault(name, _Family(name))
     text = rest[0] if rest else ""
     if kind == "HELP":
         family.help = family.help or text
@@ -141,17 +141,17 @@ def _describe(line: str, families: dict[str, Family]) -> None:
         family.type = family.type or text
 
 
-def _family_of(sample: str, families: dict[str, Family]) -> Family:
+def _family_of(sample: str, families: dict[str, _Family]) -> _Family:
     if sample in families:
         return families[sample]
     for suffix in SUFFIXES:
         base = sample.removesuffix(suffix)
         if base != sample and base in families:
             return families[base]
-    return families.setdefault(sample, Family(sample, type="untyped"))
+    return families.setdefault(sample, _Family(sample, type="untyped"))
 
 
-def _render(family: Family) -> str:
+def _render(family: _Family) -> str:
     seen: dict[tuple[str, str], set[str]] = {}
     for sample in family.samples:
         seen.setdefault((sample.name, sample.labels), set()).add(sample.actor)
@@ -163,7 +163,7 @@ def _render(family: Family) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(sample: Sample, label_actor: bool) -> str:
+def _line(sample: _Sample, label_actor: bool) -> str:
     labels = sample.labels
     if label_actor and not re.search(r'(^|,)\s*actor="', labels):
         labels = f'{labels},actor="{sample.actor}"' if labels else f'actor="{sample.actor}"'

@@ -9,6 +9,7 @@ from supervisor.tree.states import SERVING
 
 
 def actor_status(child: Child, now: float) -> ActorStatus:
+    """Return the status of a child; pid and uptime are 0 while it has no process."""
     running = child.has_process and child.pid != 0
     return ActorStatus(
         instance=child.spec.instance,
@@ -60,4 +61,5 @@ def merge(planes: Iterable[PlaneStatus]) -> PlaneStatus:
 
 
 def all_serving(children: Iterable[Child]) -> bool:
+    """Return True if every child does its work, so that the plane is ready."""
     return all(child.state in SERVING for child in children)

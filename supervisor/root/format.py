@@ -17,6 +17,8 @@ LIMIT = 4096
 
 
 class Format(msgspec.Struct, frozen=True):
+    """Contents of ROOT/format.json."""
+
     format: int
     since: str
     """The first release that reads it."""

@@ -27,6 +27,7 @@ def clean(run_dir: Path) -> None:
 
 
 def remove_all(run_dir: Path, names: Iterable[str]) -> None:
+    """Remove the sockets of these names, unless a process holds their lock."""
     for name in names:
         if not is_locked(run_dir / f"{name}.lock"):
             remove(run_dir, name)
@@ -49,6 +50,7 @@ def wait_released(run_dir: Path, names: Iterable[str], wait_s: float = WAIT_S) -
 
 
 def has_endpoints(run_dir: Path, name: str) -> bool:
+    """Return True if all sockets of an instance exist."""
     return all((run_dir / f"{name}{suffix}").exists() for suffix in ENDPOINTS)
 
 

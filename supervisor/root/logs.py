@@ -15,6 +15,7 @@ END = 64 * 1024
 
 
 def path_of(logs: Path, instance: str) -> Path:
+    """Return the path of an instance's log."""
     return logs / f"{instance}.log"
 
 
@@ -42,6 +43,7 @@ def _copy(path: Path, copy: Path) -> None:
 
 
 def size(path: Path) -> int:
+    """Return the size of a log in bytes; 0 if there is none."""
     try:
         return path.stat().st_size
     except OSError:

@@ -39,7 +39,7 @@ class NameInUse(JoinRejected, http=409, grpc="FAILED_PRECONDITION"):
     """Raised when another node of this name is alive."""
 
 
-class ApiAnswer(NamedTuple):
+class _ApiAnswer(NamedTuple):
     code: int
     body: dict[str, Any]
     now: datetime
@@ -114,7 +114,7 @@ def _time(text: Any) -> datetime | None:
         return None
 
 
-def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: Any = None) -> ApiAnswer:
+def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: Any = None) -> _ApiAnswer:
     parts = urlsplit(what.server)
     connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S, context=tls)
     try:
@@ -123,7 +123,7 @@ def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: A
         answer = connection.getresponse()
         found = read_json(answer.read(1 << 20) or b"{}")
         now = parsedate_to_datetime(answer.headers["Date"]) if answer.headers["Date"] else datetime.now(UTC)
-        return ApiAnswer(answer.status, found if isinstance(found, dict) and answer.status < 400 else {}, now)
+        return _ApiAnswer(answer.status, found if isinstance(found, dict) and answer.status < 400 else {}, now)
     finally:
         connection.close()
 

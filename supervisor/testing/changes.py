@@ -68,11 +68,11 @@ class SavedFiles:
             except OSError:  # removed meanwhile, or not readable
                 continue
             for entry in entries:
-                if is_ignored(entry.name):
+                if _is_ignored(entry.name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
-                elif (status := status_of(entry)) is not None:
+                elif (status := _status_of(entry)) is not None:
                     yield entry.path, status
 
 
@@ -81,14 +81,14 @@ def own_outputs() -> set[tuple[int, int]]:
     return {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
 
 
-def status_of(entry: "os.DirEntry[str]") -> os.stat_result | None:
+def _status_of(entry: "os.DirEntry[str]") -> os.stat_result | None:
     try:
         return entry.stat(follow_symlinks=False)
     except OSError:
         return None
 
 
-def is_ignored(name: str) -> bool:
+def _is_ignored(name: str) -> bool:
     return name in IGNORED or name.startswith(".") or name.endswith("~")
 
 

@@ -34,10 +34,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     add_plane_flags(parser, FLAGS.keys() - set(OF_COMMAND))
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
-    parser.set_defaults(run=test)
+    parser.set_defaults(run=_test)
 
 
-def test(args: argparse.Namespace) -> int:
+def _test(args: argparse.Namespace) -> int:
     words = args.words[1:] if args.words[:1] == ["--"] else args.words
     if not words:
         raise UsageError("a command is missing: nodeplane test -- COMMAND...")

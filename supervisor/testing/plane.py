@@ -173,4 +173,5 @@ def remove_root(root: Path) -> None:
 
 
 def without(variables: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return variables of the environment without some."""
     return {name: value for name, value in variables.items() if name not in names}

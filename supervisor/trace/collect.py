@@ -34,6 +34,8 @@ class SpanSource(Protocol):
 
 
 class PodTrace(msgspec.Struct, frozen=True):
+    """All that is known of one pod's life, by time."""
+
     pod: str
     """NAMESPACE/NAME; the uid if that is all that is known."""
     uids: tuple[str, ...]
@@ -101,7 +103,7 @@ async def _of_pods(
     collectors: Sequence[SpanSource], uids: Iterable[str], silent: tuple[str, ...]
 ) -> tuple[list[Span], tuple[str, ...]]:
     found = await ask_nodes(each.pod(uid, silent) for each in collectors for uid in uids)
-    return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *silent_of(found)}))
+    return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *_silent_of(found)}))
 
 
 async def ask_nodes(asking: Iterable[Awaitable[Collected]]) -> list[Collected]:
@@ -121,7 +123,7 @@ def mirror_of(spans: Iterable[Span]) -> str:
     return next((span.attributes.get(POD, "") for span in made), "")
 
 
-def silent_of(found: Iterable[Collected]) -> tuple[str, ...]:
+def _silent_of(found: Iterable[Collected]) -> tuple[str, ...]:
     return tuple(sorted({name for collected in found for name in collected.silent}))
 
 
@@ -148,7 +150,7 @@ async def _uids(collectors: Sequence[SpanSource], pod: str) -> tuple[tuple[str, 
     named = [span for collected in found for span in collected.spans if span.attributes.get(POD) == pod]
     if not named:
         raise UsageError(f"no process has seen a pod {pod}; give -n NAMESPACE, or its uid if it was deleted long ago")
-    return newest(named), silent_of(found)
+    return newest(named), _silent_of(found)
 
 
 def newest(named: Iterable[Span]) -> tuple[str, ...]:

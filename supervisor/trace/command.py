@@ -27,6 +27,8 @@ EPILOG = "Each process retains its newest 4096 steps and loses them when it ends
 
 
 class JsonRow(msgspec.Struct, frozen=True):
+    """A span; `depth` is its place below its callers, `time` its start in RFC 3339."""
+
     name: str
     actor: str
     time: str
@@ -37,6 +39,8 @@ class JsonRow(msgspec.Struct, frozen=True):
 
 
 class JsonTrace(msgspec.Struct, frozen=True):
+    """A pod's trace."""
+
     pod: str
     uids: tuple[str, ...]
     silent: tuple[str, ...]

@@ -31,6 +31,8 @@ Key = tuple[object, ...]
 
 
 class Moment(msgspec.Struct, frozen=True):
+    """A step's time from the beginning of its own trace."""
+
     start_ns: int
     duration_ns: int
 
@@ -54,6 +56,8 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
+    """Two traces side by side; `a_ns` and `b_ns` are the compared durations."""
+
     a: str
     b: str
     of: str

@@ -76,6 +76,7 @@ def milliseconds(nanoseconds: int) -> str:
 
 
 def length(row: Row) -> str:
+    """Return a span's duration in milliseconds; empty for a moment."""
     return milliseconds(row.duration_ns) if row.duration_ns else ""
 
 

@@ -37,7 +37,7 @@ def slowest(steps: Sequence[Row]) -> tuple[str, int]:
     if window is None:
         return "", 0
     leaves = leaves_of(steps, window)
-    parts = [(row.duration_ns, f"step {name_of(row)}") for row in leaves]
+    parts = [(row.duration_ns, f"step {_name_of(row)}") for row in leaves]
     found = [(gap.length_ns, gap_name(gap)) for gap in gaps_of(leaves, window[0])]
     return max((*found, *parts), key=lambda part: part[0])[::-1]
 
@@ -60,9 +60,10 @@ def gaps_of(leaves: Sequence[Row], begin_ns: int) -> Iterator[Gap]:
 
 
 def gap_name(gap: Gap) -> str:
-    return f"nothing between {name_of(gap.before) if gap.before else 'its creation'} and {name_of(gap.after)}"
+    """Return the words for a time without a recorded step."""
+    return f"nothing between {_name_of(gap.before) if gap.before else 'its creation'} and {_name_of(gap.after)}"
 
 
-def name_of(row: Row) -> str:
+def _name_of(row: Row) -> str:
     detail = next((row.attributes[key] for key in DETAILS if key in row.attributes), "")
     return f"{row.name!r} of {row.actor}" + (f" ({detail})" if detail else "")

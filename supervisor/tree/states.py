@@ -10,6 +10,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ChildUsage(msgspec.Struct, frozen=True):
+    """CPU of a child: one that waits for a CPU does not hang."""
+
     cpu_s: float
     """CPU seconds of all its threads."""
     runnable: bool

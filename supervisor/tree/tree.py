@@ -25,6 +25,8 @@ PING_S = 2.0
 
 
 class LivenessVerdict(enum.StrEnum):
+    """Decision about a child without heartbeats."""
+
     FINE = "fine"
     WAKE = "wake"
     """It may be stopped: SIGCONT repairs that at no cost."""
@@ -78,6 +80,8 @@ FORKSERVER_PERIOD_S = 60.0
 
 
 class TreeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Children of a tree, where they log, and how it reports."""
+
     specs: tuple[ChildSpec, ...]
     argv: tuple[str, ...]
     """Arguments of every actor, before `--instance NAME`."""

@@ -34,6 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the command; return its exit code. Raises UsageError."""
     target = target_of(args.target, args.namespace)
     if args.at and not args.replay:
         raise UsageError("--at is a time of a recording; give --replay FILE, too")

@@ -17,6 +17,8 @@ from supervisor.why.pods.diagnose import diagnose_pod
 
 
 class WhyTarget(NamedTuple):
+    """An object to explain, by kind and name; the namespace is empty for kinds without one."""
+
     kind: str
     name: str
     namespace: str

@@ -46,13 +46,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     views.add_argument("--patches", metavar="FILE", action="append", help="patches, rules and classes for --slices")
     views.add_argument("--claim", metavar="FILE", action="append", help="show what this claim would be given")
     views.add_argument("--feature-gates", metavar="NAME=BOOL,...", default="", help="as given to `up`")
-    parser.set_defaults(run=show_devices)
+    parser.set_defaults(run=_show_devices)
     cpus = subparsers.add_parser("cpus", help="list exclusive CPUs and memory", allow_abbrev=False)
     cpus.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    cpus.set_defaults(run=show_cpus)
+    cpus.set_defaults(run=_show_cpus)
 
 
-def show_devices(args: argparse.Namespace) -> int:
+def _show_devices(args: argparse.Namespace) -> int:
     if any(getattr(args, name) for name in DRA_VIEW_FLAGS):
         from supervisor.cli.inspect.dra_devices import show_dra_devices  # loads the allocator and YAML
 
@@ -80,6 +80,8 @@ RESOURCE_HEADER = ("RESOURCE", "CAPACITY", "ALLOCATABLE", "HELD", "PLUGIN", "STA
 
 
 class ResourceRow(msgspec.Struct, frozen=True):
+    """One extended resource of the node; `held` devices belong to a pod."""
+
     resource: str
     capacity: int
     allocatable: int
@@ -101,6 +103,7 @@ def _show_plugins(args: argparse.Namespace) -> int:
 
 
 async def resource_rows(asking: Asking) -> list[ResourceRow]:
+    """Return the resources of a node, from the streams of its device manager."""
     inventory, plugins, pods = Replica[ResourceInventory](), Replica[PluginView](), Replica[PodAllocation]()
     follow, owner = asking.bus.follow, messages.OWNER
     following = (
@@ -189,6 +192,8 @@ SHARED, RESERVED = "(shared pool)", "(reserved)"
 
 
 class CpuHolder(msgspec.Struct, frozen=True):
+    """A container with exclusive CPUs or memory."""
+
     cpus: str
     memory: tuple[AllocatedMemory, ...]
     pod: str
@@ -204,7 +209,7 @@ class CpuView(msgspec.Struct, frozen=True):
     holders: tuple[CpuHolder, ...]
 
 
-def show_cpus(args: argparse.Namespace) -> int:
+def _show_cpus(args: argparse.Namespace) -> int:
     shown = ask(layout_from(args), _cpu_view)
     if args.output == "json":
         print_json(shown)
@@ -228,6 +233,7 @@ async def _cpu_view(asking: Asking) -> CpuView:
 
 
 def cpu_view_of(machine: Machine, placement: Placement, pods: dict[str, PodAllocation]) -> CpuView:
+    """Return the holders of CPUs, sorted by their first CPU."""
     holders = [
         CpuHolder(format_list(item.cpus), item.memory, f"{pod.namespace}/{pod.name}", item.name)
         for pod in pods.values()
@@ -239,6 +245,7 @@ def cpu_view_of(machine: Machine, placement: Placement, pods: dict[str, PodAlloc
 
 
 def cpu_cells(shown: CpuView) -> list[tuple[str, ...]]:
+    """Return the rows of the table: holders, then the shared pool and the reserved CPUs."""
     rows: list[tuple[str, ...]] = [
         (item.cpus or "-", memory(item.memory), item.pod, item.container) for item in shown.holders
     ]

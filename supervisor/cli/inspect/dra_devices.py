@@ -31,6 +31,7 @@ CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 
 
 def show_dra_devices(args: argparse.Namespace) -> int:
+    """Run the command; CEL is evaluated in a process of its own."""
     with forked_selections():
         return _show_dra_devices(args)
 

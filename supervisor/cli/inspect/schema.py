@@ -13,10 +13,10 @@ WORDS_HELP = "such as status, or devices --plugins; without it, list the command
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("schema", help=HELP, description=HELP, allow_abbrev=False)
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help=WORDS_HELP)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
-def run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     name = " ".join(args.words)
     if not name:
         print("\n".join(OUTPUTS))

@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("-o", "--output", choices=("text", "wide", "json"), default="text", help="default: text")
     parser.add_argument("--streams", action="store_true", help="also the position of every stream")
     parser.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
-    parser.set_defaults(run=status)
+    parser.set_defaults(run=_status)
     logs = subparsers.add_parser("logs", help="show logs", allow_abbrev=False)
     logs.add_argument("actor", nargs="?", help="an actor's name, supervisor, forkserver or audit; default: all actors")
     logs.add_argument("-f", "--follow", action="store_true", help="go on as lines are written")
@@ -41,10 +41,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default=DEFAULT_LINES,
         help=f"lines of each log to begin with (default {DEFAULT_LINES})",
     )
-    logs.set_defaults(run=show_logs)
+    logs.set_defaults(run=_show_logs)
 
 
-def status(args: argparse.Namespace) -> int:
+def _status(args: argparse.Namespace) -> int:
     if not args.watch:
         _print_status(args)
         return 0
@@ -84,10 +84,10 @@ def sections(plane: PlaneStatus, *, wide: bool = False, streams: bool = False) -
     """Return the tables of actors and endpoints; `streams` adds the position of every stream."""
     actors = sorted(plane.actors, key=lambda actor: not problem(actor))  # stable: else the order of the start
     if wide:
-        parts: list[Table | str] = [Table(WIDE_HEADER, [wide_row(actor) for actor in actors])]
+        parts: list[Table | str] = [Table(WIDE_HEADER, [_wide_row(actor) for actor in actors])]
     else:
-        parts = [Table(HEADER, [actor_row(actor) for actor in actors], clipped=True)]
-    if streams and (rows := [row for actor in actors if actor.beat for row in stream_rows(actor.beat)]):
+        parts = [Table(HEADER, [_actor_row(actor) for actor in actors], clipped=True)]
+    if streams and (rows := [row for actor in actors if actor.beat for row in _stream_rows(actor.beat)]):
         parts.append(Table(STREAM_HEADER, rows))
     parts.append("\n".join(f"{name:<11} {value}" for name, value in plane.endpoints.items()))
     return parts
@@ -105,7 +105,7 @@ def problem(actor: ActorStatus) -> str:
     return f"not synced: {', '.join(stale)}" if stale else ""
 
 
-def actor_row(actor: ActorStatus) -> tuple[str, ...]:
+def _actor_row(actor: ActorStatus) -> tuple[str, ...]:
     return (*_process(actor), problem(actor) or (actor.beat.note if actor.beat else ""))
 
 
@@ -113,7 +113,7 @@ def _process(actor: ActorStatus) -> tuple[str, ...]:
     return actor.instance, actor.state, str(actor.pid or "-"), duration(actor.uptime_s), str(actor.restarts)
 
 
-def wide_row(actor: ActorStatus) -> tuple[str, ...]:
+def _wide_row(actor: ActorStatus) -> tuple[str, ...]:
     return (
         actor.instance,
         actor.group,
@@ -134,7 +134,7 @@ def synced(beat: Heartbeat | None) -> str:
     return f"{sum(stream.synced for stream in beat.follows)}/{len(beat.follows)}"
 
 
-def stream_rows(beat: Heartbeat) -> list[tuple[str, ...]]:
+def _stream_rows(beat: Heartbeat) -> list[tuple[str, ...]]:
     owned = [(beat.instance, f"owns {s.stream}", str(s.seq), str(s.mark), "-") for s in beat.owns]
     return owned + [_followed(beat.instance, stream) for stream in beat.follows]
 
@@ -144,7 +144,7 @@ def _followed(instance: str, stream: FollowedStream) -> tuple[str, ...]:
     return instance, name, str(stream.seq), str(stream.mark), "yes" if stream.synced else "NO"
 
 
-def show_logs(args: argparse.Namespace) -> int:
+def _show_logs(args: argparse.Namespace) -> int:
     where = layout_from(args)
     check_access(where)
     paths = log_files(where.logs, args.actor)

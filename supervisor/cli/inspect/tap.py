@@ -44,10 +44,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("owner", help="actor that owns the stream, such as devices")
     parser.add_argument("stream", help="such as allocations; `nodeplane status --streams` lists them")
     parser.add_argument("--once", action="store_true", help="print what the stream holds now, then end")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
-def run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     async def question(asking: Asking) -> None:
         check_stream(await asking.status(), args.owner, args.stream)
         await tap(asking, args.owner, args.stream, args.once)

@@ -22,13 +22,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     usage = subparsers.add_parser("top", help="CPU and memory", allow_abbrev=False)
     usage.add_argument("what", nargs="?", choices=("actors", "pods"), default="actors", help="default: actors")
     usage.add_argument("--watch", action="store_true", help="go on until Ctrl-C")
-    usage.set_defaults(run=top)
+    usage.set_defaults(run=_top)
 
 
 SAMPLE_S = 1.0
 
 
-def top(args: argparse.Namespace) -> int:
+def _top(args: argparse.Namespace) -> int:
     layout = layout_from(args)
     while True:
         measured = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))

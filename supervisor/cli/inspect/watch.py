@@ -35,10 +35,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="first show what is there already (default)",
     )
     parser.add_argument("--retry", action="store_true", help="wait for a socket that nothing serves yet")
-    parser.set_defaults(run=watch)
+    parser.set_defaults(run=_watch)
 
 
-def watch(args: argparse.Namespace) -> int:
+def _watch(args: argparse.Namespace) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_print_events(args))
     return 0
@@ -66,7 +66,8 @@ async def _print_events(args: argparse.Namespace) -> None:
 
 
 def printer(what: str, output: str) -> Callable[[Any], None]:
-    lines = {("pods", "text"): pod_lines, ("pods", "json"): pod_json, ("allocatable", "text"): allocatable_lines}
+    """Return the function that prints one event as text or as a line of JSON."""
+    lines = {("pods", "text"): pod_lines, ("pods", "json"): pod_json, ("allocatable", "text"): _allocatable_lines}
     make: Callable[[Any], Iterable[str]] = lines.get((what, output), allocatable_json)  # type: ignore[assignment]  # each takes events of its own type
 
     def show(event: Any) -> None:
@@ -86,13 +87,15 @@ def pod_lines(event: PodEvent) -> Iterable[str]:
     yield from (f"{head}  {part}" for part in parts or ["-"])
 
 
-def allocatable_lines(event: AllocatableEvent) -> Iterable[str]:
+def _allocatable_lines(event: AllocatableEvent) -> Iterable[str]:
     head = f"{_clock()}  {event.action.name:<7}"
     for part in (*_grouped(event.devices), *_exclusive(event.cpus, event.memory)):
         yield f"{head}  {part}"
 
 
 class ContainerHeld(msgspec.Struct, frozen=True):
+    """All that a container holds."""
+
     name: str
     devices: tuple[AllocatedDevice, ...]
     cpus: tuple[int, ...]
@@ -118,6 +121,8 @@ class PodLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AllocatableDevice(msgspec.Struct, frozen=True):
+    """A device that could be allocated, whether it is or not."""
+
     resource: str
     id: str
     numa: tuple[int, ...]
@@ -137,6 +142,7 @@ class AllocatableLine(msgspec.Struct, frozen=True):
 
 
 def pod_json(event: PodEvent) -> Iterable[str]:
+    """Yield one line of JSON, a PodLine."""
     pod = event.pod
     containers = tuple(ContainerHeld(c.name, c.devices, c.cpus, c.memory, c.claims) for c in pod.containers)
     line = PodLine(_timestamp(), event.action.name, pod.uid, pod.namespace, pod.name, containers, pod.cpus, pod.memory)
@@ -144,6 +150,7 @@ def pod_json(event: PodEvent) -> Iterable[str]:
 
 
 def allocatable_json(event: AllocatableEvent) -> Iterable[str]:
+    """Yield one line of JSON, an AllocatableLine."""
     devices = tuple(AllocatableDevice(each.resource, each.id, each.numa) for each in event.devices)
     line = AllocatableLine(_timestamp(), event.action.name, devices, event.cpus, event.memory)
     yield json_text(msgspec.json.encode(line))

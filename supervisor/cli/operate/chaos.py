@@ -35,11 +35,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     scripted.add_argument("file", type=Path)
     scripted.add_argument("--seed", type=int, default=0, help="of `any`: the same seed makes the same choices")
     lying.add_argument("--seconds", type=float, default=3600.0, help="clock-jump: by how much (default 3600)")
-    parser.set_defaults(run=chaos)
+    parser.set_defaults(run=_chaos)
 
 
-def chaos(args: argparse.Namespace) -> int:
-    faults = {"kill": kill, "device": device, "runtime": runtime}
+def _chaos(args: argparse.Namespace) -> int:
+    faults = {"kill": _kill, "device": _device, "runtime": _runtime}
 
     if args.fault == "device":
         args.order = device_order(args.device_words)
@@ -93,11 +93,11 @@ class ScriptTally:
         self._shown.at(self._text, self._done)
 
 
-async def kill(asking: Asking, args: argparse.Namespace) -> None:
+async def _kill(asking: Asking, args: argparse.Namespace) -> None:
     await asking.kill(args.actor, signal_number(args.signal))
 
 
-async def device(asking: Asking, args: argparse.Namespace) -> None:
+async def _device(asking: Asking, args: argparse.Namespace) -> None:
     await asking.override_health(args.order)
 
 
@@ -117,7 +117,7 @@ def device_order(given: Sequence[str]) -> devices.ChaosDevice:
     return devices.ChaosDevice(resource=words[0] if len(words) == 2 else "", id=words[-1], health=HEALTH[health])
 
 
-async def runtime(asking: Asking, args: argparse.Namespace) -> None:
+async def _runtime(asking: Asking, args: argparse.Namespace) -> None:
     if args.count < 0:
         raise UsageError(f"--count {args.count}: a number of events is at least 0")
     request = cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)

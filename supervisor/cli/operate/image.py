@@ -35,53 +35,53 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     verbs.add_parser("ls", help="list them")
     remove = verbs.add_parser("rm", help="remove a name, and the image with its last one")
     remove.add_argument("name", metavar="NAME")
-    parser.set_defaults(run=run_image_command)
+    parser.set_defaults(run=_run_image_command)
 
 
-def run_image_command(args: argparse.Namespace) -> int:
+def _run_image_command(args: argparse.Namespace) -> int:
     if args.verb == "import":
         args.path = os.path.abspath(args.path)  # the runtime has another working directory
     show(ask(layout_from(args), lambda asking: VERBS[args.verb](asking, args)))
     return 0
 
 
-async def bring(asking: Asking, args: argparse.Namespace) -> str:
+async def _import_image(asking: Asking, args: argparse.Namespace) -> str:
     request = ImportImage(args.path, tuple(args.name))
     with progress(f"importing {args.path}"):
         image = await asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S)
-    return described(image)
+    return _described(image)
 
 
-async def alias(asking: Asking, args: argparse.Namespace) -> str:
+async def _alias(asking: Asking, args: argparse.Namespace) -> str:
     request = AliasImage(args.existing, tuple(args.names))
-    return described(await asking.call(messages.OWNER, messages.ALIAS_IMAGE, request, ImageInfo, QUICK_S))
+    return _described(await asking.call(messages.OWNER, messages.ALIAS_IMAGE, request, ImageInfo, QUICK_S))
 
 
-async def list_images(asking: Asking, args: argparse.Namespace) -> Table | str:
+async def _list_images(asking: Asking, args: argparse.Namespace) -> Table | str:
     found = await asking.call(messages.OWNER, messages.LIST_IMAGES, Empty(), Images, QUICK_S)
     rows = [
-        (short(name) if name else "<none>", digits(image), f"{image.size / MIB:.1f} MiB")
+        (_short(name) if name else "<none>", _digits(image), f"{image.size / MIB:.1f} MiB")
         for image in found.images
         for name in image.names or ("",)
     ]
     return Table(HEADER, rows) if rows else "no image was imported yet; try `nodeplane image import FILE`"
 
 
-async def remove(asking: Asking, args: argparse.Namespace) -> str:
+async def _remove(asking: Asking, args: argparse.Namespace) -> str:
     await asking.call(messages.OWNER, messages.REMOVE_IMAGE, RemoveImage(args.name), messages.Empty, QUICK_S)
     return f"{args.name} removed"
 
 
-VERBS = {"import": bring, "alias": alias, "ls": list_images, "rm": remove}
+VERBS = {"import": _import_image, "alias": _alias, "ls": _list_images, "rm": _remove}
 
 
-def short(name: str) -> str:
+def _short(name: str) -> str:
     return name.removeprefix("docker.io/library/").removeprefix("docker.io/")
 
 
-def described(image: ImageInfo) -> str:
-    return printable(f"{', '.join(map(short, image.names))}: {image.size / MIB:.1f} MiB, {digits(image)}")
+def _described(image: ImageInfo) -> str:
+    return printable(f"{', '.join(map(_short, image.names))}: {image.size / MIB:.1f} MiB, {_digits(image)}")
 
 
-def digits(image: ImageInfo) -> str:
+def _digits(image: ImageInfo) -> str:
     return image.id.removeprefix("sha256:")[:SHOWN_DIGITS]

@@ -18,10 +18,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--node", metavar="NAME", help="the node of a kubelet")
     parser.add_argument("-o", "--output", metavar="FILE", help="default PROGRAM.kubeconfig; - = standard output")
     parser.add_argument("--server", metavar="URL", help="the API as the program reaches it (default: as it is bound)")
-    parser.set_defaults(run=write_kubeconfig)
+    parser.set_defaults(run=_write_kubeconfig)
 
 
-def write_kubeconfig(args: argparse.Namespace) -> int:
+def _write_kubeconfig(args: argparse.Namespace) -> int:
     from supervisor.pki.issue_user import issue  # loads cryptography
 
     what = certificate_of(args.program, _node(args.program, args.node))

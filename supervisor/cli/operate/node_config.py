@@ -23,10 +23,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("name", help="the node's name")
     parser.add_argument("-o", "--output", metavar="FILE", help="default NAME.kubeconfig; - = standard output")
     parser.add_argument("--server", metavar="URL", help="the API as the node reaches it (default: as it is bound)")
-    parser.set_defaults(run=write_node_config)
+    parser.set_defaults(run=_write_node_config)
 
 
-def write_node_config(args: argparse.Namespace) -> int:
+def _write_node_config(args: argparse.Namespace) -> int:
     from supervisor.pki.issue_node import issue  # loads cryptography
 
     api = ApiOfRoot(args)
@@ -62,7 +62,7 @@ def api_server(settings: Settings, wanted: str) -> str:
     if not wanted:
         bound = ipaddress.ip_address(settings.bind_address)
         host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
-        wanted = f"https://{bracketed(host)}:{settings.port}" if host else settings.api_url
+        wanted = f"https://{_bracketed(host)}:{settings.port}" if host else settings.api_url
     parts = urlsplit(wanted if "://" in wanted else f"https://{wanted}")
     try:
         host, port = parts.hostname or "", parts.port or settings.port
@@ -72,18 +72,20 @@ def api_server(settings: Settings, wanted: str) -> str:
         raise UsageError(f"--server {wanted!r} is no https://HOST:PORT")
     if host not in (*LOCAL, *CLUSTER, *settings.api_names):
         raise UsageError(f"the API's certificate does not name {host}; start the plane with --api-names {host}")
-    return f"https://{bracketed(host)}:{port}"
+    return f"https://{_bracketed(host)}:{port}"
 
 
 def only_here(server: str) -> bool:
+    """Return True if a server's address is reached from this machine only."""
     return (urlsplit(server).hostname or "") in LOCAL
 
 
-def bracketed(host: str) -> str:
+def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
 def checked_name(name: str) -> str:
+    """Return a node's name that a certificate can have. Raises UsageError."""
     if len(node_name(name)) > MAX_NAME_LENGTH:
         raise UsageError(f"node name {name} has more than {MAX_NAME_LENGTH} characters, which no certificate takes")
     return name

@@ -33,11 +33,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     stopping.set_defaults(run=down)
     restarting = subparsers.add_parser("restart", help="restart one actor", allow_abbrev=False)
     restarting.add_argument("actor")
-    restarting.set_defaults(run=restart)
+    restarting.set_defaults(run=_restart)
     scaling = subparsers.add_parser("scale", help="API processes, or nodes", allow_abbrev=False)
     scaling.add_argument("actor", choices=(WATCHER, NODE))
     scaling.add_argument("count", type=int)
-    scaling.set_defaults(run=scale)
+    scaling.set_defaults(run=_scale)
 
 
 def down(args: argparse.Namespace) -> int:
@@ -114,12 +114,12 @@ def _stop_order(name: str) -> int:
     return order.get(name, -1)
 
 
-def restart(args: argparse.Namespace) -> int:
+def _restart(args: argparse.Namespace) -> int:
     ask(layout_from(args), lambda asking: asking.restart(args.actor))
     return 0
 
 
-def scale(args: argparse.Namespace) -> int:
+def _scale(args: argparse.Namespace) -> int:
     if args.actor == NODE:
         check_nodes(args.count)
     else:

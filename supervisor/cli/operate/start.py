@@ -39,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     starting = subparsers.add_parser("up", help="start the plane", allow_abbrev=False)
     add_plane_flags(starting)
     starting.add_argument("--detach", action="store_true", help="return when the node is Ready; the plane goes on")
-    add_timeout(starting)
+    _add_timeout(starting)
     starting.set_defaults(run=up)
     adopting = subparsers.add_parser("adopt", help="serve the watch of a real kubelet", allow_abbrev=False)
     add = adopting.add_argument
@@ -49,11 +49,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add("--poll", default=10.0, type=float, metavar="S", help="seconds between polls without an event (default 10)")
     add_plane_flags(adopting, SHARED_FLAGS)
     add("--detach", action="store_true", help="return when it serves; it goes on")
-    add_timeout(adopting)
-    adopting.set_defaults(run=adopt)
+    _add_timeout(adopting)
+    adopting.set_defaults(run=_adopt)
 
 
-def add_timeout(parser: argparse.ArgumentParser) -> None:
+def _add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         default=READY_S,
@@ -74,7 +74,7 @@ def _timeout(value: float) -> float:
     return value
 
 
-def adopt(args: argparse.Namespace) -> int:
+def _adopt(args: argparse.Namespace) -> int:
     shared = plane_options(args)
     adopted = Adopt(
         pod_resources=_socket(args.pod_resources, "--pod-resources"),

@@ -20,6 +20,8 @@ SETTLE_S = 1.0
 
 
 class AgentStage(Running):
+    """The program under test and the played pod resources API."""
+
     SUBJECT: ClassVar[str] = "agent"
 
     def __init__(

@@ -25,21 +25,21 @@ async def check(plugin: PluginPeer) -> None:
     nodes = [node for answer in await plugin.all_answers() for node in answer.devices]
     if not nodes:
         raise NotApplicable("the answer has no device nodes")
-    if faults := [fault for node in nodes for fault in faults_of(node)]:
+    if faults := [fault for node in nodes for fault in _faults_of(node)]:
         raise Failed(several(faults))
 
 
-def faults_of(node: pb.DeviceSpec) -> Iterator[str]:
+def _faults_of(node: pb.DeviceSpec) -> Iterator[str]:
     for path in (node.container_path, node.host_path):
         if not os.path.isabs(path):
             yield f"the path {path!r} is not absolute"
     if os.path.isabs(node.host_path):
-        yield from host_faults(node.host_path)
+        yield from _host_faults(node.host_path)
     if not node.permissions or set(node.permissions) - set("rwm"):
         yield f"the permissions of {node.host_path} are {node.permissions!r}"
 
 
-def host_faults(path: str) -> Iterator[str]:
+def _host_faults(path: str) -> Iterator[str]:
     try:
         mode = os.stat(path).st_mode
     except OSError:

@@ -25,11 +25,11 @@ async def check(plugin: PluginPeer) -> None:
     mounts = [mount for answer in await plugin.all_answers() for mount in answer.mounts]
     if not mounts:
         raise NotApplicable("the answer has no mounts")
-    if faults := [fault for mount in mounts for fault in faults_of(mount)]:
+    if faults := [fault for mount in mounts for fault in _faults_of(mount)]:
         raise Failed(several(faults))
 
 
-def faults_of(mount: pb.Mount) -> Iterator[str]:
+def _faults_of(mount: pb.Mount) -> Iterator[str]:
     if not os.path.isabs(mount.container_path):
         yield f"container_path {mount.container_path!r} is not absolute"
     if not os.path.isabs(mount.host_path):

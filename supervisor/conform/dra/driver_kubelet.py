@@ -150,14 +150,17 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
 
 
 def type_fault(info: registration.PluginInfo) -> str:
+    """Return why kubelet does not take the socket for a DRA driver's; empty if it does."""
     return "" if info.type == DRA_PLUGIN else f"type is {info.type!r}, not {DRA_PLUGIN}"
 
 
 def name_fault(info: registration.PluginInfo) -> str:
+    """Return why the driver's name is invalid; empty if it is not."""
     return "" if NAME.fullmatch(info.name) else f"name {info.name!r} is not a DNS name of at most 63 characters"
 
 
 def versions_fault(info: registration.PluginInfo) -> str:
+    """Return why kubelet has no version in common with the driver; empty if it has."""
     if not info.supported_versions:
         return "supported_versions is empty"
     if set(info.supported_versions) & PREPARE.keys():
@@ -166,4 +169,5 @@ def versions_fault(info: registration.PluginInfo) -> str:
 
 
 def endpoint_fault(attempt: DriverAttempt) -> str:
+    """Return why the endpoint is invalid; empty if it is not."""
     return "" if attempt.endpoint.is_absolute() else f"endpoint {attempt.info.endpoint!r} is not an absolute path"

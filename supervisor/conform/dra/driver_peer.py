@@ -180,10 +180,12 @@ def answer_of(claim: DriverClaim, answers: Mapping[str, Any]) -> list[Any]:
 
 
 def key_of(device: Any) -> Key:
+    """Return pool and name of a device of an answer."""
     return device.pool_name, device.device_name
 
 
 def keys(devices: Sequence[Offered]) -> list[Key]:
+    """Return pools and names of devices, sorted, to compare with an answer."""
     return sorted((each.pool, each.name) for each in devices)
 
 

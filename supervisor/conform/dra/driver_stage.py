@@ -18,6 +18,8 @@ POLL_S = 0.2
 
 
 class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
+    """The driver under test, the played kubelet and the API with its ResourceSlices."""
+
     SUBJECT: ClassVar[str] = "driver"
     CALL: ClassVar[str] = "registration"
 

@@ -38,6 +38,7 @@ Name: TypeAlias = tuple[str, str]
 
 
 def names_of(pools: Sequence[Pool]) -> set[Name]:
+    """Return all devices of some pools as pairs of pool and name."""
     return {(pool.name, device.name) for pool in pools for device in pool.devices}
 
 
@@ -56,6 +57,7 @@ def _pool(name: str, slices: list[Object]) -> Pool:
 
 
 def generation(obj: Object) -> int:
+    """Return the generation of a slice's pool; 0 if it has none."""
     return int(obj["spec"]["pool"].get("generation", 0))
 
 

@@ -125,6 +125,7 @@ def pod_of(manifest: Manifest, node: str, paths: HostPaths) -> Object:
 
 
 def containers_of(pod: Object) -> list[Object]:
+    """Return the containers of a pod in the order of their start."""
     return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
 
 

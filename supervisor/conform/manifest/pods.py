@@ -81,15 +81,18 @@ async def _pids(asking: Asking, ids: Iterable[str]) -> list[int]:
 
 
 def path_of(pod: Object) -> str:
+    """Return the path of a pod in the API."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def statuses(pod: Object) -> list[Object]:
+    """Return the statuses of all containers, those that exist."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def is_running(status: Object) -> bool:
+    """Return True if a container's status has a state `running`."""
     return bool((status.get("state") or {}).get("running"))
 
 

@@ -12,6 +12,8 @@ from supervisor.conform.verdict import FAIL, Listed, Result
 
 
 class MessageBytes(msgspec.Struct, frozen=True):
+    """A message that does not decode."""
+
     size: int
     """Bytes of the whole message."""
     hex: str
@@ -41,6 +43,8 @@ class BehaviourReport(Listed, frozen=True):
 
 
 class RunReport(msgspec.Struct, frozen=True):
+    """The report of `nodeplane conform -o json`."""
+
     command: str
     verdict: str
     """fail if one behaviour failed, else pass."""
@@ -51,6 +55,7 @@ class RunReport(msgspec.Struct, frozen=True):
 
 
 def run_json(words: Sequence[str], results: Sequence[Result]) -> RunReport:
+    """Return the report of a run; `words` is the command under test."""
     found = counts(results)
     verdict = "fail" if found[FAIL] else "pass"
     seconds = round(sum(result.seconds for result in results), 3)

@@ -70,10 +70,12 @@ def exchange_lines(exchange: Exchange, most: int = MAX_BYTES) -> Iterator[str]:
 
 
 def counts(results: Sequence[Result]) -> dict[str, int]:
+    """Return the number of behaviours by verdict, also where it is 0."""
     found = Counter(result.verdict for result in results)
     return {verdict: found[verdict] for verdict in (PASS, FAIL, NOT_APPLICABLE)}
 
 
 def counts_line(results: Sequence[Result]) -> str:
+    """Return the summary in one line."""
     seconds = sum(result.seconds for result in results)
     return ", ".join(f"{count} {verdict}" for verdict, count in counts(results).items()) + f", in {seconds:.1f} s"

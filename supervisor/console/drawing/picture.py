@@ -96,6 +96,7 @@ def neighbour(rows: Sequence[Sequence[str]], name: str, across: int, down: int, 
 
 
 def box_width(width: int) -> int:
+    """Return the width of a box on a screen of this width."""
     return max(NARROWEST, min(WIDEST, (width - (COLUMNS - 1) * GAP) // COLUMNS))
 
 

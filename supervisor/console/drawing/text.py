@@ -70,6 +70,7 @@ def pad(text: object, width: int) -> str:
 
 
 def role_of(state: str) -> str:
+    """Return the role in which a state of any list is drawn; empty for one that needs no colour."""
     return ROLES.get(state.lower(), "")
 
 
@@ -81,6 +82,7 @@ def rate(value: float | None) -> str:
 
 
 def number(value: float) -> str:
+    """Return a number in at most five characters: 0.5, 12, 3.4k, 1.2M."""
     if value < 10:
         return f"{value:.1f}".removesuffix(".0")
     if value < 1000:
@@ -96,10 +98,12 @@ def seconds(value: float | None) -> str:
 
 
 def age(value: float) -> str:
+    """Return a duration in short form; one from the future counts as 0."""
     return duration(max(0.0, value))
 
 
 def plain(line: Line) -> str:
+    """Return the text of a line without roles."""
     return "".join(part.text for part in line)
 
 

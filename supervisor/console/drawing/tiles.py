@@ -33,10 +33,11 @@ def rows(groups: Sequence[Group], width: int, *, dense: bool) -> list[Row]:
 
 
 def line(row: Row, width: int, *, dense: bool, chosen: tuple[str, str] | None) -> Line:
+    """Return a row of the listing: the heading of a group, or tiles; `dense` ones are a character each."""
     if not row.count:
         return heading(row.group, width)
     devices = row.group.devices[row.first : row.first + row.count]
-    return [part for device in devices for part in (dense_tile if dense else tile)(device, device.key == chosen)]
+    return [part for device in devices for part in (_dense_tile if dense else _tile)(device, device.key == chosen)]
 
 
 def tile_at(row: Row, column: int, *, dense: bool) -> int | None:
@@ -46,6 +47,7 @@ def tile_at(row: Row, column: int, *, dense: bool) -> int | None:
 
 
 def heading(group: Group, width: int) -> Line:
+    """Return the heading of a group with its counts, cut to the width."""
     numa = f"  NUMA {','.join(map(str, group.numa))}" if group.numa else ""
     healthy = sum(device.health == HEALTHY for device in group.devices)
     held = sum(bool(device.pods) for device in group.devices)
@@ -65,14 +67,15 @@ def glyph(device: DeviceTile) -> str:
 
 
 def role_of_health(device: DeviceTile) -> str:
+    """Return the role of a device's tile; one that no claim uses is dim, since nobody follows its health."""
     return DIM if device.unused else role_of(device.health) or PENDING
 
 
-def dense_tile(device: DeviceTile, chosen: bool) -> Line:
+def _dense_tile(device: DeviceTile, chosen: bool) -> Line:
     return [Part("◆" if chosen else glyph(device), role_of_health(device))]
 
 
-def tile(device: DeviceTile, chosen: bool) -> Line:
+def _tile(device: DeviceTile, chosen: bool) -> Line:
     name = pad(device.name, 9)
     pod = pad(device.pods[0].partition("/")[2] if device.pods else "-", WIDE_TILE - 14)
     holder = CHOSEN if chosen else "" if device.pods else DIM

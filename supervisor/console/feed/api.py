@@ -57,7 +57,7 @@ class Api:
             self._world.changed()
             await self._close()
             return  # the feed runs it again
-        pods = Informer(client, PODS, InformerOptions(keep=keep_pod), _Pods(self._world))
+        pods = Informer(client, PODS, InformerOptions(keep=_keep_pod), _Pods(self._world))
         slices = Informer(client, RESOURCESLICES, InformerOptions(keep=keep_slice, optional=True), _Slices(self._world))
         tasks = [awaited(work) for work in (pods.run(), slices.run(), self._state(pods))]
         try:
@@ -178,7 +178,7 @@ class _Slices:
         self._world.changed()
 
 
-def keep_pod(obj: Object) -> Object:
+def _keep_pod(obj: Object) -> Object:
     return {"metadata": _identity(obj), "row": pod_of(obj)}
 
 

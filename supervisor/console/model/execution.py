@@ -8,6 +8,8 @@ MAX_LINES = 200
 
 
 class Execution:
+    """One command; only the end of its output is retained, in MAX_OUTPUT bytes."""
+
     def __init__(self, container: str, command: str) -> None:
         self.container, self.command = container, command
         self.outcome = ""

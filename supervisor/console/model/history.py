@@ -52,10 +52,10 @@ class Latencies:
     def quantile(self, share: float, now: float) -> float | None:
         """Return a quantile of all samples that are not older than 15 minutes."""
         oldest = int(now // STEP_S) - POINTS
-        return quantile([sample for step, samples in self._steps if step > oldest for sample in samples], share)
+        return _quantile([sample for step, samples in self._steps if step > oldest for sample in samples], share)
 
     def values(self, share: float, now: float) -> list[float | None]:
-        known = {step: quantile(samples, share) for step, samples in self._steps}
+        known = {step: _quantile(samples, share) for step, samples in self._steps}
         newest = int(now // STEP_S)
         return [known.get(step) for step in range(newest - POINTS + 1, newest + 1)]
 
@@ -74,7 +74,7 @@ class Rate:
         return (count - last[1]) / (now - last[0])
 
 
-def quantile(samples: Iterable[float], share: float) -> float | None:
+def _quantile(samples: Iterable[float], share: float) -> float | None:
     found = sorted(samples)
     return found[min(len(found) - 1, int(share * len(found)))] if found else None
 

@@ -23,18 +23,20 @@ class Seen(msgspec.Struct, frozen=True):
     event: PodLifecycleEvent
 
 
-class Switch(msgspec.Struct, frozen=True):
+class _Switch(msgspec.Struct, frozen=True):
     at: float
     mode: str
     why: str
 
 
 class Pleg:
+    """State of one node's pleg as the screen shows it; lists have fixed lengths."""
+
     def __init__(self) -> None:
         self.state = PlegState()
         self.synced = False
         self.events: deque[Seen] = deque(maxlen=EVENTS)
-        self.switches: deque[Switch] = deque(maxlen=SWITCHES)
+        self.switches: deque[_Switch] = deque(maxlen=SWITCHES)
         self.latency = Latencies()
         self.event_rate = Series()
         self.relist_rate = Series()
@@ -51,7 +53,7 @@ class Pleg:
 
     def switched(self, state: PlegState, now: float) -> None:
         if not self.switches or self.switches[-1].mode != state.mode:
-            self.switches.append(Switch(now, state.mode, state.why))
+            self.switches.append(_Switch(now, state.mode, state.why))
         self.state = state
 
     def happened(self, event: PodLifecycleEvent, now: float) -> None:

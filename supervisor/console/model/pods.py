@@ -13,7 +13,7 @@ MOST_MESSAGE = 200
 """Characters of a container's last words."""
 
 
-class PodContainer(msgspec.Struct, frozen=True):
+class _PodContainer(msgspec.Struct, frozen=True):
     name: str
     ready: bool
     restarts: int
@@ -25,6 +25,8 @@ class PodContainer(msgspec.Struct, frozen=True):
 
 
 class Pod(msgspec.Struct, frozen=True):
+    """A row of the pods screen."""
+
     uid: str
     namespace: str
     name: str
@@ -32,7 +34,7 @@ class Pod(msgspec.Struct, frozen=True):
     status: str
     """The phase, or the reason a container waits or ended, as kubectl shows it."""
     ready: int
-    containers: tuple[PodContainer, ...]
+    containers: tuple[_PodContainer, ...]
     restarts: int
     node: str
     created: float
@@ -86,7 +88,7 @@ def pod_of(obj: dict[str, Any]) -> Pod:
     )
 
 
-def _container(name: str, image: str, status: dict[str, Any]) -> PodContainer:
+def _container(name: str, image: str, status: dict[str, Any]) -> _PodContainer:
     kind, detail = next(iter(_map(status.get("state")).items()), ("waiting", {}))
     reason = str(_map(detail).get("reason") or "")
     if kind == "terminated" and not reason:
@@ -94,7 +96,7 @@ def _container(name: str, image: str, status: dict[str, Any]) -> PodContainer:
     restarts = status.get("restartCount")
     state = f"{kind}: {reason}" if reason else kind
     count = restarts if isinstance(restarts, int) else 0
-    return PodContainer(name, bool(status.get("ready")), count, state, image, _ended(status))
+    return _PodContainer(name, bool(status.get("ready")), count, state, image, _ended(status))
 
 
 def _ended(status: dict[str, Any]) -> str:
@@ -108,7 +110,7 @@ def _ended(status: dict[str, Any]) -> str:
     return ", ".join(filter(None, (f"exit code {last.get('exitCode')}{at}", *parts)))
 
 
-def _status(phase: str, status: dict[str, Any], containers: Iterable[PodContainer]) -> str:
+def _status(phase: str, status: dict[str, Any], containers: Iterable[_PodContainer]) -> str:
     if reason := status.get("reason"):
         return str(reason)
     reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]

@@ -25,6 +25,8 @@ SERVER_COUNTER = "apiserver_request_total"
 
 
 class Timeline:
+    """Rates and latencies by title, computed from pages of metrics as they come."""
+
     def __init__(self) -> None:
         self.rates: dict[str, Series] = {"API requests": Series()}
         self.latencies: dict[str, Series] = {}

@@ -70,6 +70,8 @@ class _Counter:
 
 
 class WatchPage:
+    """Rows of the watch screen, from positions of streams and metrics of API processes."""
+
     def __init__(self) -> None:
         self.store_revision = 0
         self._bookmarks: dict[str, int] = {}

@@ -18,6 +18,8 @@ LOG_LINES = 200
 
 
 class ActorScreen(DetailScreen):
+    """The screen of one actor."""
+
     KIND = "Actor"
     ABOUT = (
         "The streams of a process, the busiest first: messages a second, messages and revisions (MARK) by which the "
@@ -45,7 +47,7 @@ class ActorScreen(DetailScreen):
         super().refresh_world(force)
         if self.is_mounted:
             actor = self.host.world.house.actors.get(self.instance)
-            self.query_one("#actor-head", Static).update(text_of([head_line(self.instance, actor)]))
+            self.query_one("#actor-head", Static).update(text_of([_head_line(self.instance, actor)]))
 
     def lines(self) -> list[Line]:
         return [*self._streams(), *self._log_lines()]
@@ -82,7 +84,7 @@ class ActorScreen(DetailScreen):
         return lines
 
 
-def head_line(name: str, actor: Actor | None) -> Line:
+def _head_line(name: str, actor: Actor | None) -> Line:
     if actor is None:
         return [Part(f"{name} is not part of this plane", BAD)]
     status = actor.status

@@ -20,6 +20,8 @@ from supervisor.console.widgets.style import text_of
 
 
 class DevicesScreen(Frame):
+    """The screen of devices; arrows choose a tile."""
+
     TITLE_OF_TAB = "Devices"
     ABOUT = (
         "A tile is a device: ■ healthy and held, □ healthy and free, x unhealthy, ? unknown. "

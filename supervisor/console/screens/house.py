@@ -26,6 +26,8 @@ MAX_STREAMS = 200
 
 
 class HouseScreen(Frame):
+    """The screen of the picture; arrows choose a box."""
+
     TITLE_OF_TAB = "House"
     ABOUT = (
         "Each box is a process: state, CPU and memory (PSS), pid, restarts and how long the last one took. Below: "

@@ -18,6 +18,8 @@ SWITCHES_SHOWN = 3
 
 
 class PlegScreen(Frame):
+    """The screen of pleg."""
+
     TITLE_OF_TAB = "Pleg"
     ABOUT = (
         "How the node learns what its containers do: evented (the runtime streams events), hint, or generic "

@@ -18,6 +18,8 @@ FIXED = 44
 
 
 class PodsScreen(Frame):
+    """The screen of pods."""
+
     TITLE_OF_TAB = "Pods"
     ABOUT = (
         "Every pod of the API, as its watch reports it, with the devices that the node gave it. "

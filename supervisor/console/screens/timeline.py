@@ -17,6 +17,8 @@ Row = tuple[str, str, Values, int, int]
 
 
 class TimelineScreen(Frame):
+    """The screen of plots, as high as fit."""
+
     TITLE_OF_TAB = "Timeline"
     ABOUT = (
         "One row per rate or latency: its name, the newest value, and 15 minutes of 5 s each, the newest at the "

@@ -21,6 +21,8 @@ MOST_SERVERS = 8
 
 
 class WatchScreen(Frame):
+    """The screen of resources; metrics of API processes are read only while it is shown."""
+
     TITLE_OF_TAB = "Watch"
     ABOUT = (
         "CACHE: revision of the watch cache. BEHIND: revisions by which each API process is behind it; - if stale. "

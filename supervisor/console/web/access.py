@@ -53,14 +53,14 @@ class ConsoleAccess:
         return AccessVerdict.ALLOWED if self._knows(cookies) else AccessVerdict.UNKNOWN
 
     def _spend(self, token: str) -> AccessVerdict:
-        if self._session or not same(token, self.token):
+        if self._session or not _same(token, self.token):
             return AccessVerdict.UNKNOWN
         self._session = secrets.token_urlsafe(TOKEN_BYTES)
         return AccessVerdict.WELCOME
 
     def _knows(self, cookies: Mapping[str, str]) -> bool:
-        return bool(self._session) and same(cookies.get(self.cookie, ""), self._session)
+        return bool(self._session) and _same(cookies.get(self.cookie, ""), self._session)
 
 
-def same(left: str, right: str) -> bool:
+def _same(left: str, right: str) -> bool:
     return hmac.compare_digest(left.encode(errors="replace"), right.encode())

@@ -40,8 +40,8 @@ class ConsoleProcess:
                 PARENT: str(os.getpid()),
                 "TEXTUAL_COLOR_SYSTEM": "truecolor",
                 "TERM": "xterm-256color",
-                "COLUMNS": str(bounded(width)),
-                "ROWS": str(bounded(height)),
+                "COLUMNS": str(_bounded(width)),
+                "ROWS": str(_bounded(height)),
             },
         )
 
@@ -64,7 +64,7 @@ class ConsoleProcess:
         await self._write(b"D", text.encode(errors="replace"))
 
     async def resize(self, width: int, height: int) -> None:
-        await self._meta({"type": "resize", "width": bounded(width), "height": bounded(height)})
+        await self._meta({"type": "resize", "width": _bounded(width), "height": _bounded(height)})
 
     async def focus(self, focused: bool) -> None:
         await self._meta({"type": "focus" if focused else "blur"})
@@ -103,5 +103,5 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
         pass
 
 
-def bounded(cells: int) -> int:
+def _bounded(cells: int) -> int:
     return max(SMALLEST, min(LARGEST, cells))

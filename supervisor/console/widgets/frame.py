@@ -176,6 +176,7 @@ class Frame(Screen[None]):
 
 
 def label_of(tab: str) -> str:
+    """Return the text of a tab."""
     return "PLEG" if tab == "pleg" else tab.title()
 
 

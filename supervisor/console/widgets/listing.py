@@ -53,8 +53,8 @@ class Listing(ScrollView, can_focus=True):
         self.rows: Sequence[Any] = ()
         self.cursor = 0
         self._header: Line = []
-        self._key: Callable[[Any], object] = id_of
-        self._line: Callable[[Any, int], Line] = no_line
+        self._key: Callable[[Any], object] = _id_of
+        self._line: Callable[[Any, int], Line] = _no_line
 
     @property
     def chosen(self) -> Any:
@@ -113,9 +113,9 @@ class Listing(ScrollView, can_focus=True):
         self.scroll_to_region(Region(0, self.cursor, 1, 2), animate=False, force=True)
 
 
-def id_of(row: Any) -> object:
+def _id_of(row: Any) -> object:
     return row
 
 
-def no_line(row: Any, width: int) -> Line:
+def _no_line(row: Any, width: int) -> Line:
     return []

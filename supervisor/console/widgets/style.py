@@ -18,6 +18,7 @@ PLAIN = Style()
 
 
 def style_of(role: str) -> Style:
+    """Return the style of a role; plain for unknown ones."""
     return STYLES.get(role, PLAIN)
 
 

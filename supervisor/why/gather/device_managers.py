@@ -26,6 +26,7 @@ async def managers(sources: Sources) -> AsyncIterator[tuple[Sources, DeviceManag
 
 
 def plugin_evidence(manager: DeviceManager, resources: Iterable[str], now: float) -> tuple[PluginEvidence, ...]:
+    """Return evidence about the plugins of these resources; none of a manager that is kubelet's."""
     return () if manager.kubelet else tuple(_plugin(manager, name, now) for name in sorted(resources))
 
 
@@ -80,6 +81,7 @@ async def all_health(sources: Sources) -> dict[str, DeviceHealth]:
 
 
 def driver_evidence(manager: DeviceManager, name: str, slices: int, now: float) -> DriverEvidence:
+    """Return evidence about a driver, whether it is registered or not; `slices` is their number in the API."""
     return DriverEvidence(
         name=name,
         now=now,

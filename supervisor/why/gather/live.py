@@ -33,6 +33,8 @@ NOT_ALLOCATABLE = "kubelet does not list it as allocatable"
 
 
 class LiveSources(NamedTuple):
+    """Connections to a running plane."""
+
     client: ApiClient
     bus: Bus
     """Bus of one of the plane's nodes."""

@@ -15,18 +15,18 @@ EVIDENCE, ADVICE = "  ", "  to do: "
 
 def lines(found: Diagnosis) -> list[str]:
     """Return state and reason, then the evidence, then what to do. The caller makes them printable."""
-    evidence = [f"{EVIDENCE}{cut(line)}" for line in found.evidence[:MAX_LINES]]
+    evidence = [f"{EVIDENCE}{_cut(line)}" for line in found.evidence[:MAX_LINES]]
     if more := len(found.evidence) - len(evidence):
         evidence.append(f"{EVIDENCE}and {more} more lines; -o json shows all")
-    return [headline(found), *evidence, *(f"{ADVICE}{cut(line)}" for line in found.advice)]
+    return [headline(found), *evidence, *(f"{ADVICE}{_cut(line)}" for line in found.advice)]
 
 
 def headline(found: Diagnosis) -> str:
     """Return target, state and reason on one line."""
-    return f"{found.target}: {found.state}: {cut(found.reason)}"
+    return f"{found.target}: {found.state}: {_cut(found.reason)}"
 
 
-def cut(text: str) -> str:
+def _cut(text: str) -> str:
     return texts.cut(text, MAX_LINE)
 
 
@@ -46,13 +46,16 @@ def ago(seconds: float, now: float) -> str:
 
 
 def event_line(event: ApiEvent) -> str:
+    """Return an event as a line of evidence."""
     times = f" ({event.count} times)" if event.count > 1 else ""
     return f"event {at(event.at)} {event.reason}{times}: {event.message}"
 
 
 def plural(count: int, word: str) -> str:
+    """Return `1 word` or `2 words`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def joined(words: Iterable[str]) -> str:
+    """Return words with commas between them."""
     return ", ".join(words)

@@ -106,6 +106,8 @@ class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Evidence about a ResourceClaim."""
+
     key: str
     now: float
     claim: views.ResourceClaim
@@ -119,6 +121,8 @@ class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Evidence about a node."""
+
     name: str
     now: float
     node: views.Node
@@ -130,6 +134,8 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Evidence about a pod, of which each rule reads its part."""
+
     key: str
     """NAMESPACE/NAME"""
     now: float

@@ -25,7 +25,7 @@ def diagnose_claim(found: ClaimEvidence) -> Finding:
         raise SupervisorError(f"claim {found.key} has a field of the wrong shape: {error!r:.200}") from None
 
 
-def deleted(found: ClaimEvidence) -> Finding | None:
+def _deleted(found: ClaimEvidence) -> Finding | None:
     if not (since := time_or(meta(found.claim).get("deletionTimestamp"))):
         return None
     finalizers = [str(each) for each in meta(found.claim).get("finalizers") or ()]
@@ -39,13 +39,13 @@ def deleted(found: ClaimEvidence) -> Finding | None:
     return Finding("deletion waiting", reason, tuple(_evidence(found)), ("end the pods that use it",) if pods else ())
 
 
-def unused(found: ClaimEvidence) -> Finding | None:
+def _unused(found: ClaimEvidence) -> Finding | None:
     if allocation_of(found.claim) or found.users:
         return None
     return Finding("unallocated", "no pod uses it; the scheduler allocates a claim for the first pod that does")
 
 
-def unallocated(found: ClaimEvidence) -> Finding | None:
+def _unallocated(found: ClaimEvidence) -> Finding | None:
     if allocation_of(found.claim):
         return None
     pod = found.users[0]
@@ -70,7 +70,7 @@ def not_bound(found: ClaimEvidence) -> Finding | None:
     return Finding("waiting for binding", reason, tuple(_evidence(found)), ("the driver sets the condition",))
 
 
-def allocated(found: ClaimEvidence) -> Finding:
+def _allocated(found: ClaimEvidence) -> Finding:
     pods = _reserved(found)
     use = f"reserved for {joined(pods)}" if pods else "no pod uses it now"
     since = time_or(mapping(mapping(found.claim.get("status")).get("allocation")).get("allocationTimestamp"))
@@ -83,7 +83,7 @@ def allocated(found: ClaimEvidence) -> Finding:
 
 
 Rule = Callable[[ClaimEvidence], Finding | None]
-RULES: tuple[Rule, ...] = (deleted, unused, unallocated, not_bound, allocated)
+RULES: tuple[Rule, ...] = (_deleted, _unused, _unallocated, not_bound, _allocated)
 """Tried in order; the last one always matches."""
 
 

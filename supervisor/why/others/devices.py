@@ -12,6 +12,7 @@ HEALTHY = "Healthy"
 
 
 def diagnose_device(found: DeviceEvidence) -> Finding:
+    """Return why a device is in its state."""
     return _of_plugin(found, found.row) if found.row else _of_driver(found)
 
 

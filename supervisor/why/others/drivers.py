@@ -11,6 +11,7 @@ LAST_CALLS = 2
 
 
 def diagnose_driver(found: DriverEvidence) -> Finding:
+    """Return why a driver is in its state; one that never registered has no row."""
     pending = next((call for call in found.calls if not call.status), None)
     if pending is not None:
         reason = f"{pending.method} for {pending.subject} has not been answered for {span_text(pending.seconds)}"

@@ -30,7 +30,7 @@ def diagnose_node(found: NodeEvidence) -> Finding:
         raise SupervisorError(f"node {found.name} has a field of the wrong shape: {error!r:.200}") from None
 
 
-def not_ready(found: NodeEvidence) -> Finding | None:
+def _not_ready(found: NodeEvidence) -> Finding | None:
     ready = condition(found.node, READY)
     if ready is None:
         return Finding("not ready", "it has not reported its conditions yet", tuple(_processes(found)))
@@ -46,7 +46,7 @@ def not_ready(found: NodeEvidence) -> Finding | None:
     )
 
 
-def pressure(found: NodeEvidence) -> Finding | None:
+def _pressure(found: NodeEvidence) -> Finding | None:
     odd = _odd_conditions(found.node)
     if not odd:
         return None
@@ -54,21 +54,21 @@ def pressure(found: NodeEvidence) -> Finding | None:
     return Finding("under pressure", reason, tuple(_evidence(found)))
 
 
-def unschedulable(found: NodeEvidence) -> Finding | None:
+def _unschedulable(found: NodeEvidence) -> Finding | None:
     if not mapping(found.node.get("spec")).get("unschedulable"):
         return None
     reason = "it is cordoned: no pod is scheduled to it (spec.unschedulable)"
     return Finding("cordoned", reason, tuple(_evidence(found)), (f"`kubectl uncordon {found.name}`",))
 
 
-def tainted(found: NodeEvidence) -> Finding | None:
+def _tainted(found: NodeEvidence) -> Finding | None:
     taints = [taint_text(each) for each in node_taints(found.node)]
     if not taints:
         return None
     return Finding("tainted", f"it has taint {joined(taints)}, which a pod must tolerate", tuple(_evidence(found)))
 
 
-def ready(found: NodeEvidence) -> Finding:
+def _ready(found: NodeEvidence) -> Finding:
     entry = condition(found.node, READY) or {}
     reason = f"condition Ready is {_condition(entry, found.now)}"
     dead = [_process(each) for each in _dead(found)]
@@ -77,7 +77,7 @@ def ready(found: NodeEvidence) -> Finding:
 
 
 Rule = Callable[[NodeEvidence], Finding | None]
-RULES: tuple[Rule, ...] = (not_ready, pressure, unschedulable, tainted, ready)
+RULES: tuple[Rule, ...] = (_not_ready, _pressure, _unschedulable, _tainted, _ready)
 """Tried in order; the last one always matches."""
 
 

@@ -21,6 +21,7 @@ RESTART_S = 5.0
 
 
 def diagnose_plugin(found: PluginEvidence) -> Finding:
+    """Return why a plugin is in its state: the finding of the first rule that applies."""
     return next(finding for rule in RULES if (finding := rule(found)) is not None)
 
 
@@ -66,7 +67,7 @@ def odd_health(found: PluginEvidence) -> Finding | None:
     return Finding("odd health", reason, tuple(_last_calls(found)), (advice,))
 
 
-def serves(found: PluginEvidence) -> Finding | None:
+def _serves(found: PluginEvidence) -> Finding | None:
     view = _view(found, PLUGIN_SERVES)
     if view is None:
         return None
@@ -96,7 +97,7 @@ def _last_failure(found: PluginEvidence) -> str:
     return ""
 
 
-def silent(found: PluginEvidence) -> Finding | None:
+def _silent(found: PluginEvidence) -> Finding | None:
     view = _view(found, PLUGIN_SILENT)
     if view is None:
         return None
@@ -119,7 +120,7 @@ def not_back(found: PluginEvidence) -> Finding | None:
     return Finding("did not come back", reason, tuple(_last_calls(found)), (advice,))
 
 
-def gone(found: PluginEvidence) -> Finding | None:
+def _gone(found: PluginEvidence) -> Finding | None:
     view = _view(found, PLUGIN_GONE)
     if view is None:
         return None
@@ -131,13 +132,13 @@ def gone(found: PluginEvidence) -> Finding | None:
     return Finding("gone", reason, tuple(_last_calls(found)), (advice,))
 
 
-def other(found: PluginEvidence) -> Finding:
+def _other(found: PluginEvidence) -> Finding:
     states = joined(f"{view.socket} {view.state}" for view in found.plugins) or "no connection"
     return Finding("unknown", states, tuple(_last_calls(found)))
 
 
 Rule = Callable[[PluginEvidence], Finding | None]
-RULES: tuple[Rule, ...] = (odd_health, serves, silent, rejected, never, gone, not_back, other)
+RULES: tuple[Rule, ...] = (odd_health, _serves, _silent, rejected, never, _gone, not_back, _other)
 """Tried in order; the last one always matches."""
 
 

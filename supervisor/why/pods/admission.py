@@ -20,6 +20,7 @@ WAIT, FURTHER = "wait for plugin", ("admit", "sync", "sandbox")
 
 
 def rejected(found: PodEvidence) -> Finding | None:
+    """Explain a pod that its node rejected: state Failed, with kubelet's reason."""
     status = status_of(found.pod or {})
     message = str(status.get("message") or "")
     if status.get("phase") != "Failed" or not message.startswith(REJECTED):

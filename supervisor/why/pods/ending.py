@@ -31,6 +31,7 @@ EVENTS = ("DeviceTaintManagerEviction", "TaintManagerEviction", "Preempted", "Ev
 
 
 def evicted(found: PodEvidence) -> Finding | None:
+    """Explain a pod with the condition DisruptionTarget, which names who ended it."""
     pod = found.pod or {}
     target = condition(pod, DISRUPTION) or {}
     ended = status_of(pod).get("phase") == "Failed" or deleted_at(pod)
@@ -61,6 +62,7 @@ def _eviction(steps: tuple[Row, ...]) -> Row | None:
 
 
 def terminating(found: PodEvidence) -> Finding | None:
+    """Explain a pod whose deletion was requested and that still exists."""
     return _terminating(found) if deleted_at(found.pod or {}) else None
 
 
@@ -134,6 +136,7 @@ def _holder(pod: views.Pod, finalizer: str) -> str:
 
 
 def failed(found: PodEvidence) -> Finding | None:
+    """Explain a pod in phase Failed, by its reason or by a container's exit code."""
     pod = found.pod or {}
     status = status_of(pod)
     if status.get("phase") != "Failed":
@@ -152,6 +155,7 @@ def failed(found: PodEvidence) -> Finding | None:
 
 
 def succeeded(found: PodEvidence) -> Finding | None:
+    """Explain a pod in phase Succeeded."""
     pod = found.pod or {}
     if status_of(pod).get("phase") != "Succeeded":
         return None

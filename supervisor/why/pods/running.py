@@ -28,6 +28,7 @@ NOT_STARTED, OUT_OF_MEMORY = "StartError", "OOMKilled"
 
 
 def crash_loop(found: PodEvidence) -> Finding | None:
+    """Explain a container that ended and is started again and again."""
     crashed = [each for each in containers(found.pod or {}) if each.waiting in CRASHES or _crashed(each)]
     if not crashed:
         return None
@@ -100,6 +101,7 @@ def _message(run: ContainerEnd) -> Iterator[str]:
 
 
 def log(found: PodEvidence, container: str) -> Iterator[str]:
+    """Yield the last lines of a container's log, or that it has none."""
     lines = found.logs.get(container, ())
     yield from (f"log of {container}: {line}" for line in lines)
     if container in found.logs and not lines:
@@ -159,6 +161,7 @@ def restarted(found: PodEvidence) -> Finding | None:
 
 
 def not_ready(found: PodEvidence) -> Finding | None:
+    """Explain a container that runs and whose probe has not succeeded."""
     unready = [each for each in containers(found.pod or {}) if each.kind == APP and each.running and not each.ready]
     if not unready:
         return None
@@ -222,6 +225,7 @@ def gate(found: PodEvidence) -> Finding | None:
 
 
 def broken_device(found: PodEvidence) -> Finding | None:
+    """Explain a running pod that holds a device which is not healthy."""
     broken = [each for each in found.devices if each.health != "Healthy"]
     claimed = [(name, device) for name, device in _claim_health(found) if device.get("health") != "Healthy"]
     if status_of(found.pod or {}).get("phase") != "Running" or not (broken or claimed):
@@ -245,6 +249,7 @@ def _claim_health(found: PodEvidence) -> Iterator[tuple[str, dict[str, object]]]
 
 
 def slow_start(found: PodEvidence) -> Finding | None:
+    """Explain a running pod whose start took more than SLOW_S."""
     if not _runs(found) or (start := start_of(found.steps)) is None or start[1] - start[0] < SLOW_S * 1e9:
         return None
     name, length = slowest(found.steps)
@@ -256,6 +261,7 @@ def slow_start(found: PodEvidence) -> Finding | None:
 
 
 def fine(found: PodEvidence) -> Finding | None:
+    """Describe a running pod of which nothing is wrong."""
     if not _runs(found):
         return None
     evidence = list(_running(found))

@@ -21,6 +21,7 @@ RECENT_S = 600.0
 
 
 def image(found: PodEvidence) -> Finding | None:
+    """Explain a container whose image is missing."""
     container = _waiting(found, IMAGE_REASONS)
     if container is None:
         return None
@@ -33,6 +34,7 @@ def image(found: PodEvidence) -> Finding | None:
 
 
 def configuration(found: PodEvidence) -> Finding | None:
+    """Explain a container that cannot be created from its spec, or from a plugin's answer."""
     container = _waiting(found, CONFIG_REASONS)
     if container is None:
         return None
@@ -63,6 +65,7 @@ def _cdi_names(call: CallRecord) -> Iterator[str]:
 
 
 def volumes(found: PodEvidence) -> Finding | None:
+    """Explain a pod whose volumes are not mounted."""
     event = _failing(found, (VOLUMES,))
     if event is None:
         return None
@@ -73,6 +76,7 @@ def volumes(found: PodEvidence) -> Finding | None:
 
 
 def claims(found: PodEvidence) -> Finding | None:
+    """Explain a pod whose claims are not prepared: a call in progress, or the event of one that failed."""
     event = _failing(found, (CLAIMS,))
     call = next((call for call in found.calls if not call.status and call.method.startswith("NodePrepare")), None)
     if call is not None:
@@ -85,6 +89,7 @@ def claims(found: PodEvidence) -> Finding | None:
 
 
 def sandbox(found: PodEvidence) -> Finding | None:
+    """Explain a pod whose sandbox cannot be created."""
     event = _failing(found, SANDBOX_EVENTS)
     if event is None:
         return None

@@ -95,10 +95,12 @@ def _ended(state: Object) -> ContainerEnd | None:
 
 
 def spec_of(pod: views.Pod) -> Object:
+    """Return the pod's spec; an empty one if it is missing."""
     return mapping(pod.get("spec"))
 
 
 def status_of(pod: views.Pod) -> Object:
+    """Return the pod's status; an empty one if it is missing."""
     return mapping(pod.get("status"))
 
 

@@ -20,14 +20,14 @@ async def run(stage: AgentStage) -> None:
     try:
         await stage.server.start()
         since = time.monotonic()
-        if not await stage.until(lambda: lists(stage, since) > 1, stage.timeout):
+        if not await stage.until(lambda: _lists(stage, since) > 1, stage.timeout):
             stage.check_runs()
-            times = f"List was called {lists(stage, since)} times"
+            times = f"List was called {_lists(stage, since)} times"
             raise Failed(f"ListAndWatch was answered with UNIMPLEMENTED; within {stage.timeout:g} s {times}")
     finally:
         stage.soil()
         stage.restore()
 
 
-def lists(stage: AgentStage, since: float) -> int:
+def _lists(stage: AgentStage, since: float) -> int:
     return sum(call.method == "List" for call in stage.calls(since))

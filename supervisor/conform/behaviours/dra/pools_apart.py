@@ -31,7 +31,7 @@ LEAST_S, POLL_S = 3.0, 0.2
 async def run(stage: DriverStage) -> None:
     """Start the program a second time, for another node."""
     node = stage.objects.node
-    ours = {(driver.name, pool.name) for driver in await stage.drivers() for pool in driver.pools if is_of(pool, node)}
+    ours = {(driver.name, pool.name) for driver in await stage.drivers() for pool in driver.pools if _is_of(pool, node)}
     if not ours:
         raise NotApplicable("no pool is of this node alone")
     other = f"{node}-{uuid4().hex[:6]}"
@@ -43,7 +43,7 @@ async def run(stage: DriverStage) -> None:
         raise NotApplicable("with another NODE_NAME the program publishes nothing of that node")
 
 
-def is_of(pool: Pool, node: str) -> bool:
+def _is_of(pool: Pool, node: str) -> bool:
     return all(each["spec"].get("nodeName") == node for each in pool.slices)
 
 

@@ -30,9 +30,9 @@ async def check(driver: DriverPeer) -> None:
         if (names := list(device.request_names)) != [request]:
             raise Failed(f"{offered.name} is for request {request}, its request_names are {names}")
         for id in device.cdi_device_ids:
-            if has(id, other.name) and not has(id, offered.name):
+            if _has(id, other.name) and not _has(id, offered.name):
                 raise Failed(f"the CDI id of {offered.name}, {id}, has the name of {other.name}")
 
 
-def has(id: str, name: str) -> bool:
+def _has(id: str, name: str) -> bool:
     return re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", id) is not None
