@@ -61,6 +61,7 @@ class Store:
 
 
 def store_options(settings: Settings, layout: Layout) -> StoreOptions:
+    """Return the options of the store from the plane's settings."""
     cert, key = layout.etcd_server
     return StoreOptions(
         directory=layout.store,
@@ -90,20 +91,20 @@ class StoreActor:
         self._context.registry.register(StoreCollector(store.core))
         await store.start(self._context.spawn)
         reserve.create()
-        self._context.ready(note_of(store))
+        self._context.ready(_note_of(store))
         self._context.spawn(self._keep_note(store), "note")
 
     async def _keep_note(self, store: Store) -> None:
         while True:
             await asyncio.sleep(NOTE_S)
-            self._context.note(note_of(store))
+            self._context.note(_note_of(store))
 
     async def stop(self) -> None:
         if self._store is not None:
             await self._store.stop()
 
 
-def note_of(store: Store) -> str:
+def _note_of(store: Store) -> str:
     where = f"etcd API on {store.address}" if store.address else "unix socket only: no certificates for TCP"
     return f"revision {store.core.index.revision}, {len(store.core.index)} keys, {where}"
 

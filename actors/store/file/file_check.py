@@ -49,6 +49,7 @@ def create(path: Path) -> None:
 
 
 def check_present(path: Path) -> None:
+    """Raise StoreCorrupt for an empty file: SQLite would take it for a new database and lose everything."""
     if path.is_file() and path.stat().st_size == 0:
         raise corrupt_file(path, "it is empty")
 
@@ -95,6 +96,7 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
 
 
 def corrupt_file(path: Path, reason: str) -> StoreCorrupt:
+    """Return the error of a damaged file, with the last line of SQLite's report."""
     first = reason.splitlines()[-1] if reason else "unknown"
     return StoreCorrupt(f"the store's file {path} is damaged ({first}); restore it from a copy or move it away")
 
@@ -107,6 +109,7 @@ MAGIC = (0x377F0682, 0x377F0683)
 
 
 def wal_of(path: Path) -> Path:
+    """Return the path of the write-ahead log beside a database."""
     return path.with_name(f"{path.name}-wal")
 
 

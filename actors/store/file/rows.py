@@ -20,15 +20,18 @@ _logged: set[int] = set()
 
 
 def first_id(revision: int) -> int:
+    """Return the id of a revision's first row; later ones of the same transaction follow it."""
     return revision << SUB_BITS
 
 
 def row_sum(row: int, kv: KeyValue) -> int:
+    """Return the checksum of all columns of a row."""
     value = zlib.crc32(NUMBERS.pack(row, kv.create_revision, kv.version, kv.lease))
     return zlib.crc32(kv.value, zlib.crc32(b"%d:%b" % (len(kv.key), kv.key), value))
 
 
 def read_row(row: Row) -> KeyValue:
+    """Return the key and value of a row; one whose checksum differs gets a value that no object has."""
     key, value, created, at, version, lease, checksum = row
     kv = KeyValue(key, value, created, at >> SUB_BITS, version, lease)
     return kv if checksum is None or _is_sound(row, kv) else _damaged(at, kv)

@@ -14,6 +14,8 @@ from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, KeyVa
 
 
 class KeyIndex:
+    """Live keys at `revision`."""
+
     def __init__(self, current: Iterable[KeyValue] = (), revision: int = 1, compacted: int = 0) -> None:
         self._items: dict[bytes, KeyValue] = {kv.key: kv for kv in current}
         self._keys: list[bytes] = sorted(self._items)

@@ -32,6 +32,7 @@ SORT_KEYS: dict[int, Callable[[KeyValue], bytes | int]] = {
 
 
 def check_range(request: pb.RangeRequest) -> None:
+    """Raise EmptyKey for a Range without a key."""
     if not request.key:
         raise EmptyKey()
 
@@ -104,6 +105,7 @@ def _order(request: pb.RangeRequest, found: list[KeyValue]) -> list[KeyValue]:
 
 
 def to_wire(kv: KeyValue, keys_only: bool = False) -> mvcc_pb2.KeyValue:
+    """Return a KeyValue of the wire."""
     return mvcc_pb2.KeyValue(
         key=kv.key,
         create_revision=kv.create_revision,
@@ -172,13 +174,14 @@ def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | byt
 
 
 def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+    """Evaluate a Put. Raises LeaseNotFound, KeyNotFound."""
     # Outside a transaction etcd checks the lease before the key; inside one, the key before the lease.
     if request.lease and draft.lease(request.lease) is None:
         raise LeaseNotFound()
-    return put_in_txn(request, draft)
+    return _put_in_txn(request, draft)
 
 
-def put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+def _put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
     value, lease = request.value, request.lease
     if request.ignore_value or request.ignore_lease:
         before = draft.get(request.key)
@@ -194,6 +197,7 @@ def put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
 
 
 def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRangeResponse:
+    """Evaluate a DeleteRange; a range without keys is no error."""
     changes = [change for key in draft.keys(request.key, request.range_end) if (change := draft.delete(key))]
     response = pb.DeleteRangeResponse(header=pb.ResponseHeader(revision=draft.current), deleted=len(changes))
     if request.prev_kv:
@@ -216,6 +220,7 @@ def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb
 
 
 def txn(request: pb.TxnRequest, draft: Draft, history: History) -> pb.TxnResponse:
+    """Evaluate a transaction: its compares, then the operations of the branch that they choose."""
     response = _run(Branch(request, draft), draft, history)
     response.header.revision = draft.current
     return response
@@ -234,7 +239,7 @@ def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, histo
         case "request_range":
             return pb.ResponseOp(response_range=range_in_txn(operation.request_range, draft, history))
         case "request_put":
-            return pb.ResponseOp(response_put=put_in_txn(operation.request_put, draft))
+            return pb.ResponseOp(response_put=_put_in_txn(operation.request_put, draft))
         case _:
             return pb.ResponseOp(response_delete_range=delete_range(operation.request_delete_range, draft))
 

@@ -19,11 +19,13 @@ Deletes = list[tuple[bytes, bytes]]
 
 
 def check_size(request: pb.PutRequest | pb.TxnRequest | pb.DeleteRangeRequest, limit: int) -> None:
+    """Raise RequestTooLarge for a request of more than `limit` bytes."""
     if request.ByteSize() > limit:
         raise RequestTooLarge()
 
 
 def check_put(request: pb.PutRequest) -> None:
+    """Raise the error of a Put whose fields contradict each other, or that has no key."""
     if not request.key:
         raise EmptyKey()
     if request.ignore_value and request.value:
@@ -33,6 +35,7 @@ def check_put(request: pb.PutRequest) -> None:
 
 
 def check_delete(request: pb.DeleteRangeRequest) -> None:
+    """Raise EmptyKey for a DeleteRange without a key."""
     if not request.key:
         raise EmptyKey()
 

@@ -18,6 +18,8 @@ PRESSURE_HISTORY = 1000
 
 
 class Quota:
+    """Bytes of the file against its quota; measured now and then, estimated between."""
+
     def __init__(self, quota: int) -> None:
         # Bytes; 0 = unlimited.
         self._quota = quota

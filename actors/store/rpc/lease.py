@@ -23,6 +23,7 @@ RETRY = 1.0
 
 
 def grant(record: LeaseRecord, draft: Draft) -> int:
+    """Store a new lease and return the revision, which a lease does not change. Raises LeaseExists."""
     if draft.lease(record.id) is not None:
         raise LeaseExists()
     draft.store_lease(record)
@@ -30,6 +31,7 @@ def grant(record: LeaseRecord, draft: Draft) -> int:
 
 
 def revoke(lease: int, draft: Draft) -> int:
+    """Delete a lease with its keys and return the revision of that."""
     draft.revoke(lease)
     return draft.current
 

@@ -53,11 +53,11 @@ async def _abort(context: Context, error: NodeplaneError) -> None:
     await context.abort(grpc.StatusCode[error.grpc], str(error))
 
 
-def serialize(message: Message) -> bytes:
+def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def decoded(data: bytes, request: type[Message]) -> Message:
+def _decoded(data: bytes, request: type[Message]) -> Message:
     try:
         return request.FromString(data)
     except DecodeError:
@@ -65,13 +65,17 @@ def decoded(data: bytes, request: type[Message]) -> Message:
 
 
 def decoding(method: Callable[[Any], Awaitable[Message]], request: type[Message]) -> Decoding:
+    """Return a method that takes bytes. It raises NotDecoded for others than a `request`."""
+
     async def call(data: bytes) -> Message:
-        return await method(decoded(data, request))
+        return await method(_decoded(data, request))
 
     return call
 
 
 def unary(method: Decoding) -> Handler:
+    """Return gRPC's handler of a method with one answer; clients whose certificate has expired are rejected."""
+
     async def call(data: bytes, context: Context) -> Message:
         try:
             certificate_seconds_left(context, time.time())
@@ -80,15 +84,15 @@ def unary(method: Decoding) -> Handler:
             await _abort(context, error)
             raise
 
-    return grpc.unary_unary_rpc_method_handler(call, None, serialize)
+    return grpc.unary_unary_rpc_method_handler(call, None, _serialize)
 
 
-def guarded_stream(
+def _guarded_stream(
     method: Callable[[Any], AsyncIterator[Message]], request: type[Message]
 ) -> Callable[[bytes, Context], AsyncIterator[Message]]:
     async def call(data: bytes, context: Context) -> AsyncIterator[Message]:
         try:
-            async for message in method(decoded(data, request)):
+            async for message in method(_decoded(data, request)):
                 certificate_seconds_left(context, time.time())
                 yield message
         except NodeplaneError as error:
@@ -110,6 +114,8 @@ def streaming(method: Streaming) -> Streaming:
 
 
 def generating(method: Generating) -> Generating:
+    """Return a streaming method that ends when its client's certificate expires."""
+
     async def call(requests: Any, context: Context) -> AsyncIterator[Any]:
         try:
             async for answer in check_before_each_answer(method)(requests, context):
@@ -157,13 +163,13 @@ class Services:
         """Return the gRPC handlers of all methods by path."""
         streams: dict[str, Handler] = {
             "Watch/Watch": grpc.stream_stream_rpc_method_handler(
-                streaming(self._watch.watch), pb.WatchRequest.FromString, serialize
+                streaming(self._watch.watch), pb.WatchRequest.FromString, _serialize
             ),
             "Lease/LeaseKeepAlive": grpc.stream_stream_rpc_method_handler(
-                generating(self._lease.keep_alive), pb.LeaseKeepAliveRequest.FromString, serialize
+                generating(self._lease.keep_alive), pb.LeaseKeepAliveRequest.FromString, _serialize
             ),
             "Maintenance/Snapshot": grpc.unary_stream_rpc_method_handler(
-                guarded_stream(self._maintenance.snapshot, pb.SnapshotRequest), None, serialize
+                _guarded_stream(self._maintenance.snapshot, pb.SnapshotRequest), None, _serialize
             ),
         }
         return {**{path: unary(method) for path, method in self.methods().items()}, **streams}
@@ -174,7 +180,7 @@ async def healthy(data: bytes, context: Context) -> bytes:
     return b"\x08\x01"
 
 
-async def unsupported(data: bytes, context: Context) -> bytes:
+async def _reject_unsupported(data: bytes, context: Context) -> bytes:
     text = "nodeplane's store has one member, no users and no roles: this call is for a cluster of etcd"
     await _abort(context, NotSupported(text))
     return b""
@@ -186,7 +192,7 @@ class Routes(grpc.GenericRpcHandler):
     def __init__(self, handlers: dict[str, Handler]) -> None:
         self._handlers = {f"/{PACKAGE}.{path}": handler for path, handler in handlers.items()}
         self._handlers["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(healthy)
-        self._unsupported: Handler = grpc.unary_unary_rpc_method_handler(unsupported)
+        self._unsupported: Handler = grpc.unary_unary_rpc_method_handler(_reject_unsupported)
 
     def service(self, details: grpc.HandlerCallDetails) -> "Handler | None":
         known = self._handlers.get(details.method)

@@ -56,6 +56,7 @@ def make_watcher(request: pb.WatchCreateRequest, watch_id: int, revision: int) -
 
 
 def empty_range(key: bytes, end: bytes) -> bool:
+    """Return True for a range that no key can be in, which etcd rejects for watches."""
     return bool(end) and end != b"\0" and end <= key
 
 
@@ -71,7 +72,7 @@ def responses(watcher: Watcher, changes: Iterable[KeyChange], header: pb.Respons
     """Return the matching changes as responses, split between revisions; the last one has the header's revision."""
     groups = list(_groups([change for change in changes if watcher.wants(change)]))
     for group in groups:
-        message = pb.WatchResponse(watch_id=watcher.id, events=[event(change, watcher.prev_kv) for change in group])
+        message = pb.WatchResponse(watch_id=watcher.id, events=[_event(change, watcher.prev_kv) for change in group])
         message.header.CopyFrom(header)
         if group is not groups[-1]:
             message.header.revision = group[-1].revision
@@ -123,7 +124,7 @@ def strip_compacted(changes: Sequence[KeyChange], compacted: int) -> Sequence[Ke
     return [change if change.revision > compacted else KeyChange(change.kv, None) for change in changes]
 
 
-def event(change: KeyChange, prev_kv: bool) -> mvcc_pb2.Event:
+def _event(change: KeyChange, prev_kv: bool) -> mvcc_pb2.Event:
     if change.deleted:
         kv = mvcc_pb2.KeyValue(key=change.kv.key, mod_revision=change.revision)
         made = mvcc_pb2.Event(type=mvcc_pb2.Event.DELETE, kv=kv)

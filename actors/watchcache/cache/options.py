@@ -9,6 +9,8 @@ from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS
 
 
 class WatchcacheOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Store, resources and bounds of one watch cache; times in seconds."""
+
     etcd: EtcdOptions
     resources: tuple[Resource, ...] = ALL
     prefix: bytes = b"/registry/"

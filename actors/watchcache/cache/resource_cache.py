@@ -142,10 +142,12 @@ class ResourceCache:
 
 
 def op_of(event: ObjectEvent) -> Op:
+    """Return the operation on the bus that an event of a resource is."""
     return Op.DELETE if event.type == DELETED else Op.UPSERT
 
 
 def stored(kv: KeyValue) -> StoredObject:
+    """Return a stored object of a key; values in protobuf become JSON."""
     return StoredObject(stored_json(kv.value), kv.create_revision, kv.mod_revision)
 
 

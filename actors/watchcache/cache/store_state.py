@@ -90,6 +90,8 @@ class PublishedEvent(msgspec.Struct, frozen=True):
 
 
 class StoreState:
+    """Caches of all resources at one revision."""
+
     def __init__(self, options: WatchcacheOptions) -> None:
         self._options = options
         self._shared_revision = SharedRevision()

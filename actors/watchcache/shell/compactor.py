@@ -45,6 +45,8 @@ class CompactionRound:
 
 
 class Compactor:
+    """Compacts each `interval` seconds to the revision of the interval before."""
+
     def __init__(self, client: EtcdClient, interval: float) -> None:
         self._client = client
         self._interval = interval

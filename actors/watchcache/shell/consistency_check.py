@@ -22,12 +22,14 @@ SUCCESS, FAILURE, ERROR = "success", "failure", "error"
 log = logging.getLogger("watchcache")
 
 
-class RangedStore(Protocol):
+class _RangedStore(Protocol):
     async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged: ...
 
 
 class ConsistencyCheck:
-    def __init__(self, client: RangedStore, state: StoreState, every: float) -> None:
+    """Compares one resource after the other, page by page, so that the store is never read as a whole."""
+
+    def __init__(self, client: _RangedStore, state: StoreState, every: float) -> None:
         self._client, self._state, self._every = client, state, every
 
     async def run(self) -> None:

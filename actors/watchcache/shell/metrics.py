@@ -46,6 +46,8 @@ RECONNECTS = CounterFamily("nodeplane_watchcache_reconnects_total", "Watches of 
 
 
 class WatchcacheCollector(Collector):
+    """Collector of all stores; it reads the counters of the caches."""
+
     def __init__(self, backends: Sequence[StoreBackend]) -> None:
         self._backends = backends
 

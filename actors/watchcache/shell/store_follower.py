@@ -129,7 +129,7 @@ MAX_BATCHES = 64
 """Most batches taken at once."""
 
 
-class FollowerListener(Protocol):
+class _FollowerListener(Protocol):
     def publish(self, changes: list[PublishedEvent]) -> None:
         """Called after every batch once the state is complete; the first call has no changes."""
 
@@ -138,8 +138,10 @@ class FollowerListener(Protocol):
 
 
 class StoreFollower:
+    """Follows one store; `run` is its only task."""
+
     def __init__(
-        self, options: WatchcacheOptions, client: EtcdClient, state: StoreState, listener: FollowerListener
+        self, options: WatchcacheOptions, client: EtcdClient, state: StoreState, listener: _FollowerListener
     ) -> None:
         self._options, self._client, self._state = options, client, state
         self._publish, self._on_unavailable = listener.publish, listener.on_unavailable
