@@ -90,6 +90,8 @@ class Metrics:
 
 
 class ApiServer:
+    """All parts of one API server process, joined; `start` listens once replicas follow the watch cache."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stores = Stores(context.settings, context.layout)

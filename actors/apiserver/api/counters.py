@@ -48,6 +48,8 @@ class WeightedHistogram(Collector):
 
 
 class WeightedChild:
+    """A histogram of one set of label values, whose observations have a weight."""
+
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0.0] * len(bounds)
@@ -102,6 +104,8 @@ class Tally(Collector):
 
 
 class Count:
+    """A counter of one set of label values."""
+
     __slots__ = ("value",)
 
     def __init__(self) -> None:

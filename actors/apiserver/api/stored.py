@@ -150,6 +150,7 @@ class Stored:
 
 
 def decode_stored(raw: bytes, rv: int) -> Object:
+    """Decode the value of a key and set the object's resourceVersion, which is not stored."""
     obj: Any = read_json(raw)
     obj.setdefault("metadata", {})["resourceVersion"] = str(rv)
     return dict(obj)

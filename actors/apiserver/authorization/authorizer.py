@@ -83,6 +83,8 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
 
 
 class Authorizer:
+    """Decides by the rules of nodes and by RBAC; no decision waits for the store."""
+
     def __init__(self, nodes: NodeRules, policy: Callable[[], Policy | None]) -> None:
         """`policy` returns None while the RBAC objects are not known yet."""
         self._nodes = nodes
@@ -93,7 +95,7 @@ class Authorizer:
 
         Raises Unauthorized for anonymous users, TooManyRequests while RBAC is not known, else Forbidden.
         """
-        if not wanted.resource and public(wanted.path):
+        if not wanted.resource and _public(wanted.path):
             return
         if user.name == ANONYMOUS.name:
             raise Unauthorized
@@ -110,7 +112,7 @@ class Authorizer:
     def decide(self, user: User, wanted: Attributes) -> Decision:
         if MASTERS in user.groups:
             return Decision(True, f"member of {MASTERS}")
-        if not wanted.resource and wanted.verb == "get" and public(wanted.path):
+        if not wanted.resource and wanted.verb == "get" and _public(wanted.path):
             return Decision(True, "open to everybody")
         if user.name == ANONYMOUS.name:
             return Decision(False)
@@ -127,7 +129,7 @@ class Authorizer:
         if wanted.resource:
             return any(rule.allows(wanted) for rule in USERS.get(user.name, ()))
         known = user.name in USERS or bool(node_name(user))
-        return known and wanted.verb == "get" and AUTHENTICATED in user.groups and below(wanted.path, DISCOVERY_PATHS)
+        return known and wanted.verb == "get" and AUTHENTICATED in user.groups and _below(wanted.path, DISCOVERY_PATHS)
 
     def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         """Return all rules of a user in a namespace, except those of nodes, which depend on objects."""
@@ -138,19 +140,21 @@ class Authorizer:
         return found + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
 
 
-def public(path: str) -> bool:
-    return below(path, PUBLIC_PATHS)
+def _public(path: str) -> bool:
+    return _below(path, PUBLIC_PATHS)
 
 
-def below(path: str, roots: tuple[str, ...]) -> bool:
+def _below(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
 def full_name(wanted: Attributes) -> str:
+    """Return the resource with its group, as error texts name it."""
     return f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
 
 
 def attributes_details(wanted: Attributes) -> Object:
+    """Return the `details` of a Status about a request that was denied."""
     return {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
 
 

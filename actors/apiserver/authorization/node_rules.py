@@ -31,6 +31,8 @@ def node_name(user: User) -> str:
 
 
 class NodeRules(msgspec.Struct, frozen=True):
+    """Rules of upstream's node authorizer; `uses` finds the objects that pods of a node refer to."""
+
     pod: Lookup
     resource_slice: Lookup
     uses: Uses

@@ -49,6 +49,8 @@ class ApiAddress(msgspec.Struct, frozen=True):
 
 
 class KubernetesService:
+    """Reconciler of the service and its endpoints; faults are retried and logged when they change."""
+
     def __init__(self, storage: Storage, replicas: Mapping[str, Replica], address: ApiAddress) -> None:
         self._storage = storage
         self._replicas = {name: replicas[name] for name in (SERVICES, ENDPOINTS, SLICES)}

@@ -80,7 +80,7 @@ class Bootstrap:
         """Return all defaults. Takes milliseconds, so it runs in a thread."""
         from protocols.kinds.rbac.defaults import default_objects
 
-        first = [*map(namespace, NAMESPACES), *system_classes(), authentication(*self._authorities())]
+        first = [*map(_namespace, NAMESPACES), *system_classes(), authentication(*self._authorities())]
         return [*first, *default_objects(), *registrations(self._versions())]
 
     async def _write(self, wanted: Iterable[Object]) -> None:
@@ -134,11 +134,12 @@ class Bootstrap:
             pass  # another process was faster
 
 
-def namespace(name: str) -> Object:
+def _namespace(name: str) -> Object:
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
 
 
 def authentication(client_ca: str, front_proxy_ca: str = "") -> Object:
+    """Return the config map of CAs; without a front proxy it has the client CA only."""
     metadata = {"name": AUTHENTICATION, "namespace": "kube-system"}
     data = {"client-ca-file": client_ca}
     if front_proxy_ca:

@@ -38,6 +38,8 @@ STORED_RETURNED = CounterFamily(
 
 
 class ReadMetrics:
+    """Counters of lists by their source: the replica (upstream's cache) or the store."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waits = Histogram(*WAIT, buckets=WAITS, registry=registry)
         self._consistent = Counter(*CONSISTENT, registry=registry)

@@ -50,6 +50,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode_token(rv: int, start: str, t: int = 0) -> str:
+    """Return a continue token: revision, first key of the next page, and the time of the first page."""
     raw = msgspec.json.encode(Token(VERSION, rv, start, t))
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
@@ -88,7 +89,7 @@ PAGE_BYTES = 16 * 1024 * 1024
 SMALLEST_PAGE, LARGEST_PAGE = 500, 10_000
 
 
-class Listing(msgspec.Struct, frozen=True):
+class _Listing(msgspec.Struct, frozen=True):
     objects: list[Stored]
     rv: int
     resume: str = ""
@@ -171,7 +172,7 @@ class Reader:
             if version:
                 self._meter.waited(resource, time.monotonic() - began)
 
-    async def list(self, target: Target, options: ListOptions, wanted: Selection) -> Listing:
+    async def list(self, target: Target, options: ListOptions, wanted: Selection) -> _Listing:
         query = _Query(target.resource, f"{target.namespace}/" if target.namespace else "", wanted, options.limit)
         if options.resume:
             return await self._continue(query, options.resume)
@@ -186,7 +187,7 @@ class Reader:
             query = _Query(query.resource, query.prefix, wanted, 0)
         return await self._first_page(query, replica)
 
-    async def _newest(self, query: "_Query") -> Listing:
+    async def _newest(self, query: "_Query") -> _Listing:
         if not self.efficient:
             return await self._page(query, 0, "")
         resource, success, fallback = query.resource, False, False
@@ -203,7 +204,7 @@ class Reader:
         finally:
             self._meter.consistent(resource, success, fallback)
 
-    async def _exact(self, query: "_Query", rv: int) -> Listing:
+    async def _exact(self, query: "_Query", rv: int) -> _Listing:
         replica = self._replicas[query.resource.store]
         if replica.filled and self.efficient:
             await self.wait(query.resource, rv)
@@ -211,7 +212,7 @@ class Reader:
             return await self._first_page(query, replica)
         return await self._page(query, rv, "")
 
-    async def _continue(self, query: "_Query", text: str) -> Listing:
+    async def _continue(self, query: "_Query", text: str) -> _Listing:
         token = decode_token(text)
         start = token.start_in(query.prefix)
         if token.is_old(time.time()):
@@ -220,7 +221,7 @@ class Reader:
             return await self._page(query, 0, start)
         return await self._page(replace(query, since=token.t), token.rv, start)
 
-    async def _page(self, query: "_Query", rv: int, start: str) -> Listing:
+    async def _page(self, query: "_Query", rv: int, start: str) -> _Listing:
         """Read a page from the store at one revision. Read on while selectors leave the page short.
 
         A revision that the store has compacted is served from the replica, as far as its window reaches back.
@@ -244,7 +245,7 @@ class Reader:
             return None
         return objects_at(replica.objects, replica.window, rv, query.prefix, start)
 
-    async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> Listing:
+    async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> _Listing:
         found: list[Stored] = []
         size = query.limit or SMALLEST_PAGE
         replica = self._replicas[query.resource.store]
@@ -265,27 +266,27 @@ class Reader:
                 elif query.wanted.matches(stored):
                     found.append(stored)
             if not page.more:
-                return Listing(found, rv)
+                return _Listing(found, rv)
             start = page.objects[-1].key + "\0"
             if query.limit and len(found) == query.limit:
                 return _truncated(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
             size = min(LARGEST_PAGE, size * 2)
 
-    async def _first_page(self, query: "_Query", replica: Replica) -> Listing:
+    async def _first_page(self, query: "_Query", replica: Replica) -> _Listing:
         """List from the replica. Later pages are read from the store at the replica's mark."""
         rv, held = replica.mark, list(replica.objects.below(query.prefix))
         corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
         listing = await self._cut(query, held, rv)
         return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
 
-    async def _cut(self, query: "_Query", held: Sequence[Stored], rv: int) -> Listing:
+    async def _cut(self, query: "_Query", held: Sequence[Stored], rv: int) -> _Listing:
         """Return the first page of what is selected of `held`, the objects at a revision."""
         found = list(held) if query.wanted.everything else await _sift(held, query.wanted)
         cut = bool(query.limit) and len(found) > query.limit
         self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
         if cut:
             return _truncated(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
-        return Listing(found, rv)
+        return _Listing(found, rv)
 
 
 class _Work(msgspec.Struct):
@@ -324,9 +325,9 @@ async def _sift(held: Sequence[Stored], wanted: Selection) -> list[Stored]:
     return found
 
 
-def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> Listing:
+def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> _Listing:
     counted = remaining if query.wanted.everything else None
-    return Listing(found, rv, encode_token(rv, last + "\0", query.since or int(time.time())), counted)
+    return _Listing(found, rv, encode_token(rv, last + "\0", query.since or int(time.time())), counted)
 
 
 def objects_at(objects: Objects, window: Window, rv: int, prefix: str, start: str = "") -> list[Stored] | None:

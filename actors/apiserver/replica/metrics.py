@@ -43,6 +43,8 @@ WINDOW = GaugeFamily(
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True):
+    """A replica, and how far it could be."""
+
     replica: Replica
     newest: int
     """Newest revision of its store that a read or write of this process has returned."""

@@ -11,6 +11,8 @@ from protocols.messages.objects import ADDED, DELETED, FLOOR_KEY, HISTORY_MARK, 
 
 
 class Snapshot(msgspec.Struct, frozen=True):
+    """A snapshot of the stream: state, and the history that the watch cache still has."""
+
     stored: dict[str, Stored] = msgspec.field(default_factory=dict)
     history: list[tuple[str, ObjectEvent]] = msgspec.field(default_factory=list)
     """Oldest first."""

@@ -23,6 +23,8 @@ LEASE_OBJECTS = HistogramFamily("etcd_lease_object_counts", "Objects that shared
 
 
 class StoreMetrics:
+    """Counters of requests by operation and resource, and the newest revisions that this process has seen."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.newest: dict[int, int] = {}
         """Highest revision in a response to this process, by number of the store."""

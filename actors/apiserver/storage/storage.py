@@ -98,7 +98,7 @@ class Compacted(Expired):
         super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
 
 
-class Page(msgspec.Struct, frozen=True):
+class _Page(msgspec.Struct, frozen=True):
     objects: list[Stored]
     rv: int
     more: bool
@@ -136,7 +136,7 @@ class Storage:
         self._meter.set_revision(number, revision)
         return revision
 
-    async def page(self, resource: Served, below: str, start: str, limit: int, rv: int, held: Held) -> Page:
+    async def page(self, resource: Served, below: str, start: str, limit: int, rv: int, held: Held) -> _Page:
         """Read a page of keys that begin with `below`, from key `start` on, at revision `rv` (0 = now).
 
         Only keys and revisions are read at first. Objects that `held` returns at the same revision are shared and not
@@ -155,7 +155,7 @@ class Storage:
             raise Compacted from None
         except etcd.FutureRevision:
             raise TooLargeVersion(rv, await self.revision(resource)) from None
-        return Page([known[kv.key] for kv in found.kvs if kv.key in known], rv, found.more, found.count)
+        return _Page([known[kv.key] for kv in found.kvs if kv.key in known], rv, found.more, found.count)
 
     async def _values(self, resource: Served, wanted: list[KeyValue], rv: int) -> dict[bytes, Stored]:
         """Read the values of these keys at revision `rv`: a few one by one, many in pages that fit their sizes."""

@@ -23,6 +23,8 @@ PAUSE_EVERY = 250
 
 
 class Opened(msgspec.Struct, frozen=True):
+    """A watch that joined its channel: nothing that changes from now on is missed."""
+
     watcher: Watcher
     initial: Iterator[bytes]
     """Written before queued events. Encoded lazily, but fixed in content when the watch joined."""

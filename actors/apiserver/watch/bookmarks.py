@@ -61,7 +61,7 @@ TURN = 250
 """Watches that get their bookmark in one turn of the event loop, which takes a few milliseconds."""
 
 
-class Marker(Protocol):
+class _Marker(Protocol):
     def bookmark(self, watcher: Watcher) -> bool:
         """Send the newest bookmark to a watch that requests bookmarks and has not got it."""
 
@@ -72,7 +72,7 @@ class BookmarkSweep:
     A sweep that begins during another replaces it, so memory is bounded by the number of open watches.
     """
 
-    def __init__(self, marker: Marker, flusher: Flusher) -> None:
+    def __init__(self, marker: _Marker, flusher: Flusher) -> None:
         self._marker, self._flusher = marker, flusher
         self._left: deque[Watcher] = deque()
 

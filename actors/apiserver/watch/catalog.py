@@ -15,6 +15,8 @@ from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 
 class CatalogOptions(msgspec.Struct, frozen=True):
+    """Dependencies of replicas and hubs, shared by all of them."""
+
     bus: Bus
     meter_of: Callable[[Served], Meter]
     progress_of: Callable[[Served], Callable[[int], None]]

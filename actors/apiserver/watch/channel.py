@@ -25,32 +25,36 @@ def event_bytes(resource: Served, kind: str, stored: Stored, form: Form, first: 
     shown = view(resource, stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
-    return frame(kind, render_object(resource, shown.obj, form, columns=first), form)
+    return _frame(kind, render_object(resource, shown.obj, form, columns=first), form)
 
 
 def bookmark_bytes(resource: Served, rv: int, form: Form, initial_end: bool = False) -> bytes:
+    """Return an encoded BOOKMARK; with `initial_end` it marks the end of the initial events."""
     metadata: Object = {"resourceVersion": str(rv)}
     if initial_end:
         metadata["annotations"] = INITIAL_END
     body: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     if form.view == "Table":
-        return frame("BOOKMARK", render_object(resource, body, form, columns=False), form)
+        return _frame("BOOKMARK", render_object(resource, body, form, columns=False), form)
     if form.view:
         body.update(kind="PartialObjectMetadata", apiVersion=f"meta.k8s.io/{form.version}")
-    return frame("BOOKMARK", dump(body, form), form)
+    return _frame("BOOKMARK", dump(body, form), form)
 
 
 def error_bytes(status: Object, form: Form = PLAIN) -> bytes:
-    return frame("ERROR", dump(status, form), form)
+    """Return an encoded ERROR event."""
+    return _frame("ERROR", dump(status, form), form)
 
 
-def frame(kind: str, body: bytes, form: Form) -> bytes:
+def _frame(kind: str, body: bytes, form: Form) -> bytes:
     if form.protobuf:
         return event_frame(kind, body)
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), body)
 
 
 class ChannelOptions(msgspec.Struct, frozen=True):
+    """Dependencies of a channel."""
+
     resource: Served
     replica: Replica
     flusher: Flusher

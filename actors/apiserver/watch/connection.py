@@ -26,6 +26,8 @@ LAST_CHUNK = b"0\r\n\r\n"
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
+    """One watch's hub, duration and framing, and the owner of its connection afterwards."""
+
     hub: Hub
     seconds: float
     """Duration of the watch, at most that of its client's credential."""
@@ -39,6 +41,8 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
 
 
 class WatchConnection(asyncio.Protocol):
+    """The open connection of one watch; what it wrote ends as one chunk, so that HTTP can go on."""
+
     __slots__ = ("_ends_at", "_hub", "_last_mark", "_options", "_slot", "_transport", "_watcher", "chunked")
 
     def __init__(self, options: ConnectionOptions, transport: asyncio.Transport, watcher: Watcher) -> None:

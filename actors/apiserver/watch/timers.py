@@ -10,7 +10,7 @@ FEW = 64
 """Cancelled slots that may always remain in the heap."""
 
 
-class AlarmTarget(Protocol):
+class _AlarmTarget(Protocol):
     def alarm(self) -> None: ...
 
 
@@ -22,13 +22,13 @@ class Alarms:
     """
 
     def __init__(self) -> None:
-        self._slots: dict[int, set[AlarmTarget]] = {}
+        self._slots: dict[int, set[_AlarmTarget]] = {}
         self._order: list[int] = []
         """A heap of all slots. Cancelled ones remain until they are more than half of it."""
         self._ordered: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, target: AlarmTarget, at: float) -> int:
+    def set(self, target: _AlarmTarget, at: float) -> int:
         """Call `target.alarm()` at loop time `at`. Return the slot for `cancel`."""
         slot = math.ceil(at * SLOTS_A_SECOND)
         self._slots.setdefault(slot, set()).add(target)
@@ -39,7 +39,7 @@ class Alarms:
                 self._arm()
         return slot
 
-    def cancel(self, target: AlarmTarget, slot: int) -> None:
+    def cancel(self, target: _AlarmTarget, slot: int) -> None:
         targets = self._slots.get(slot, set())
         targets.discard(target)
         if not targets:
@@ -74,6 +74,8 @@ class Alarms:
 
 
 class Flushable(Protocol):
+    """A buffer that many changes of one turn of the event loop fill before it is written."""
+
     def flush(self) -> None:
         """Write what is pending. Called once for each time it was scheduled."""
 

@@ -26,6 +26,8 @@ ALLOWED = "DisruptionAllowed"
 
 
 class Budgets:
+    """Disruption budgets: matched from the replica, decremented in the store."""
+
     def __init__(self, storage: Storage, budgets: Replica) -> None:
         self._storage, self._budgets = storage, budgets
 
@@ -99,7 +101,7 @@ def decremented(budget: Object, pod: str) -> Object:
     if len(status.get("disruptedPods") or {}) > MOST_DISRUPTED:
         raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if not left:
-        raise violation(_denial(name, status))
+        raise _violation(_denial(name, status))
     status["disruptionsAllowed"] = left - 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: now()}
     if left == 1:
@@ -108,10 +110,11 @@ def decremented(budget: Object, pod: str) -> Object:
 
 
 def not_processed(name: str) -> TooManyRequests:
-    return violation(f"The disruption budget {name} is still being processed by the server.", retry_after=10)
+    """Return the 429 for a budget whose status does not count its newest spec yet."""
+    return _violation(f"The disruption budget {name} is still being processed by the server.", retry_after=10)
 
 
-def violation(message: str, retry_after: int = 0) -> TooManyRequests:
+def _violation(message: str, retry_after: int = 0) -> TooManyRequests:
     return TooManyRequests(VIOLATES, {"causes": [{"reason": "DisruptionBudget", "message": message}]}, retry_after)
 
 

@@ -23,6 +23,8 @@ LONGEST_GRACE = 10 * 365 * 86400
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
+    """Options of a deletion, from its body and its query."""
+
     grace: int | None = None
     uid: str | None = None
     version: str | None = None
@@ -148,6 +150,7 @@ def deleted(target: Target, options: DeleteOptions, old: Object) -> Object | Non
 
 
 def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> None:
+    """Check uid and resourceVersion of a deletion. Raises Conflict."""
     metadata = old["metadata"]
     for field, wanted, label, fate in (
         ("uid", options.uid, "UID", "deleted and then recreated"),

@@ -147,6 +147,7 @@ def finished(obj: Object) -> bool:
 
 
 def is_namespace(obj: Object) -> bool:
+    """Return True for a Namespace, whose finalizers are in its spec, too."""
     return bool(obj["kind"] == "Namespace" and obj["apiVersion"] == "v1")
 
 
@@ -169,6 +170,7 @@ def stamp_new(obj: Object, resource: Served) -> None:
 
 
 def generated_name(base: str) -> str:
+    """Return a random name that begins with `base`, cut so that it fits."""
     return base[:GENERATE_BASE] + "".join(random.choices(SUFFIX_ALPHABET, k=5))
 
 

@@ -55,14 +55,14 @@ Owners = Callable[[Object, Object, object], Entries]
 """Return managedFields from the new object, the stored one ({} if none) and the managedFields that were sent."""
 
 
-def author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Author:
+def _author(target: Target, options: WriteOptions, operation: str = UPDATE) -> Author:
     manager = options.manager or options.agent or "unknown"
     return Author(manager, operation, body_kind(target.resource, target.subresource).api_version, target.subresource)
 
 
 def updaters(target: Target, options: WriteOptions) -> Owners:
     """Return a function that computes owners after a create, an update or a patch."""
-    by = author(target, options)
+    by = _author(target, options)
 
     def owners(new: Object, old: Object, sent: object) -> Entries:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
@@ -118,6 +118,7 @@ def own_status(resource: Served, new: Object, old: Object) -> Object:
 
 
 def set_owners(obj: Object, entries: Entries) -> None:
+    """Set metadata.managedFields; without entries there is none."""
     if entries:
         obj["metadata"][FIELD] = entries
     else:
@@ -131,7 +132,7 @@ def shape_of(target: Target) -> Shape | None:
 
 def apply(target: Target, config: Object, options: WriteOptions, live: Object) -> Applied:
     """Apply `config` to the object `live`, which is {} before its creation. Raises BadRequest, Conflict."""
-    shape, by = shape_of(target), author(target, options, APPLY)
+    shape, by = shape_of(target), _author(target, options, APPLY)
     if shape is None:
         raise BadRequest(f"server-side apply needs a schema, and none is known of {target.resource.full_name}")
     try:

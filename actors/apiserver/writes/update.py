@@ -53,6 +53,7 @@ def amended(target: Target, made: Object, new: Object, old: Object) -> Object:
 
 
 def unnamed(target: Target) -> BadRequest:
+    """Return the 400 for a body without a name."""
     text = "was undeterminable: name must be provided"
     return BadRequest(f"the name of the object ({target.name} based on URL) {text}")
 
@@ -100,6 +101,7 @@ def _count_generation(target: Target, new: Object, old: Object) -> None:
 
 
 def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[Object], Object]:
+    """Return the mutation of a PUT: the body replaces whatever is stored, as often as it is tried."""
     return lambda old: updated(target, fresh_copy(body), old, owners=owners)
 
 

@@ -213,6 +213,7 @@ class BodyKind(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def body_kind(resource: Served, subresource: str) -> BodyKind:
+    """Return the kind of body that a resource or its subresource takes, with the function that checks its fields."""
     sub = resource.subresource(subresource) if subresource else None
     if sub is None:
         group, version, kind = resource.group, resource.version, resource.kind
@@ -268,4 +269,5 @@ def _bad_body(sent: BodyKind, text: str) -> BadRequest:
 
 
 def bad_patch(patch: bytes, text: str) -> Invalid:
+    """Return the 422 for a patch that cannot be applied; the patch is shown cut."""
     return invalid_object("", "", "", [invalid("patch", patch[:SHOWN_PATCH].decode(errors="replace"), text)])

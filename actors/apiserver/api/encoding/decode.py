@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 
 def media_type(content_type: str) -> str:
+    """Return the media type of a Content-Type header, without parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -42,6 +43,7 @@ def decode_object(body: bytes, media: str, kind: str = "object") -> dict[str, An
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
+    """Decode an object in Kubernetes protobuf. Raises BadRequest; UnsupportedMediaType for an unknown kind."""
     try:
         return _shallow(protobuf.decode_object(body))
     except protobuf.ProtobufInvalid as error:
@@ -80,6 +82,7 @@ def read_yaml_body(body: bytes, kind: str = "") -> Document:
 
 
 def as_object(value: Any) -> dict[str, Any]:
+    """Return a decoded value that is a JSON object. Raises BadRequest for any other."""
     if not isinstance(value, dict):
         raise BadRequest("the object provided is unrecognized: it must be a JSON object")
     return value

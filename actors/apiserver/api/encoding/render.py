@@ -35,12 +35,14 @@ def render_stored(resource: Served, stored: Stored, form: Form) -> bytes:
 
 
 def render_object(resource: Served, obj: Object, form: Form, columns: bool = True) -> bytes:
+    """Encode one object in the negotiated form; a table in a watch has `columns` in its first event only."""
     if form.view == "Table":
         return dump(table(resource, [obj], form, _version_of(obj), columns=columns), form)
-    return dump(partial(obj, form) if form.view else obj, form)
+    return dump(_partial(obj, form) if form.view else obj, form)
 
 
 def render_list(resource: Served, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
+    """Encode a list as a whole; `list_parts` yields the JSON of long ones in pieces."""
     if form.protobuf or form.yaml:
         items = "rows" if form.view == "Table" else "items"
         shown = [_shown(resource, stored, form) for stored in found]
@@ -55,7 +57,7 @@ def _shown(resource: Served, stored: Stored, form: Form) -> Object:
     if form.view == "Table":
         return _row(resource, obj, form)
     if form.view:
-        return partial(obj, form)
+        return _partial(obj, form)
     return obj if resource.custom else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
@@ -95,10 +97,11 @@ def _list(resource: Served, form: Form, metadata: Object) -> Object:
 
 
 def _item(resource: Served, obj: Object, form: Form) -> bytes:
-    return _encode(_row(resource, obj, form) if form.view == "Table" else partial(obj, form))
+    return _encode(_row(resource, obj, form) if form.view == "Table" else _partial(obj, form))
 
 
 def dump(value: Any, form: Form = PLAIN) -> bytes:
+    """Encode plain JSON values as JSON, YAML or Kubernetes protobuf."""
     if form.protobuf:
         return protobuf.encode_object(value)
     if form.yaml:
@@ -107,7 +110,7 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
     return _encode(value)
 
 
-def partial(obj: Object, form: Form) -> Object:
+def _partial(obj: Object, form: Form) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": _meta(form), "metadata": obj.get("metadata", {})}
 
 
@@ -128,7 +131,7 @@ def _column(column: Any) -> Object:
 
 
 def _row(resource: Served, obj: Object, form: Form) -> Object:
-    carried = {"Object": obj, "None": None}.get(form.include, partial(obj, form))
+    carried = {"Object": obj, "None": None}.get(form.include, _partial(obj, form))
     return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
 
 

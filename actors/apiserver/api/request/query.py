@@ -90,6 +90,8 @@ class ListOptions(msgspec.Struct, frozen=True):
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
+    """Query parameters of a write; `force` is None where it was not given."""
+
     dry_run: bool = False
     manager: str = ""
     """The requested fieldManager; empty if there is none."""

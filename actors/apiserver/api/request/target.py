@@ -151,11 +151,13 @@ def _verb(resource: Served, method: str, name: str, subresource: str) -> str:
 
 
 def verb_not_supported(resource: Served, verb: str) -> MethodNotAllowed:
+    """Return the 405 for a verb that the resource does not have."""
     message = f'{verb} is not supported on resources of kind "{resource.full_name}"'
     return MethodNotAllowed(message, {"group": resource.group, "kind": resource.plural})
 
 
 def unknown_path() -> NotFound:
+    """Return the 404 for a path that nothing serves."""
     return NotFound("the server could not find the requested resource")
 
 
@@ -163,29 +165,35 @@ MODIFIED_TEXT = "the object has been modified; please apply your changes to the 
 
 
 def details(resource: Served, name: str) -> dict[str, object]:
+    """Return the `details` of a Status about an object."""
     return {"name": name, "group": resource.group, "kind": resource.plural}
 
 
 def not_found(resource: Served, name: str) -> NotFound:
+    """Return the 404 for an object that does not exist."""
     return NotFound(f'{resource.full_name} "{name}" not found', details(resource, name))
 
 
 def already_exists(resource: Served, name: str, terminating: bool = False) -> AlreadyExists:
+    """Return the 409 for a name that is taken, be it by an object that is being deleted."""
     prefix = "object is being deleted: " if terminating else ""
     return AlreadyExists(f'{prefix}{resource.full_name} "{name}" already exists', details(resource, name))
 
 
 def name_exhausted(resource: Served, name: str) -> AlreadyExists:
+    """Return the 409 for a generateName of which every drawn name was taken; the client may try again."""
     text = "already exists, the server was not able to generate a unique name for the object"
     return AlreadyExists(f'{resource.full_name} "{name}" {text}', details(resource, name), retry_after=1)
 
 
 def conflict(resource: Served, name: str, text: str = MODIFIED_TEXT) -> Conflict:
+    """Return the 409 for a resourceVersion that is not the current one, or for what `text` says instead."""
     message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {text}'
     return Conflict(message, details(resource, name))
 
 
 def forbidden(resource: Served, name: str, text: str) -> Forbidden:
+    """Return the 403 of admission; RBAC's has another text."""
     return Forbidden(f'{resource.full_name} "{name}" is forbidden: {text}', details(resource, name))
 
 

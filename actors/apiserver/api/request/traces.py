@@ -18,6 +18,7 @@ SERVER_SET = (".managedFields", ".resourceVersion", ".generation")
 
 
 def is_pods(resource: Served) -> bool:
+    """Return True for the resource whose objects are traced."""
     return resource.plural == "pods" and not resource.group
 
 

@@ -17,6 +17,8 @@ LONG = 64 * 1024
 
 
 class PolicyFeed:
+    """The policy of this process; long roles are parsed in a thread, and the newest parse counts."""
+
     def __init__(self, replicas: Mapping[str, Replica]) -> None:
         """`replicas` has one replica for each of KINDS."""
         self._replicas = {kind: replicas[kind] for kind in KINDS}

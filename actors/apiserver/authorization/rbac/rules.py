@@ -42,15 +42,18 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
+    """An answer of the authorizer; `reason` names the rule that allowed the request, for reviews and the audit log."""
+
     allowed: bool
     reason: str = ""
 
 
 def rule_allows(rule: PolicyRule, wanted: Attributes) -> bool:
+    """Return True if one rule of a role allows a request, as upstream's RuleAllows."""
     if ANY not in rule.verbs and wanted.verb not in rule.verbs:
         return False
     if not wanted.resource:
-        return any(url_matches(url, wanted.path) for url in rule.urls)
+        return any(_url_matches(url, wanted.path) for url in rule.urls)
     return (
         (ANY in rule.groups or wanted.group in rule.groups)
         and resource_matches(rule.resources, wanted.resource, wanted.subresource)
@@ -67,11 +70,12 @@ def resource_matches(resources: tuple[str, ...], resource: str, subresource: str
     return f"{resource}/{subresource}" in resources or f"{ANY}/{subresource}" in resources
 
 
-def url_matches(url: str, path: str) -> bool:
+def _url_matches(url: str, path: str) -> bool:
     return url in (ANY, path) or (url.endswith(ANY) and path.startswith(url.rstrip(ANY)))
 
 
 def read_role(obj: Object) -> Role:
+    """Read a Role or ClusterRole; `selectors` is None unless it is aggregated."""
     labels = at(obj, "metadata", "labels")
     pairs = tuple(sorted((str(k), str(v)) for k, v in labels.items())) if isinstance(labels, dict) else ()
     selectors = None
@@ -81,6 +85,7 @@ def read_role(obj: Object) -> Role:
 
 
 def read_binding(obj: Object) -> Binding:
+    """Read a binding; one of the whole cluster has no namespace."""
     namespace = text(obj, "metadata", "namespace")
     return Binding(
         name=text(obj, "metadata", "name"),

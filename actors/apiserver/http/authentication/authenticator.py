@@ -132,6 +132,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Authenticator(msgspec.Struct, frozen=True):
+    """Finds the user of a request; each way of authentication has a method."""
+
     authorizer: Authorizer
     authority: TokenAuthority
     audit: AuditLog

@@ -23,6 +23,8 @@ EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
 
 class BootstrapToken(NamedTuple):
+    """The two parts of a token; only `id` may appear in logs and names."""
+
     id: str
     secret: str
 
@@ -33,6 +35,7 @@ class BootstrapToken(NamedTuple):
 
 
 def parse_token(text_sent: str) -> BootstrapToken | None:
+    """Return the parts of a bearer token; None if it has another form, so that it is none of these."""
     found = TOKEN.fullmatch(text_sent)
     return None if found is None else BootstrapToken(found[1], found[2])
 

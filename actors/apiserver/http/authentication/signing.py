@@ -86,6 +86,7 @@ def load_keys(signing: Path) -> Keys:
 
 
 def believed_file(signing: Path) -> Path:
+    """Return the path of the file whose keys verify tokens beside the signing key."""
     return signing.with_suffix(".pub")
 
 
@@ -145,10 +146,12 @@ class BadToken(NodeplaneError, http=401, grpc="UNAUTHENTICATED"):
 
 
 def looks_signed(token: str) -> bool:
+    """Return True for a text of three parts; others are bootstrap tokens, static ones or none."""
     return token.count(".") == 2
 
 
 def encode_token(key: SigningKey, claims: dict[str, Any]) -> str:
+    """Sign claims; loads PyJWT."""
     from jwt import PyJWS
 
     # An empty `typ` keeps it out of the header, as upstream's tokens have none.

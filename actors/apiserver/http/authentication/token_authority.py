@@ -106,6 +106,8 @@ CACHED_TOKENS = 1024
 
 
 class AuthorityOptions(msgspec.Struct, frozen=True):
+    """Files of keys and tokens, and how to look up the objects that tokens are bound to."""
+
     key: Path
     """Path of the signing key; sa.pub is beside it. Both may be replaced at any time."""
     tokens: Path
@@ -126,6 +128,8 @@ class Proven(msgspec.Struct, frozen=True):
 
 
 class TokenAuthority:
+    """Issues and checks bearer tokens; checked signatures are cached until a key changes."""
+
     def __init__(self, options: AuthorityOptions) -> None:
         self._options = options
         self._file = TokenFile(options.tokens)

@@ -32,6 +32,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 def make_claims(grant: Grant, now: float) -> dict[str, Any]:
+    """Return the claims of a new token; `now` is Unix time."""
     namespace, name = text(grant.account, "metadata", "namespace"), text(grant.account, "metadata", "name")
     private: dict[str, Any] = {"namespace": namespace, "serviceaccount": _named(grant.account)}
     if grant.bound is not None:
@@ -72,6 +73,7 @@ def _number(value: Any) -> float:
 
 
 def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
+    """Return the claim `aud`, which may be a text or a list; texts only."""
     found = claims.get("aud")
     found = [found] if isinstance(found, str) else found
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
@@ -105,6 +107,7 @@ def references_of(claims: dict[str, Any]) -> list[Reference]:
 
 
 def user_of_claims(claims: dict[str, Any]) -> User:
+    """Return the service account of valid claims, with node and pod as extra, as upstream."""
     private = claims.get(PRIVATE)
     namespace = text(private, "namespace")
     extra = {"authentication.kubernetes.io/credential-id": f"JTI={claims.get('jti', '')}"}

@@ -27,6 +27,8 @@ GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 
 class Reply(msgspec.Struct, frozen=True):
+    """A response as endpoints return it, before it is known how it is written."""
+
     body: bytes
     status: int = 200
     media_type: str = "application/json"

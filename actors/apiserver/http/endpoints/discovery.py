@@ -7,21 +7,25 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 def core_versions(address: str) -> Object:
+    """Return /api: the versions of the core group, and the server's address."""
     servers = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": servers}
 
 
 def group_list(table: Table) -> Object:
+    """Return /apis: all other groups with their versions."""
     groups = [_group(name, versions) for name, versions in table.versions().items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def one_group(table: Table, name: str) -> Object | None:
+    """Return /apis/GROUP; None if no resource has that group."""
     versions = table.versions().get(name) if name else None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
 
 def resource_list(table: Table, group: str, version: str) -> Object | None:
+    """Return the resources of one version of a group; None if nothing is served there."""
     rows = table.in_version(group, version)
     if not rows:
         return None
@@ -31,6 +35,7 @@ def resource_list(table: Table, group: str, version: str) -> Object | None:
 
 
 def aggregated(table: Table, core: bool) -> Object:
+    """Return aggregated discovery (v2): of the core group, or of all others."""
     groups = {name: versions for name, versions in table.versions().items() if (name == "") is core}
     items = [
         {

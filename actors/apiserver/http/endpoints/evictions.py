@@ -37,6 +37,8 @@ SEVERAL = {
 
 
 class Evicting:
+    """POST pods/NAME/eviction: delete a pod as its disruption budget allows."""
+
     def __init__(self, path: WritePath, budgets: Budgets, fresh: Callable[[], Awaitable[object]]) -> None:
         """`fresh` waits until the replica shows each acknowledged write of a budget."""
         self._path, self._budgets, self._fresh = path, budgets, fresh

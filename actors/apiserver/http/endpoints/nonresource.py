@@ -105,6 +105,8 @@ ROOTS = ["/api", "/api/v1", "/apis", *HEALTH, "/metrics", "/openapi/v2", "/opena
 
 
 class NonResourceOptions(msgspec.Struct):
+    """Sources of the documents."""
+
     table: Table
     health: Health
     openid: OpenId
@@ -115,6 +117,8 @@ class NonResourceOptions(msgspec.Struct):
 
 
 class NonResource:
+    """GET of paths that are no resources; the OpenAPI v2 document is cached until a v3 one changes."""
+
     def __init__(self, options: NonResourceOptions) -> None:
         self._table = options.table
         self._health = options.health

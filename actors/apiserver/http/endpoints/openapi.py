@@ -46,7 +46,7 @@ def components(roots: Iterable[Shape]) -> dict[str, Object]:
     return {**dict(NAMED.values()), **found}
 
 
-def reference(name: str) -> Object:
+def _reference(name: str) -> Object:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -79,14 +79,14 @@ def _field(struct: Shape, name: str) -> Object:
 
 def _schema(shape: Shape) -> Object:
     if shape.form == STRUCT:
-        return reference(shape.name)
+        return _reference(shape.name)
     if shape.form == LIST:
         return _list(shape)
     if shape.form == MAP:
         made = {"type": "object", "additionalProperties": _schema(shape.item) if shape.item else True}
         return {**made, "x-kubernetes-map-type": "atomic"} if shape.atomic else made
     if shape.form in NAMED:
-        return reference(NAMED[shape.form][0])
+        return _reference(NAMED[shape.form][0])
     return {**INLINE[shape.form], "default": shape.default} if shape.default else INLINE[shape.form]
 
 
@@ -129,13 +129,13 @@ TYPES = {"limit": "integer", "timeoutSeconds": "integer", "gracePeriodSeconds": 
 TYPES |= dict.fromkeys(("allowWatchBookmarks", "sendInitialEvents", "watch", "force"), "boolean")
 
 
-def root_of(group: str, version: str) -> str:
+def _root_of(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
 def resource_paths(row: Served, names: dict[str, str]) -> dict[str, Object]:
     """Return the operations of a resource by path; `names` are component names by kind."""
-    base = f"/{root_of(row.group, row.version)}/"
+    base = f"/{_root_of(row.group, row.version)}/"
     inside = f"{base}namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"{base}{row.plural}"
     found = {
         inside: _path(row, [v for v in ("list", "create", "deletecollection") if v in row.verbs], names),
@@ -177,7 +177,7 @@ def _operations(gvk: Object, verbs: list[str] | tuple[str, ...], names: dict[str
 
 def _operation(gvk: Object, verb: str, names: dict[str, str]) -> Object:
     name = names.get(gvk["kind"], "")
-    whole: Object = {"schema": reference(name) if name else {"type": "object"}}
+    whole: Object = {"schema": _reference(name) if name else {"type": "object"}}
     anything: Object = {"schema": {"type": "object"}}
     made: Object = {
         "x-kubernetes-action": ACTIONS.get(verb, verb),
@@ -198,6 +198,8 @@ def _response_schema(verb: str, whole: Object) -> Object:
 
 
 class OpenApi:
+    """Documents by group and version, with the hash by which clients cache them."""
+
     def __init__(self, table: Table) -> None:
         self._table = table
         self._made: dict[str, tuple[list[Served], bytes]] = {}
@@ -205,7 +207,7 @@ class OpenApi:
 
     @property
     def documents(self) -> dict[str, bytes]:
-        roots = {root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
+        roots = {_root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
         for gone in self._made.keys() - roots.keys():
             del self._made[gone]
             self._hashes.pop(gone, None)

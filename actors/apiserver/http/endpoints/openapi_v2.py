@@ -56,6 +56,7 @@ def converted(schema: Any) -> Object:
 
 
 def as_json(found: Mapping[str, Object]) -> bytes:
+    """Return the whole document as JSON."""
     return msgspec.json.encode({"swagger": "2.0", "info": INFO, "paths": {}, "definitions": found})
 
 

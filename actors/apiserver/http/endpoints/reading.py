@@ -32,6 +32,8 @@ from protocols.kube.errors import StatusError
 
 
 class Reading:
+    """GET of an object or a collection; long lists are encoded while they are written."""
+
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
@@ -69,6 +71,8 @@ NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList 
 
 
 class Watching:
+    """GET with watch: hands the connection over to the resource's hub."""
+
     def __init__(self, reader: Reader, hubs: dict[str, Hub], metrics: WatchMetrics, long_running: LongRunning) -> None:
         self._reader = reader
         self._hubs = hubs

@@ -26,6 +26,8 @@ GROUP_BYTES = 16
 
 
 class Reviews:
+    """POST of each kind of review."""
+
     def __init__(self, authorizer: Authorizer, authority: TokenAuthority) -> None:
         self._authorizer, self._authority = authorizer, authority
         self._answers: dict[str, Callable[[Request, Object], Awaitable[Object]]] = {
@@ -48,7 +50,7 @@ class Reviews:
         return Reply(dump(body, request.form), 201, request.form.media_type)
 
     async def _self(self, request: Request, _body: Object) -> Object:
-        return {"userInfo": user_info(request.user)}
+        return {"userInfo": _user_info(request.user)}
 
     async def _token(self, _request: Request, body: Object) -> Object:
         token = at(body, "spec", "token")
@@ -59,7 +61,7 @@ class Reviews:
             proven = await self._authority.prove(token, audiences)
         except BadToken as error:
             return {"authenticated": False, "user": {}, "error": str(error)}
-        return {"authenticated": True, "user": user_info(proven.user), "audiences": list(proven.audiences)}
+        return {"authenticated": True, "user": _user_info(proven.user), "audiences": list(proven.audiences)}
 
     async def _access(self, request: Request, body: Object) -> Object:
         spec = body.get("spec") or {}
@@ -117,7 +119,7 @@ class Reviews:
             raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
 
 
-def user_info(user: User) -> Object:
+def _user_info(user: User) -> Object:
     parts: Object = {
         "username": user.name,
         "uid": user.uid,

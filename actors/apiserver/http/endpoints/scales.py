@@ -24,6 +24,7 @@ _NAMES = ("manager", "operation", "subresource")
 
 
 def scale_of(target: Target, obj: Object) -> Object:
+    """Return the Scale of an object; the paths of a custom resource are in its definition."""
     metadata = {field: obj["metadata"][field] for field in IDENTITY if field in obj["metadata"]}
     scale: Object = {"kind": KIND, "apiVersion": VERSION, "metadata": metadata, "spec": {}, "status": {}}
     if replicas := _at(target, "specReplicasPath", obj):

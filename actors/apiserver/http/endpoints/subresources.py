@@ -52,6 +52,8 @@ SCALES = Served(
 
 
 class Scaling:
+    """GET, PUT and PATCH of scale: a write of replicas through the ordinary write path."""
+
     def __init__(self, reader: Reader, writing: Writing) -> None:
         self._reader = reader
         self._writing = writing

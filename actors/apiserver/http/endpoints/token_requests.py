@@ -30,7 +30,7 @@ SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
 GROUP = "authentication.k8s.io"
 
 
-class TokenOptions(msgspec.Struct, frozen=True):
+class _TokenOptions(msgspec.Struct, frozen=True):
     audiences: tuple[str, ...]
     seconds: int
     kind: str = ""
@@ -39,7 +39,7 @@ class TokenOptions(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
-def read_request(body: Object) -> TokenOptions:
+def read_request(body: Object) -> _TokenOptions:
     """Raises Invalid."""
     spec = body.setdefault("spec", {})
     causes = [*_time_causes(spec), *_audience_causes(spec), *_bound_causes(spec)]
@@ -48,7 +48,7 @@ def read_request(body: Object) -> TokenOptions:
     spec["audiences"] = spec.get("audiences") or [ISSUER]
     spec["expirationSeconds"] = DEFAULT_S if spec.get("expirationSeconds") is None else spec["expirationSeconds"]
     bound = spec.get("boundObjectRef") or {}
-    return TokenOptions(
+    return _TokenOptions(
         tuple(spec["audiences"]),
         spec["expirationSeconds"],
         text(bound, "kind"),
@@ -92,6 +92,8 @@ Stored = Callable[[str, str, str], Awaitable[Object | None]]
 
 
 class Tokens:
+    """POST serviceaccounts/NAME/token."""
+
     def __init__(
         self,
         authority: TokenAuthority,
@@ -134,7 +136,7 @@ class Tokens:
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
 
-    async def _grant(self, request: Request, asked: TokenOptions, uid: str) -> Grant:
+    async def _grant(self, request: Request, asked: _TokenOptions, uid: str) -> Grant:
         target = request.target
         account = await self._stored("serviceaccounts", target.namespace, target.name)
         if account is None:
@@ -150,7 +152,7 @@ class Tokens:
         node = await self._stored("nodes", "", name) if name else None
         return Grant(account, asked.audiences, asked.seconds, asked.kind, bound, node)
 
-    async def _check_node(self, request: Request, asked: TokenOptions, audiences: list[str]) -> None:
+    async def _check_node(self, request: Request, asked: _TokenOptions, audiences: list[str]) -> None:
         """A node gets tokens of pods that run on it, for audiences these pods name. Raises Forbidden, NotFound."""
         _refuse(request, _unbound(asked))
         pod = await self._stored("pods", request.target.namespace, asked.name)
@@ -195,7 +197,7 @@ class Tokens:
         known = await self._stored("csidrivers", "", driver) if driver else None
         return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
 
-    async def _bound(self, namespace: str, asked: TokenOptions) -> Object:
+    async def _bound(self, namespace: str, asked: _TokenOptions) -> Object:
         """The object to bind to. Raises NotFound, Conflict."""
         row = self._table.of(RESOURCES[BOUND[asked.kind]])
         found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
@@ -208,21 +210,21 @@ class Tokens:
         return found
 
 
-def _check_pod(account: str, asked: TokenOptions, bound: Object | None) -> None:
+def _check_pod(account: str, asked: _TokenOptions, bound: Object | None) -> None:
     if asked.kind == "Pod" and text(bound, "spec", "serviceAccountName") != account:
         raise BadRequest(
             f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
         )
 
 
-def _replaced(asked: TokenOptions) -> str:
+def _replaced(asked: _TokenOptions) -> str:
     return (
         f"the UID in the bound object reference ({asked.uid}) does not match the UID in record. "
         "The object might have been deleted and then recreated"
     )
 
 
-def _unbound(asked: TokenOptions) -> str:
+def _unbound(asked: _TokenOptions) -> str:
     """Return why a node gets no such token, before anything is read: a pod of the same name may be another pod."""
     if asked.kind != "Pod":
         return "node requested token not bound to a pod"

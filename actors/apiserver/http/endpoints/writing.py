@@ -42,6 +42,8 @@ MOST_CORRUPT = 10
 
 
 class Writing:
+    """POST, PUT, PATCH and DELETE of objects and of their status."""
+
     def __init__(self, path: WritePath, reader: Reader) -> None:
         self._path, self._reader = path, reader
 

@@ -93,7 +93,7 @@ class FlowControl:
                 await waiter
         except TimeoutError:
             reason = TIMED_OUT
-            raise too_many() from None
+            raise _too_many() from None
         except asyncio.CancelledError:
             reason = CANCELLED
             raise
@@ -126,7 +126,7 @@ class FlowControl:
             self._notify(outcome, now, ticket)
         if ticket.state is State.REJECTED:
             self._reject(ticket, QUEUE_FULL, now)
-            raise too_many()
+            raise _too_many()
         return ticket
 
     def _notify(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
@@ -136,7 +136,7 @@ class FlowControl:
             self._reject(ticket, QUEUE_FULL, now)
             waiter = self._waiting.get(ticket)
             if waiter is not None and not waiter.done():
-                waiter.set_exception(too_many())
+                waiter.set_exception(_too_many())
         for ticket in outcome.started:
             counts = self._counts[ticket.flow.key[0]]
             if ticket is entering:
@@ -173,7 +173,7 @@ class _CachedUser(NamedTuple):
     counts: FlowCounts
 
 
-def too_many() -> TooManyRequests:
+def _too_many() -> TooManyRequests:
     return TooManyRequests(TOO_MANY, retry_after=RETRY_SECONDS)
 
 

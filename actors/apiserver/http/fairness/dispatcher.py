@@ -29,6 +29,8 @@ GUESSED_SECONDS = 0.003
 
 
 class State(enum.Enum):
+    """State of a ticket; REJECTED and DONE are final."""
+
     QUEUED = enum.auto()
     EXECUTING = enum.auto()
     REJECTED = enum.auto()

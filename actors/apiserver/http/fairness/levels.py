@@ -20,6 +20,8 @@ NODE_HIGH_RESOURCES = frozenset({"nodes", LEASES})
 
 
 class LevelSpec(msgspec.Struct, frozen=True):
+    """A priority level; `shares` 0 exempts its requests from all limits."""
+
     name: str
     shares: int = 0
     lendable_percent: int = 0

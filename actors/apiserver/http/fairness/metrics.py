@@ -52,6 +52,8 @@ class FlowCounts:
 
 
 class FlowMetrics(Collector):
+    """Metrics of all levels; most are counted by the schema's FlowCounts and computed at scrape time."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         registry.register(self)
         self._dispatched = Tally(*DISPATCHED, registry)

@@ -23,6 +23,8 @@ Stored = Callable[[str, str, str], Awaitable[Object | None]]
 
 
 class Backend(msgspec.Struct, frozen=True):
+    """Port of a pod that a proxy connects to."""
+
     scheme: str
     host: str
     port: int
@@ -54,7 +56,7 @@ class Backends:
         if target.resource.singular == "service":
             host, number = await self._endpoint(found, port)
         else:
-            host, number = pod_address(found), port_number(port or _first_port(found), target.name)
+            host, number = _pod_address(found), port_number(port or _first_port(found), target.name)
         return Backend(scheme or "http", self._allowed(host), number)
 
     def _allowed(self, host: str) -> str:
@@ -101,7 +103,7 @@ def port_number(port: str, name: str) -> int:
     return int(port)
 
 
-def pod_address(pod: Object) -> str:
+def _pod_address(pod: Object) -> str:
     return text(pod, "status", "podIP")
 
 
@@ -132,4 +134,4 @@ def _candidates(endpoints: Object, port: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _addresses(pod: Object) -> set[str]:
-    return {pod_address(pod), *(text(each, "ip") for each in items(pod, "status", "podIPs"))} - {""}
+    return {_pod_address(pod), *(text(each, "ip") for each in items(pod, "status", "podIPs"))} - {""}

@@ -36,6 +36,8 @@ Answer = TypeVar("Answer")
 
 
 class NodeClientOptions(msgspec.Struct, frozen=True):
+    """Client certificate for nodes, and the CA of their own ones."""
+
     cert: Path
     key: Path
     ca: Path
@@ -158,14 +160,14 @@ async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> 
                     raise
             return await call(where.name)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise unreachable(where, error) from None
+        raise _unreachable(where, error) from None
 
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=2.0)
 
 
-def unreachable(where: Location, error: BaseException) -> ServiceUnavailable:
+def _unreachable(where: Location, error: BaseException) -> ServiceUnavailable:
     why = " ".join(str(error).split()) or type(error).__name__
     return ServiceUnavailable(f'node "{where.name}" does not answer: {why}')
 

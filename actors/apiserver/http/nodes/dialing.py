@@ -29,6 +29,8 @@ LONGEST_TEXT = 1024
 
 
 class Dialing:
+    """Connections to nodes, by websocket or SPDY as the node supports it."""
+
     def __init__(self, client: NodeClient) -> None:
         self._client = client
 

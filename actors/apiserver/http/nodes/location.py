@@ -100,10 +100,10 @@ def _located(
     host, port = address(name, node)
     parts = [kind, text(pod, "metadata", "namespace"), text(pod, "metadata", "name"), container]
     path = "/" + "/".join(filter(None, parts))
-    return Location(name, host, port, path, query, declared_features(node))
+    return Location(name, host, port, path, query, _declared_features(node))
 
 
-def declared_features(node: Object | None) -> tuple[str, ...]:
+def _declared_features(node: Object | None) -> tuple[str, ...]:
     features = at(node, "status", "declaredFeatures") if node is not None else None
     return tuple(each for each in features if isinstance(each, str)) if isinstance(features, list) else ()
 

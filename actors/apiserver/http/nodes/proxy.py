@@ -46,6 +46,8 @@ Opened = tuple[aiohttp.ClientResponse, Collection[str]]
 
 
 class Proxy:
+    """Relays one request and its response; no body is held in memory."""
+
     def __init__(self, reader: Reader, nodes: NodeClient, pods: PodClient, backends: Backends) -> None:
         self._reader, self._nodes, self._pods, self._backends = reader, nodes, pods, backends
 

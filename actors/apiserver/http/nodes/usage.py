@@ -35,19 +35,19 @@ PATH = "/stats/summary"
 log = logging.getLogger("apiserver")
 
 
-class Cpu(msgspec.Struct):
+class _Cpu(msgspec.Struct):
     time: str | None = None
     usageNanoCores: int | None = None  # upstream's names, here and below
 
 
-class Memory(msgspec.Struct):
+class _Memory(msgspec.Struct):
     workingSetBytes: int | None = None
 
 
-class Measurement(msgspec.Struct):
+class _Measurement(msgspec.Struct):
     name: str = ""
-    cpu: Cpu | None = None
-    memory: Memory | None = None
+    cpu: _Cpu | None = None
+    memory: _Memory | None = None
 
     @property
     def taken(self) -> str | None:
@@ -59,21 +59,21 @@ class Measurement(msgspec.Struct):
         return {"cpu": f"{cores or 0}n", "memory": f"{(memory or 0) // 1024}Ki"}
 
 
-class PodReference(msgspec.Struct):
+class _PodReference(msgspec.Struct):
     name: str
     namespace: str
 
 
-class PodMeasurement(Measurement, kw_only=True):
-    podRef: PodReference
-    containers: list[Measurement] | None = None
+class _PodMeasurement(_Measurement, kw_only=True):
+    podRef: _PodReference
+    containers: list[_Measurement] | None = None
 
 
 class Summary(msgspec.Struct):
     """A report of /stats/summary; other fields are ignored."""
 
-    node: Measurement | None = None
-    pods: list[PodMeasurement] | None = None
+    node: _Measurement | None = None
+    pods: list[_PodMeasurement] | None = None
     window: Any = None
     """Seconds. Not declared as float: such numbers are not read by the decoder's hook."""
 
@@ -201,7 +201,7 @@ async def _decoded(body: bytes) -> Summary:
 _decode = msgspec.json.Decoder(Summary, float_hook=float).decode
 
 
-def _item(kind: str, obj: Object, figures: Measurement, report: Summary) -> Object:
+def _item(kind: str, obj: Object, figures: _Measurement, report: Summary) -> Object:
     metadata = obj.get("metadata") or {}
     kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
     return {

@@ -21,6 +21,8 @@ NOWHERE = place_of(None)
 
 
 class Call:
+    """One request: set by its handler as it learns user and route, read by metrics, errors and the audit log."""
+
     __slots__ = ("began", "http", "identity", "route", "seconds", "verb")
 
     def __init__(self, http: web.BaseRequest) -> None:
@@ -81,6 +83,7 @@ def _error_reply(call: Call, fault: StatusError) -> Reply:
 
 
 def status_reply(fault: StatusError) -> Reply:
+    """Return the response to an error: its Status, with Retry-After or WWW-Authenticate where that applies."""
     headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
     if fault.code == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="nodeplane"'

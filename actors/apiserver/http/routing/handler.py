@@ -42,6 +42,8 @@ NO_OPTIONS = ListOptions()
 
 
 class HandlerOptions(msgspec.Struct, frozen=True):
+    """Parts that a request passes through."""
+
     table: Table
     authenticator: Authenticator
     endpoints: Endpoints

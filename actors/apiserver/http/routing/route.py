@@ -29,6 +29,8 @@ CACHED_PATHS, LONGEST_PATH = 1024, 512
 
 
 class Route(msgspec.Struct):
+    """All that follows from a request's method and path; shared by requests that have the same."""
+
     target: Target
     action: Action
     place: Place

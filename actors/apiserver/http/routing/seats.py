@@ -64,6 +64,8 @@ def body_width(headers: Mapping[str, str]) -> int:
 
 
 class Seats:
+    """Admits requests and gives their seats back, whatever way they end."""
+
     def __init__(
         self, flows: FlowControl, long_running: LongRunning, stalled: StalledRequests, replicas: Mapping[str, Replica]
     ) -> None:

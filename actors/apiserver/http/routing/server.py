@@ -32,6 +32,8 @@ class CannotListen(NodeplaneError, grpc="FAILED_PRECONDITION"):
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
+    """Address and certificates; the files are read again when they change."""
+
     port: int
     cert: Path
     key: Path
@@ -40,6 +42,8 @@ class ServerOptions(msgspec.Struct, frozen=True):
 
 
 class Server:
+    """Listens from `start` on; connections of watches are taken over by others and may come back through `reuse`."""
+
     def __init__(self, options: ServerOptions, handler: Handler) -> None:
         self._options = options
         server = Connections(

@@ -59,6 +59,8 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
+    """One line of the log; `seconds` is the duration of the request."""
+
     verb: str
     subject: Subject
     user: User
@@ -74,6 +76,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def is_audited(verb: str, target: Target | None) -> bool:
+    """Return True for a request that changes something or runs in a container; reads of logs are left out."""
     return verb in AUDITED and (target is None or target.subresource != "log")
 
 
@@ -259,6 +262,7 @@ def summary_line(left_out: int, now: float) -> bytes:
 
 
 def subject(path: str, target: Target | None) -> Subject:
+    """Return path and object of a request, encoded and cut, for all lines of one route."""
     return Subject(_json(shortened(path, URI_LIMIT)), _json(_reference(target)))
 
 

@@ -33,6 +33,8 @@ IN_FLIGHT = GaugeFamily(
 
 
 class RequestMetrics:
+    """Counters of requests by resource, verb and code."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._total = Tally(*REQUESTS, registry)
         self._kinds: dict[tuple[Place, str, bool, int], tuple[Count, WeightedChild | None]] = {}
@@ -100,12 +102,14 @@ class _Count:
 
 
 def counted_verb(verb: str, headers: Mapping[str, str]) -> str:
+    """Return the verb in metrics: APPLY is a PATCH of its own, others in upper case."""
     if verb == "patch" and headers.get("Content-Type", "").strip().lower().startswith(APPLY):
         return "APPLY"
     return VERBS.get(verb) or verb.upper()
 
 
 def place_of(target: Target | None) -> Place:
+    """Return the labels that name a target: group, version, resource, subresource, scope, component."""
     if target is None:
         return "", "", "", "", "", "apiserver"
     row = target.resource
@@ -140,6 +144,8 @@ WATCH_LISTS = HistogramFamily(
 
 
 class WatchMetrics:
+    """Counters of watches; open ones also count as long-running requests."""
+
     def __init__(self, registry: CollectorRegistry, requests: RequestMetrics) -> None:
         self._requests = requests
         self._open: dict[Place, OpenWatches] = {}

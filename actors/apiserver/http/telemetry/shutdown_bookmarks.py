@@ -12,7 +12,7 @@ MOST_BYTES = 1 << 20
 """Bytes of the file that are read: some 10,000 resources."""
 
 
-class StoredCount(msgspec.Struct, frozen=True):
+class _StoredCount(msgspec.Struct, frozen=True):
     labels: tuple[str, ...]
     count: float
 
@@ -28,7 +28,7 @@ class ShutdownBookmarks:
         """Continue the count of the process before; a missing or damaged file begins anew."""
         with suppress(OSError, msgspec.DecodeError):
             with self._path.open("rb") as file:
-                stored = msgspec.json.decode(file.read(MOST_BYTES), type=list[StoredCount])
+                stored = msgspec.json.decode(file.read(MOST_BYTES), type=list[_StoredCount])
             for one in stored:
                 if 0 <= one.count < 2**53:
                     with suppress(ValueError):  # other labels than the counter has
@@ -38,6 +38,6 @@ class ShutdownBookmarks:
         """Write the count. An error costs only the count."""
         samples = [sample for metric in self._counter.collect() for sample in metric.samples]
         totals = (sample for sample in samples if sample.name.endswith("_total") and sample.value)
-        counts = [StoredCount(tuple(sample.labels.values()), sample.value) for sample in totals]
+        counts = [_StoredCount(tuple(sample.labels.values()), sample.value) for sample in totals]
         with suppress(OSError):
             write_atomic(self._path, msgspec.json.encode(counts))

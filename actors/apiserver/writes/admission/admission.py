@@ -47,6 +47,8 @@ KNOWN = 4096
 
 
 class Admission:
+    """The rules of this process; those that cover a kind of write are found once."""
+
     def __init__(self, given: Dependencies) -> None:
         self.given = given
         self._rules = tuple(rule(given) for rule in RULES)

@@ -22,6 +22,8 @@ NODE_SIGNERS = ("kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/ku
 
 
 class CertificateRequester(Rule):
+    """Set the requester of a new request to its author."""
+
     step, covers = Step.COMPLETE, {f"*.{GROUP}": (CREATE,)}
 
     def apply(self, change: Change) -> None:
@@ -29,6 +31,8 @@ class CertificateRequester(Rule):
 
 
 class CertificateRights(Rule):
+    """Check who may request a subject, approve for a signer, sign for a signer."""
+
     step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:

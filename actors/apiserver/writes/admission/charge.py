@@ -5,6 +5,8 @@ from actors.apiserver.writes.change import CREATE, UPDATE, Change
 
 
 class Quotas(Rule):
+    """Charge the quotas of the object's namespace; the last rule, since nothing takes a charge back."""
+
     step, covers = Step.CHARGE, {EVERY_KIND: (CREATE, UPDATE)}
 
     def concerns(self, change: Change) -> bool:

@@ -29,6 +29,8 @@ NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 class ClaimRights(Rule):
+    """Check the rights to parts of a claim's status; off with its feature gate."""
+
     step, covers = Step.CHECK_AUTHOR, {f"{PLURAL}.{GROUP}/status": (UPDATE,)}
 
     def concerns(self, change: Change) -> bool:

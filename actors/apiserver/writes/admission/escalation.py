@@ -36,6 +36,8 @@ class CreationRight(Rule):
 
 
 class Escalation(Rule):
+    """Check that nobody grants permissions that he lacks."""
+
     step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:

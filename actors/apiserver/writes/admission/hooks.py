@@ -4,14 +4,14 @@ from actors.apiserver.writes.admission.rule import EVERY_KIND, Rule, Step
 from actors.apiserver.writes.change import CONNECT, CREATE, DELETE, UPDATE, Change
 
 
-class HookRule(Rule):
+class _HookRule(Rule):
     step, covers = Step.CHECK_VALID, {EVERY_KIND: (CREATE, UPDATE, DELETE, CONNECT)}
 
     def concerns(self, change: Change) -> bool:
         return change.session is not None
 
 
-class Mutating(HookRule):
+class Mutating(_HookRule):
     """MutatingAdmissionPolicies and mutating webhooks: together, as each may ask to be called again after others."""
 
     step, covers = Step.MUTATE, {EVERY_KIND: (CREATE, UPDATE)}
@@ -20,12 +20,14 @@ class Mutating(HookRule):
         await change.session.mutate()
 
 
-class ValidatingPolicies(HookRule):
+class ValidatingPolicies(_HookRule):
+    """Check a write by ValidatingAdmissionPolicies."""
+
     async def apply(self, change: Change) -> None:
         await change.session.check_policies()
 
 
-class ValidatingWebhooks(HookRule):
+class ValidatingWebhooks(_HookRule):
     """They are called at once: what they see, nothing changes any more."""
 
     async def apply(self, change: Change) -> None:

@@ -21,6 +21,8 @@ LARGEST_MILLI = 2**63 // 1000
 
 
 class LimitDefaults(Rule):
+    """Set default requests and limits of new pods, and of containers that a resize leaves without."""
+
     step, covers = Step.COMPLETE, BOUNDED
 
     def apply(self, change: Change) -> None:
@@ -32,6 +34,8 @@ class LimitDefaults(Rule):
 
 
 class Limits(Rule):
+    """Check pods and volume claims against the LimitRanges of their namespace."""
+
     step, covers = Step.CHECK_VALID, {**BOUNDED, "persistentvolumeclaims": (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:

@@ -54,6 +54,8 @@ class NodeWrite(msgspec.Struct, frozen=True):
 
 
 class NodeRestriction(Rule):
+    """Check writes whose author is a node."""
+
     step, covers = Step.CHECK_AUTHOR, {EVERY_KIND: (CREATE, UPDATE, DELETE)}
 
     def concerns(self, change: Change) -> bool:

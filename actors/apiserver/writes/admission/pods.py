@@ -13,14 +13,18 @@ from protocols.kube.quantity import Quantity, parse_quantity
 
 
 class RuntimeClasses(PodRule):
+    """Set overhead and scheduling of a new pod by its RuntimeClass."""
+
     async def complete(self, change: Change, pod: Object) -> None:
         find = self.given.runtime_class
         if find is not None:
-            name = names_class(pod)
+            name = _names_class(pod)
             change.reject(apply_class(pod, await find(name) if name else None))
 
 
 class MirrorPods(Rule):
+    """Check that a mirror pod refers to nothing that its node must not read."""
+
     step, covers = Step.CHECK_AUTHOR, {"pods": (CREATE,)}
 
     def apply(self, change: Change) -> None:
@@ -28,7 +32,7 @@ class MirrorPods(Rule):
             change.reject(mirror_fault(change.sent))
 
 
-def names_class(pod: Object) -> str:
+def _names_class(pod: Object) -> str:
     name = at(pod, "spec", "runtimeClassName")
     return name if isinstance(name, str) else ""
 
@@ -38,7 +42,7 @@ def apply_class(pod: Object, found: Object | None) -> str:
 
     `found` is None if the pod names no class, or one that does not exist.
     """
-    name = names_class(pod)
+    name = _names_class(pod)
     if name and found is None:
         return f'pod rejected: RuntimeClass "{name}" not found'
     return _overhead(pod["spec"], found or {}) or _scheduling(pod["spec"], found or {})

@@ -16,15 +16,19 @@ CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
 class Priority(PodRule):
+    """Set a new pod's priority and preemption policy by its class, or by the global default."""
+
     async def complete(self, change: Change, pod: Object) -> None:
         if (find := self.given.priority_class) is None:
             return
-        name = class_name(pod)
+        name = _class_name(pod)
         found = await find(name) if name else default_class(self.given.priority_classes())
         change.reject(apply_priority(pod, found))
 
 
 class OneDefaultClass(Rule):
+    """Check that no second PriorityClass is the global default."""
+
     step, covers = Step.CHECK_VALID, {CLASSES: (CREATE, UPDATE)}
 
     def apply(self, change: Change) -> None:
@@ -38,7 +42,7 @@ def default_class(classes: Iterable[Object]) -> Object | None:
     return min(marked, key=lambda each: int(each.get("value") or 0), default=None)
 
 
-def class_name(pod: Object) -> str:
+def _class_name(pod: Object) -> str:
     name = at(pod, "spec", "priorityClassName")
     return name if isinstance(name, str) else ""
 
@@ -48,7 +52,7 @@ def apply_priority(pod: Object, found: Object | None) -> str:
 
     Return why the pod is rejected; empty if it is not.
     """
-    spec, named = pod["spec"], class_name(pod)
+    spec, named = pod["spec"], _class_name(pod)
     if named and found is None:
         return f"no PriorityClass with name {named} was found"
     value, policy = int((found or {}).get("value") or 0), (found or {}).get("preemptionPolicy") or LOWER

@@ -26,6 +26,8 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class ServiceAccounts(PodRule):
+    """Set the service account of a new pod, its token volume and pull secrets."""
+
     async def complete(self, change: Change, pod: Object) -> None:
         find = self.given.service_account
         if find is not None and not is_mirror(pod):

@@ -159,6 +159,8 @@ BEFORE = "before-first-apply"
 
 
 class Applied(msgspec.Struct, frozen=True):
+    """Result of an apply: the merged object, and the owners of its fields."""
+
     obj: Object
     entries: Entries
 

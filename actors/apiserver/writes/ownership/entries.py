@@ -52,6 +52,7 @@ class Author(msgspec.Struct, frozen=True):
 
 
 def fields_of(entries: Entries, author: Author) -> Fields:
+    """Return the fields that an author owns; empty if it has no entry."""
     found = next((entry for entry in entries if author.is_of(entry)), None)
     return found["fieldsV1"] if found else {}
 

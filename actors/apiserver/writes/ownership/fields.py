@@ -24,6 +24,7 @@ def member(node: Fields) -> bool:
 
 
 def union(one: Fields, other: Fields) -> Fields:
+    """Return the fields that are in either set."""
     return _union(one, other) if one and other else one or other
 
 
@@ -112,8 +113,10 @@ def _shown_element(element: str) -> str:
 
 
 def key_element(values: dict[str, Any]) -> str:
+    """Return the element of a keyed list's member: its keys as JSON."""
     return f"k:{_encode(values).decode()}"
 
 
 def value_element(value: Any) -> str:
+    """Return the element of a set's member: its value as JSON."""
     return f"v:{_encode(value).decode()}"

@@ -53,6 +53,8 @@ ATTEMPTS, NAME_ATTEMPTS = 20, 8
 
 
 class Written(msgspec.Struct, frozen=True):
+    """Result of a write, for its response."""
+
     stored: Stored
     """The stored object; after a removal its last content, at the revision of the deletion."""
     removed: bool = False
@@ -64,6 +66,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class WritePath:
+    """Takes writes to the store: `create` new objects, `change` stored ones."""
+
     def __init__(self, storage: Storage, replicas: dict[str, Replica], admission: Admission) -> None:
         self.storage, self.admission = storage, admission
         self._replicas = replicas

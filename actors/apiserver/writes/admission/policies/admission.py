@@ -34,6 +34,8 @@ class PolicyOptions(msgspec.Struct, frozen=True):
 
 
 class PolicyAdmission:
+    """Policies and webhooks of this process."""
+
     def __init__(self, index: PolicyIndex, options: PolicyOptions) -> None:
         self._index, self._options = index, options
         self._parts: Parts | None = None

@@ -31,6 +31,8 @@ FindService = Callable[[str], Object | None]
 
 
 class Destination(msgspec.Struct, frozen=True):
+    """Where a webhook is called."""
+
     url: str
     server_name: str
     """Name in the server's certificate; empty = the host of the URL."""
@@ -81,6 +83,8 @@ def _asked(webhook: Webhook, target: Destination) -> str:
 
 
 class Caller:
+    """HTTP client of all webhooks."""
+
     def __init__(self, service: FindService, slices: Slices) -> None:
         self._service, self._slices = service, slices
         self._session: ClientSession | None = None

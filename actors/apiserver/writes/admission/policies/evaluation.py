@@ -38,11 +38,14 @@ REQUEST_RESOURCE = "authorizer.requestResource"
 
 
 class Condition(msgspec.Struct, frozen=True):
+    """A match condition: the policy or webhook is about the write if all are true."""
+
     name: str
     expression: str
 
 
 def read_conditions(spec: Object) -> tuple[Condition, ...]:
+    """Read matchConditions."""
     found = items(spec, "matchConditions")
     return tuple(Condition(str(each.get("name")), str(each.get("expression")).strip()) for each in found)
 
@@ -145,6 +148,7 @@ def all_hold(conditions: Sequence[Condition], outcomes: Sequence[Outcome]) -> bo
 
 
 def fault_of(expression: str, error: CelError) -> str:
+    """Return upstream's text of an expression that failed; a spent budget has its own."""
     text = str(error)
     return text if text == SPENT else f"expression '{expression}' resulted in error: {text}"
 
@@ -174,7 +178,7 @@ def request_of(change: Change, row: Any, new: Object | None, old: Object | None)
         "name": str(name or ""),
         "namespace": change.namespace,
         "operation": change.operation,
-        "userInfo": user_info(change.author),
+        "userInfo": _user_info(change.author),
         "dryRun": change.options.dry_run,
         "options": _options(change) or None,
     }
@@ -200,7 +204,7 @@ def _kind(row: Any, subresource: str) -> Object:
     return {"group": row.group, "version": row.version, "kind": row.kind}
 
 
-def user_info(user: User) -> Object:
+def _user_info(user: User) -> Object:
     info: Object = {"username": user.name, "groups": list(user.groups)}
     if user.uid:
         info["uid"] = user.uid

@@ -28,6 +28,8 @@ KNOWN = 4096
 
 
 class PolicyHook(msgspec.Struct, frozen=True):
+    """A policy with its bindings that may match a kind of write."""
+
     policy: "Policy"
     bindings: tuple["Binding", ...]
     row: Served
@@ -35,6 +37,8 @@ class PolicyHook(msgspec.Struct, frozen=True):
 
 
 class WebhookHook(msgspec.Struct, frozen=True):
+    """A webhook that may match a kind of write; `row` is the version of the resource that it gets."""
+
     webhook: "Webhook"
     row: Served
 
@@ -56,6 +60,8 @@ class Hooks(msgspec.Struct, frozen=True):
 
 
 class PolicyIndex:
+    """Hooks by kind of write, computed when first needed and dropped when a policy or a definition changes."""
+
     def __init__(self, replicas: Mapping[str, Replica], table: Table) -> None:
         self._replicas = {plural: replicas[f"{plural}.{GROUP}"] for plural in KINDS}
         self._table = table

@@ -36,7 +36,7 @@ class Rule(msgspec.Struct, frozen=True):
         )
 
 
-def read_rule(rule: Object) -> Rule:
+def _read_rule(rule: Object) -> Rule:
     return Rule(
         groups=_texts(rule.get("apiGroups")),
         versions=_texts(rule.get("apiVersions")),
@@ -95,16 +95,16 @@ class Match(msgspec.Struct, frozen=True):
             return True
         written = change.target.resource
         if written.full_name == "namespaces":
-            return self.namespaces.matches(labels_of(new if new is not None else old))
-        return not written.namespaced or self.namespaces.matches(labels_of(namespace))
+            return self.namespaces.matches(_labels_of(new if new is not None else old))
+        return not written.namespaced or self.namespaces.matches(_labels_of(namespace))
 
     def _selects_object(self, new: Object | None, old: Object | None) -> bool:
         if not self.objects:
             return True
-        return any(obj is not None and self.objects.matches(labels_of(obj)) for obj in (new, old))
+        return any(obj is not None and self.objects.matches(_labels_of(obj)) for obj in (new, old))
 
 
-def labels_of(obj: Object | None) -> Mapping[str, str]:
+def _labels_of(obj: Object | None) -> Mapping[str, str]:
     found = at(obj, "metadata", "labels")
     return found if isinstance(found, dict) else {}
 
@@ -115,8 +115,8 @@ EVERYTHING = Rule(*(frozenset((ALL,)),) * 3, ((ALL, ALL),), ALL, frozenset())
 def read_match(match: Object, rules: str = "resourceRules", default: tuple[Rule, ...] = ()) -> Match:
     """Parse a valid match; `default`: its rules if it has none, as a binding's."""
     return Match(
-        rules=tuple(map(read_rule, items(match, rules))) or default,
-        excluded=tuple(map(read_rule, items(match, "excludeResourceRules"))),
+        rules=tuple(map(_read_rule, items(match, rules))) or default,
+        excluded=tuple(map(_read_rule, items(match, "excludeResourceRules"))),
         exact=match.get("matchPolicy") == "Exact",
         namespaces=label_selector_from_object(match.get("namespaceSelector") or {}),
         objects=label_selector_from_object(match.get("objectSelector") or {}),

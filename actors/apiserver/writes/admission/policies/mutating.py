@@ -63,5 +63,6 @@ def _merged(obj: Object, value: Any, change: Change) -> Object:
 
 
 def refused(policy: Policy, binding: Binding, fault: str, change: Change) -> PolicyRefused:
+    """Return the error of a mutation that failed."""
     message = f"policy '{policy.name}' with binding '{binding.name}' denied request: {fault}"
     return PolicyRefused(message, details(change.target.resource, change.target.name))

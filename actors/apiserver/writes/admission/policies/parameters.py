@@ -25,6 +25,8 @@ Below = Callable[[Served, str], Iterable[Stored]]
 
 
 class Parameters:
+    """Looks up parameters in the replicas; `find` returns the resource of a kind, None if it is not served."""
+
     def __init__(self, find: FindRow, below: Below) -> None:
         self._find, self._below = find, below
 

@@ -45,6 +45,8 @@ FIXED = ("name", "generateName", "namespace", "uid", "creationTimestamp", "resou
 
 
 class Parts(msgspec.Struct, frozen=True):
+    """Parts that the sessions of all writes share."""
+
     authorizer: Authorizer
     parameters: Parameters
     caller: Caller

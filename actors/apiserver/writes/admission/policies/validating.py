@@ -27,7 +27,7 @@ FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 REASONS: dict[str, type[ApiError]] = {"Forbidden": Forbidden, "RequestEntityTooLarge": BodyTooLarge}
 
 
-class Validation(msgspec.Struct, frozen=True):
+class _Validation(msgspec.Struct, frozen=True):
     expression: str
     message: str
     message_expression: str
@@ -55,6 +55,8 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True):
+    """A binding of a policy; `match` None matches what the policy matches."""
+
     name: str
     policy: str
     match: Match | None
@@ -63,6 +65,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def read_policy(obj: Object) -> Policy:
+    """Read a stored policy; CEL is loaded here."""
     from protocols.cel.policies import PolicyScope
 
     spec = obj["spec"]
@@ -80,6 +83,7 @@ def read_policy(obj: Object) -> Policy:
 
 
 def read_binding(obj: Object) -> Binding:
+    """Read a stored binding."""
     spec = obj["spec"]
     match = spec.get("matchResources")
     return Binding(
@@ -91,7 +95,7 @@ def read_binding(obj: Object) -> Binding:
     )
 
 
-class Denial(msgspec.Struct, frozen=True):
+class _Denial(msgspec.Struct, frozen=True):
     message: str
     reason: str = "Invalid"
 
@@ -102,7 +106,7 @@ class Findings:
     def __init__(self) -> None:
         self.warnings: list[str] = []
         self.annotations: dict[str, str] = {}
-        self.denials: list[Denial] = []
+        self.denials: list[_Denial] = []
 
     def annotate(self, key: str, value: str) -> None:
         """Add a value; several different ones of one key are joined."""
@@ -122,7 +126,7 @@ class Evaluation:
     def run(self, data: dict[str, Any]) -> None:
         """Evaluate with the parameters in `data`."""
         policy, bare = self._policy, self._policy.scope._replace(variables=())
-        validations = [read_validation(raw) for raw in items(policy.spec, "validations")]
+        validations = [_read_validation(raw) for raw in items(policy.spec, "validations")]
         annotations = [(str(raw["key"]), str(raw["valueExpression"])) for raw in items(policy.spec, "auditAnnotations")]
         expressions = [(condition.expression, bare) for condition in policy.conditions]
         gates = len(expressions)
@@ -144,9 +148,9 @@ class Evaluation:
     def broken(self, text: str) -> None:
         """Report a binding that cannot be evaluated."""
         if not self._policy.ignores:
-            self._findings.denials.append(Denial(self._denied(f"failed to configure binding: {text}")))
+            self._findings.denials.append(_Denial(self._denied(f"failed to configure binding: {text}")))
 
-    def _validate(self, index: int, validation: Validation, outcome: Outcome, data: dict[str, Any]) -> None:
+    def _validate(self, index: int, validation: _Validation, outcome: Outcome, data: dict[str, Any]) -> None:
         try:
             if value_of(outcome) is True:
                 return
@@ -155,7 +159,7 @@ class Evaluation:
             return
         self._act(index, self._message(validation, data), validation.reason)
 
-    def _message(self, validation: Validation, data: dict[str, Any]) -> str:
+    def _message(self, validation: _Validation, data: dict[str, Any]) -> str:
         text = ""
         if validation.message_expression:
             try:
@@ -174,7 +178,7 @@ class Evaluation:
         policy, binding, findings = self._policy, self._binding, self._findings
         for action in binding.actions:
             if action == "Deny":
-                findings.denials.append(Denial(self._denied(message), reason or "Invalid"))
+                findings.denials.append(_Denial(self._denied(message), reason or "Invalid"))
             elif action == "Warn":
                 text = f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
                 findings.warnings.append(f"{text}: {message}")
@@ -200,14 +204,14 @@ class Evaluation:
             value = value_of(outcome)
         except CelError as error:
             if not self._policy.ignores:
-                self._findings.denials.append(Denial(self._denied(fault_of(expression, error))))
+                self._findings.denials.append(_Denial(self._denied(fault_of(expression, error))))
             return
         if isinstance(value, str) and value.strip():
             self._findings.annotate(f"{self._policy.name}/{key}", value.strip()[:ANNOTATION_BYTES])
 
 
-def read_validation(raw: Object) -> Validation:
-    return Validation(
+def _read_validation(raw: Object) -> _Validation:
+    return _Validation(
         expression=str(raw.get("expression") or ""),
         message=str(raw.get("message") or ""),
         message_expression=str(raw.get("messageExpression") or ""),
@@ -215,7 +219,7 @@ def read_validation(raw: Object) -> Validation:
     )
 
 
-def denied(change: Change, new: Object | None, denials: Sequence[Denial]) -> ApiError:
+def denied(change: Change, new: Object | None, denials: Sequence[_Denial]) -> ApiError:
     """Return the error of the first denial."""
     first, row = denials[0], change.target.resource
     name = change.target.name or at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"

@@ -32,6 +32,8 @@ class WebhookFailed(NodeplaneError):
 
 
 class Service(msgspec.Struct, frozen=True):
+    """A service as a webhook's address."""
+
     namespace: str
     name: str
     path: str
@@ -39,6 +41,8 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Webhook(msgspec.Struct, frozen=True):
+    """One webhook of a configuration."""
+
     configuration: str
     name: str
     match: Match
@@ -118,7 +122,7 @@ class Status(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Response(msgspec.Struct, frozen=True, rename="camel"):
+class _Response(msgspec.Struct, frozen=True, rename="camel"):
     uid: str | None = None
     allowed: bool | None = None
     status: Status | None = None
@@ -133,10 +137,12 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
 
     api_version: str | None = None
     kind: str | None = None
-    response: Response | None = None
+    response: _Response | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
+    """A valid answer; `patch` is None if it changes nothing."""
+
     allowed: bool
     status: Status
     patch: list[Any] | None
@@ -171,7 +177,7 @@ def read_answer(raw: bytes, uid: str, version: str) -> Answer:
     )
 
 
-def _patch(response: Response) -> list[Any] | None:
+def _patch(response: _Response) -> list[Any] | None:
     if not response.patch:
         return None
     if response.patch_type not in ("JSONPatch", None):
