@@ -66,6 +66,8 @@ SYNC_TIMEOUT_S = 3600.0
 
 
 class Scheduler:
+    """Takes pods from the queue one at a time; binding cycles run beside it."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         cert, key = context.layout.client_cert("scheduler")

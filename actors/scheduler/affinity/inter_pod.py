@@ -20,6 +20,8 @@ Nodes = dict[str, NodeLoad]
 
 
 class InterPodAffinity:
+    """The filter for one pod: await `count`, then ask about nodes."""
+
     def __init__(self, pod: PodView, index: PodIndex) -> None:
         self._pod, self._index = pod, index
         self._near, self._far = pod.rules.affinity, pod.rules.anti_affinity

@@ -39,7 +39,7 @@ class TermUse:
         self.pods = 0
 
 
-class TermUses:
+class _TermUses:
     def __init__(self) -> None:
         self._uses: dict[PodTerm, TermUse] = {}
 
@@ -63,12 +63,14 @@ class TermUses:
 
 
 class PodIndex:
+    """Placed pods in groups with equal namespace, labels and state, each with its number of pods by node."""
+
     def __init__(self) -> None:
         self._groups: dict[str, dict[object, PodGroup]] = {}
         """By namespace."""
-        self.anti_affinity = TermUses()
+        self.anti_affinity = _TermUses()
         """Required anti-affinity of placed pods."""
-        self.preferences = TermUses()
+        self.preferences = _TermUses()
         """Other affinity of placed pods, with its weights."""
         self.namespaces: dict[str, Labels] = {}
         """Labels of namespaces."""
@@ -78,7 +80,7 @@ class PodIndex:
         group = groups.get(pod.group) or groups.setdefault(pod.group, PodGroup(pod))
         group.nodes[node] += 1
         if pod.rules is not NO_RULES:
-            self._each_term(pod, node, TermUses.add)
+            self._each_term(pod, node, _TermUses.add)
 
     def remove(self, pod: PodView, node: str) -> None:
         groups = self._groups[pod.namespace]
@@ -89,9 +91,9 @@ class PodIndex:
         if not groups:
             del self._groups[pod.namespace]
         if pod.rules is not NO_RULES:
-            self._each_term(pod, node, TermUses.remove)
+            self._each_term(pod, node, _TermUses.remove)
 
-    def _each_term(self, pod: PodView, node: str, change: Callable[[TermUses, PodTerm, str, int], None]) -> None:
+    def _each_term(self, pod: PodView, node: str, change: Callable[[_TermUses, PodTerm, str, int], None]) -> None:
         for term in pod.rules.anti_affinity:
             change(self.anti_affinity, term, node, 1)
         for term in pod.rules.affinity:

@@ -37,6 +37,8 @@ class Domains:
 
 
 class TopologySpread:
+    """The filter for one pod: await `count`, then ask about nodes."""
+
     def __init__(self, pod: PodView, index: PodIndex) -> None:
         self._pod, self._index = pod, index
         self._domains = [Domains(each, pod) for each in pod.rules.spread]

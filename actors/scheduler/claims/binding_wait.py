@@ -25,6 +25,8 @@ MAX_REMEMBERED = 1024
 
 
 class BindingWait:
+    """Waits of all pods whose devices are being prepared, and the nodes where that failed before."""
+
     def __init__(self, claim: Callable[[str], views.ResourceClaim | None], enabled: bool, timeout: float) -> None:
         self._claim, self._enabled, self._timeout = claim, enabled, timeout
         self._woken: defaultdict[str, set[asyncio.Event]] = defaultdict(set)

@@ -17,6 +17,8 @@ def order_of(claim: views.ResourceClaim) -> int:
 
 
 class ClaimStore:
+    """Claims by key; own writes are shown until the watch reports the same or a later version."""
+
     def __init__(self, ledger: DeviceLedger) -> None:
         self._ledger = ledger
         self._watched: dict[str, views.ResourceClaim] = {}

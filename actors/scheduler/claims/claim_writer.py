@@ -42,10 +42,13 @@ Pods = Callable[[str], views.Pod | None]
 
 
 def no_pod(key: str) -> views.Pod | None:
+    """Default of `pods`: the scheduler knows no pod, so that nothing is checked against it."""
     return None
 
 
 class ClaimWriter:
+    """Writes what the scheduling cycle assigned; each error ends the reservations that it concerns."""
+
     def __init__(
         self, client: ApiClient, store: ClaimStore, ledger: DeviceLedger, log: logging.Logger, pods: Pods = no_pod
     ) -> None:

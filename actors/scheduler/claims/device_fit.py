@@ -119,6 +119,8 @@ class SearchInputs:
 
 
 class DeviceFit:
+    """Searches for devices on nodes, with cached results by the content of the claims."""
+
     def __init__(self, inputs: SearchInputs) -> None:
         self._inputs, self._catalog, self._ledger = inputs, inputs.catalog, inputs.ledger
         self._results: OrderedDict[bytes, SearchResults] = OrderedDict()

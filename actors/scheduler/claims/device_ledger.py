@@ -106,9 +106,9 @@ class DeviceLedger:
         use = self._uses.get(device)
         return use.held if use is not None else ()
 
-    def without(self, claims: frozenset[str]) -> "LedgerWithout":
+    def without(self, claims: frozenset[str]) -> "_LedgerWithout":
         """Return the ledger as it would be if these claims held nothing in the watch."""
-        return LedgerWithout(self._uses, claims)
+        return _LedgerWithout(self._uses, claims)
 
     def revisions(self, pools: Iterable[tuple[str, str]]) -> int:
         """Return a number that grows whenever a device of these pools is taken or freed."""
@@ -266,7 +266,7 @@ def with_kept(used: AllocatedState, kept: Holdings) -> AllocatedState:
     return WithKept(used, kept) if kept else used
 
 
-class LedgerWithout:
+class _LedgerWithout:
     def __init__(self, uses: Mapping[DeviceId, Use], claims: frozenset[str]) -> None:
         self._uses, self._claims = uses, claims
 

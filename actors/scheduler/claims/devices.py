@@ -55,6 +55,8 @@ LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 
 @dataclass(frozen=True)
 class DeviceOptions:
+    """Dependencies of DynamicResources."""
+
     gates: Gates
     changed: Changed
     """Called with the topics of a change, once the caches have it."""
@@ -67,6 +69,8 @@ class DeviceOptions:
 
 
 class DynamicResources:
+    """The scheduler's side of DRA: follows slices and claims, finds devices, writes allocations."""
+
     def __init__(self, client: ApiClient, options: DeviceOptions) -> None:
         gates, log = options.gates, options.log
         self.catalog, self.engine = Catalog(), CelSelectors()

@@ -41,7 +41,7 @@ Done = Callable[[], None]
 
 
 @dataclass
-class Text:
+class _Text:
     text: str
     revision: int
     """Revision of the catalog."""
@@ -50,6 +50,8 @@ class Text:
 
 
 class Question(NamedTuple):
+    """A pod without a node, as the diagnosis of its devices needs it."""
+
     demand: Demand
     nodes: Sequence[NodeView]
     """Nodes that fit the pod but for its devices."""
@@ -66,9 +68,11 @@ class Work(NamedTuple):
 
 
 class Explanations:
+    """Texts by demand and nodes; `run` works out the long ones."""
+
     def __init__(self, inputs: SearchInputs) -> None:
         self._inputs, self._catalog = inputs, inputs.catalog
-        self._texts: OrderedDict[Key, Text] = OrderedDict()
+        self._texts: OrderedDict[Key, _Text] = OrderedDict()
         self._work: asyncio.Queue[Work] = asyncio.Queue()
 
     def explain(self, question: Question, done: Done) -> str | None:
@@ -100,7 +104,7 @@ class Explanations:
                     await self._explain(work)
             except Exception as error:  # the pod is reported without a text
                 failed("explanation", "", error)
-                self._texts[work.key] = Text("", self._catalog.revision, time.monotonic(), used=False)
+                self._texts[work.key] = _Text("", self._catalog.revision, time.monotonic(), used=False)
             work.done()
 
     async def _explain(self, work: Work) -> None:
@@ -124,7 +128,7 @@ class Explanations:
         with suppress(WorkerAway):
             await selections.find(expressions_of(question.demand.unallocated, self._inputs.classes), devices)
 
-    def _known(self, key: Key) -> Text | None:
+    def _known(self, key: Key) -> _Text | None:
         """Slices may change without end, so a text that nobody has used yet is good whatever changed since."""
         known = self._texts.get(key)
         if known is None or time.monotonic() > known.made + KEPT_S:
@@ -144,8 +148,8 @@ class Explanations:
             gates=self._inputs.gates,
         )
 
-    def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> Text:
-        text = self._texts[key] = Text(one_line(diagnosis.report), self._catalog.revision, time.monotonic(), used)
+    def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> _Text:
+        text = self._texts[key] = _Text(one_line(diagnosis.report), self._catalog.revision, time.monotonic(), used)
         self._texts.move_to_end(key)
         if len(self._texts) > MAX_TEXTS:
             self._texts.popitem(last=False)

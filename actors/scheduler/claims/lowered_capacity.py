@@ -14,13 +14,13 @@ REASON = "DeviceCapacityExceeded"
 Consumed = Callable[[DeviceId], Amounts | None]
 
 
-class ExcessWarning(NamedTuple):
+class _ExcessWarning(NamedTuple):
     slice: Object
     """The slice as an event refers to it."""
     message: str
 
 
-def warnings_of(change: SliceChange, consumed: Consumed) -> Iterator[ExcessWarning]:
+def warnings_of(change: SliceChange, consumed: Consumed) -> Iterator[_ExcessWarning]:
     """Yield a warning for each device of a changed slice that changed to less than its shares consume."""
     if change.new is None or not any(device.extras.shared for device in change.new.devices):
         return
@@ -28,7 +28,7 @@ def warnings_of(change: SliceChange, consumed: Consumed) -> Iterator[ExcessWarni
     for device in change.new.devices:
         if device.extras.shared and id(device) not in before:
             for text in _excesses(change.new, device, consumed):
-                yield ExcessWarning(_reference(change.new), text)
+                yield _ExcessWarning(_reference(change.new), text)
 
 
 def _excesses(slice_: Slice, device: Device, consumed: Consumed) -> Iterator[str]:

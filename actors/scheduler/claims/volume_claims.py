@@ -36,11 +36,13 @@ VOLUMES = "volumes"
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
-def volume_topic(key: str) -> str:
+def _volume_topic(key: str) -> str:
     return f"volume claim {key}"
 
 
 class VolumeClaims:
+    """Follows volume claims from the first pod that has one."""
+
     def __init__(self, client: ApiClient, spawn: Spawn, changed: Callable[[str], None]) -> None:
         """`changed` is called with the topic of each change."""
         self._spawn, self._changed = spawn, changed
@@ -67,7 +69,7 @@ class VolumeClaims:
         key = join_key(namespace_of(pod), name)
         claim = self._claims.items.get(key)
         if why := self._fault(pod, name, claim, generated):
-            raise VolumesNotReady(why, frozenset((VOLUMES, volume_topic(key))))
+            raise VolumesNotReady(why, frozenset((VOLUMES, _volume_topic(key))))
 
     def _fault(self, pod: views.Pod, name: str, claim: views.PersistentVolumeClaim | None, generated: bool) -> str:
         """Return why a pod with this claim cannot run anywhere, in upstream's words; empty if it can."""
@@ -106,7 +108,7 @@ class VolumeClaims:
         self._changed(VOLUMES)
 
     def on_add(self, obj: views.PersistentVolumeClaim) -> None:
-        self._changed(volume_topic(key_of(obj)) if namespace_of(obj) else VOLUMES)
+        self._changed(_volume_topic(key_of(obj)) if namespace_of(obj) else VOLUMES)
 
     def on_update(self, old: views.PersistentVolumeClaim, new: views.PersistentVolumeClaim) -> None:
         self.on_add(new)

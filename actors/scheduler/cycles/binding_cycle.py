@@ -28,6 +28,8 @@ REPORTED_CODES = (403, 422)
 
 
 class BindingCycle:
+    """Carries decisions out; a failed one is undone, and its pod queued again."""
+
     def __init__(self, shared: Shared, failed: FailedAttempts) -> None:
         self._cache, self._queue, self._binder = shared.cache, shared.queue, shared.binder
         self._devices, self._metrics, self._log = shared.devices, shared.metrics, shared.log

@@ -31,6 +31,8 @@ NO_STATE = "not found"
 
 
 class FailedAttempts:
+    """Follow-up of attempts; each method queues the pod by what it waits for."""
+
     def __init__(self, shared: Shared, preemptor: Preemptor) -> None:
         self._cache, self._queue, self._binder = shared.cache, shared.queue, shared.binder
         self._devices, self._metrics, self._log = shared.devices, shared.metrics, shared.log

@@ -77,6 +77,8 @@ POOL_DEVICES_IN_USE = GaugeFamily(
 
 
 class SchedulerMetrics:
+    """Counters of attempts, allocations, waits and preemptions."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._attempts = Counter(*ATTEMPTS, registry=registry)
         self._took = Histogram(*ATTEMPT_SECONDS, buckets=BUCKETS, registry=registry)

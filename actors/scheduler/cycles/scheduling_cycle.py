@@ -36,6 +36,8 @@ from protocols.trace import span
 
 @dataclass(frozen=True)
 class SchedulingDecision:
+    """The node of a pod and the devices of its claims; both are assumed and not written yet."""
+
     pod: views.Pod
     view: PodView
     node: str
@@ -58,6 +60,8 @@ def _first_choices(fitting: dict[str, NodeLoad], fits: dict[str, Fit]) -> dict[s
 
 
 class SchedulingCycle:
+    """Filters, scores and chooses for one pod at a time."""
+
     def __init__(self, shared: Shared, dice: random.Random, preemptor: Preemptor, failed: FailedAttempts) -> None:
         self.cache, self.devices, self._volumes = shared.cache, shared.devices, shared.volumes
         self._queue, self._dice = shared.queue, dice

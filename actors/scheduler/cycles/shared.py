@@ -14,6 +14,8 @@ from actors.scheduler.nodes.node_cache import Cache
 
 @dataclass(frozen=True)
 class Shared:
+    """Parts that the cycles share; each has one of all."""
+
     cache: Cache
     queue: Queue
     binder: Binder

@@ -30,6 +30,7 @@ CLASSES = "classes"
 
 
 def claim_topic(key: str) -> str:
+    """Return the topic that wakes pods which wait for this claim."""
     return f"claim {key}"
 
 
@@ -89,6 +90,8 @@ NOT_AVAILABLE = "resourceclaim not available on the node"
 
 
 class DemandBuilder:
+    """Reads what a pod's claims require, from claims and classes as they are now."""
+
     def __init__(
         self, claim: Callable[[str], views.ResourceClaim | None], reserved: Callable[[str], bool],
         classes: Mapping[str, DeviceClass], catalog: Catalog, taints: bool,

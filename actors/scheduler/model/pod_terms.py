@@ -48,6 +48,8 @@ class PodTerm(msgspec.Struct, frozen=True):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
+    """One topology spread constraint; a selector of None matches no pod."""
+
     topology_key: str
     max_skew: int
     selector: LabelSelector | None
@@ -59,6 +61,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
 
 class PodRules(msgspec.Struct, frozen=True):
+    """The rules of one pod."""
+
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     preferred: tuple[tuple[int, PodTerm], ...] = ()
@@ -91,6 +95,7 @@ Term = views.PodAffinityTerm | views.TopologySpreadConstraint
 
 
 def pod_rules(spec: views.PodSpec, namespace: str) -> PodRules:
+    """Read the rules of a pod; NO_RULES is the one object for all pods without any."""
     if "affinity" not in spec and "topologySpreadConstraints" not in spec:
         return NO_RULES
     affinity = spec.get("affinity") or {}

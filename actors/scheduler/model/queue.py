@@ -20,7 +20,7 @@ NOTHING: Topics = frozenset()
 
 
 @dataclass
-class QueuedPod:
+class _QueuedPod:
     attempts: int = 0
     not_before: float = 0.0
     topics: Topics = NOTHING
@@ -32,7 +32,7 @@ class Queue:
     """Costs are proportional to the pods that are due or woken, not to those that wait."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, QueuedPod] = {}
+        self._pods: dict[str, _QueuedPod] = {}
         self._due: dict[str, None] = {}
         """In the order in which they became due."""
         self._in_progress: set[str] = set()
@@ -58,7 +58,7 @@ class Queue:
 
     def add(self, uid: str, priority: int | None = None) -> None:
         """Add a new or changed pod; None leaves its priority as it is."""
-        queued = self._pods.setdefault(uid, QueuedPod())
+        queued = self._pods.setdefault(uid, _QueuedPod())
         queued.priority = queued.priority if priority is None else priority
         self._wake(uid)
 
@@ -140,7 +140,7 @@ class Queue:
         self._due.setdefault(uid)
         self._newest = max(self._newest, self._pods[uid].priority)
 
-    def _unsubscribe(self, uid: str, queued: QueuedPod) -> None:
+    def _unsubscribe(self, uid: str, queued: _QueuedPod) -> None:
         for topic in queued.topics:
             pods = self._by_topic[topic]
             pods.pop(uid, None)
@@ -148,7 +148,7 @@ class Queue:
                 del self._by_topic[topic]
         queued.topics = NOTHING
 
-    def _subscribe(self, uid: str, queued: QueuedPod, topics: Topics) -> None:
+    def _subscribe(self, uid: str, queued: _QueuedPod, topics: Topics) -> None:
         """Wait for topics, unless something changed during the attempt."""
         self._in_progress.discard(uid)
         self._unsubscribe(uid, queued)

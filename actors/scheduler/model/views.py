@@ -122,6 +122,7 @@ class NodeLoad:
 
 
 def pod_view(pod: views.Pod) -> PodView:
+    """Read a pod."""
     try:
         return _pod_view(pod, pod.get("spec") or {})
     except SHAPE_ERRORS as error:
@@ -168,6 +169,7 @@ def _presumed(spec: views.PodSpec) -> Amounts:
 
 
 def node_view(node: views.Node) -> NodeView:
+    """Read a node."""
     try:
         return _node_view(node, node.get("spec") or {})
     except SHAPE_ERRORS as error:
@@ -187,6 +189,7 @@ def _node_view(node: views.Node, spec: views.NodeSpec) -> NodeView:
 
 
 def node_name_of(pod: views.Pod) -> str:
+    """Return the node to which a pod is bound; empty while it is not."""
     return str((pod.get("spec") or {}).get("nodeName") or "")
 
 

@@ -43,7 +43,7 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
         return [NOT_READY]
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]
-    if (pod.node_selector or pod.affinity_terms) and not selected(pod, node):
+    if (pod.node_selector or pod.affinity_terms) and not _selected(pod, node):
         return [NOT_SELECTED]
     if node.taints and (taint := untolerated(node.taints, pod.tolerations)):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
@@ -53,6 +53,7 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
 
 
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
+    """Return upstream's texts about resources that the node lacks for the pod; `backed` ones may come from devices."""
     short = node_fit.shortages(pod.requests, load.view.allocatable, load.used, backed)
     return [TOO_MANY if each.resource == "pods" else f"{INSUFFICIENT}{each.resource}" for each in short]
 
@@ -64,7 +65,7 @@ def insufficient(reason: str) -> str | None:
     return reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else None
 
 
-def selected(pod: PodView, node: NodeView) -> bool:
+def _selected(pod: PodView, node: NodeView) -> bool:
     return selects_node(pod.node_selector, pod.affinity_terms, node.name, node.labels)
 
 
@@ -78,6 +79,8 @@ def summary(nodes: int, found: Iterable[list[str]]) -> str:
 
 @dataclass
 class Cache:
+    """All nodes and the pods on them, assumed ones included."""
+
     nodes: dict[str, NodeLoad] = field(default_factory=dict)
     placed: dict[str, tuple[str, PodView]] = field(default_factory=dict)
     """Node and view of each pod, by uid."""

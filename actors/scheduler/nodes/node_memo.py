@@ -27,6 +27,8 @@ class NodeMemo:
 
 
 class NodeMemos:
+    """Memos by the shape of requests; the MAX_SHAPES used last are retained."""
+
     def __init__(self) -> None:
         self._by_shape: OrderedDict[tuple[bytes, frozenset[str]], NodeMemo] = OrderedDict()
 

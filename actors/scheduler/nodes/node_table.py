@@ -46,6 +46,8 @@ class NodeChanges:
 
 @dataclass
 class NodeTable:
+    """Scores and device fits of the nodes for one kind of pods; nodes that do not fit are absent."""
+
     position: int
     """Position in NodeChanges up to which the table is right."""
     revision: int
@@ -72,6 +74,8 @@ Kind = tuple[bytes, bytes]
 
 
 class NodeTables:
+    """Tables by kind; the MAX_TABLES used last are retained, and none of an older catalog counts."""
+
     def __init__(self) -> None:
         self._tables: OrderedDict[Kind, NodeTable] = OrderedDict()
 

@@ -15,6 +15,8 @@ from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True):
+    """A budget with the disruptions that it still allows."""
+
     namespace: str
     selector: LabelSelector
     allowed: int

@@ -110,6 +110,8 @@ class World:
 
 
 class Planner:
+    """Makes one plan within PLAN_TIMEOUT_S; later nodes are not tried."""
+
     def __init__(self, world: World, failed: FailedAttempt) -> None:
         self._world, self._failed, self._view = world, failed, failed.view
         self._claim_uses = ClaimUses(world.devices.claims, world.devices.ledger, world.pods)
@@ -139,7 +141,7 @@ class Planner:
         if candidate is None:
             return PreemptionPlan(text=self.summary(), decided=not self._late)
         fit = await self._confirmed(candidate)
-        return PreemptionPlan(decided=False) if fit is None else PreemptionPlan(candidate, picked(fit))
+        return PreemptionPlan(decided=False) if fit is None else PreemptionPlan(candidate, _picked(fit))
 
     async def devices_at(self, node: str) -> Holdings:
         """Return the devices that a nominated pod gets once the pods that are leaving are gone."""
@@ -149,7 +151,7 @@ class Planner:
         trial = self._trial(load)
         leaving = frozenset(uid for uid in trial.users() if (pod := self._world.pod(uid)) is None or terminating(pod))
         fit = await trial.fit(leaving)
-        return picked(fit) if fit is not None else {}
+        return _picked(fit) if fit is not None else {}
 
     # nodes
 
@@ -288,7 +290,7 @@ class Planner:
         return await trial.fit(removed) if await trial.fits(removed) else None
 
 
-def picked(fit: Fit) -> Holdings:
+def _picked(fit: Fit) -> Holdings:
     return held_by_picks(pick for picks in fit.picks for pick in picks)
 
 

@@ -35,6 +35,8 @@ Done = Callable[[FailedAttempt, PreemptionPlan | Exception], Awaitable[None]]
 
 
 class Preemptor:
+    """Plans preemptions one after the other and carries them out; knows the nominated pods."""
+
     def __init__(self, world: World, evictor: Evictor) -> None:
         self._world, self._evictor = world, evictor
         self.nominations = world.nominations
@@ -188,6 +190,7 @@ def _extended(view: PodView) -> bool:
 
 
 def nominated_node(pod: views.Pod) -> str:
+    """Return the node where room is being made for a pod; empty if none is."""
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 

@@ -20,6 +20,7 @@ Selection = Generator[Removed, bool, Candidate | None]
 
 
 def candidate_count(nodes: int) -> int:
+    """Return how many nodes with candidates are enough, as upstream's defaults have it."""
     return min(nodes, max(MIN_CANDIDATES, nodes * CANDIDATE_PERCENT // 100))
 
 

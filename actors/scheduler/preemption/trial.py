@@ -70,14 +70,16 @@ Rejection = Callable[[frozenset[str]], str]
 """Returns why rules about other pods reject the node with some pods removed; empty if they do not."""
 
 
-def not_rejected(removed: frozenset[str]) -> str:
+def _not_rejected(removed: frozenset[str]) -> str:
     return ""
 
 
 class Trial:
+    """One node for one pod; device searches are cached by the claims that are freed."""
+
     def __init__(
         self, pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: frozenset[str],
-        uses: list[ClaimUse], search: Search, rejection: Rejection = not_rejected,
+        uses: list[ClaimUse], search: Search, rejection: Rejection = _not_rejected,
     ) -> None:  # fmt: skip
         self._pods = dict(load.pods)
         ahead = list(ahead)
