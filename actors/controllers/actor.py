@@ -157,6 +157,8 @@ class NodeControllers:
 
 
 class Controllers:
+    """All controllers with their shared informers; they work while this process leads."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         cert, key = context.layout.client_cert("controllers")

@@ -43,6 +43,8 @@ NO_KEY_S = 60.0
 
 
 class CertificateController:
+    """Handles each request until it is signed, denied or old enough to be removed."""
+
     def __init__(self, client: ApiClient, log: logging.Logger, ca: Path, key: Path) -> None:
         self._client, self._log, self._ca, self._key = client, log, ca, key
         self._queue = WorkQueue(self._step, log, workers=2)

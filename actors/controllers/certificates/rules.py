@@ -58,6 +58,7 @@ def parse_request(csr: Object) -> "x509.CertificateSigningRequest":
 
 
 def read_certificate(request: "x509.CertificateSigningRequest") -> Certificate:
+    """Return subject and names that a request asks for; the last common name counts."""
     from cryptography.x509.oid import NameOID
 
     names = [str(each.value) for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
@@ -159,6 +160,7 @@ def approvals(csr: Object, wanted: Certificate) -> list[tuple[str, str]]:
 
 
 def usages_of(csr: Object) -> frozenset[str]:
+    """Return spec.usages."""
     return frozenset(map(str, _spec(csr).get("usages") or ()))
 
 
@@ -169,14 +171,17 @@ def seconds_of(csr: Object, most: int = LONGEST_S) -> int:
 
 
 def has_condition(csr: Object, kind: str) -> bool:
+    """Return True if status.conditions has `kind` with status "True"."""
     return any(each.get("type") == kind and each.get("status") == "True" for each in conditions_of(csr))
 
 
 def conditions_of(csr: Object) -> list[Object]:
+    """Return status.conditions; entries that are no objects are left out."""
     return [each for each in (csr.get("status") or {}).get("conditions") or () if isinstance(each, dict)]
 
 
 def certificate_of(csr: Object) -> str:
+    """Return the signed certificate in base64; empty until it is."""
     return str((csr.get("status") or {}).get("certificate") or "")
 
 

@@ -43,6 +43,8 @@ FAILED = "FailedResourceClaimCreation"
 
 
 class ResourceClaimController:
+    """Creates claims of pods; deallocates claims without consumers, and deletes those that were generated."""
+
     def __init__(self, client: ApiClient, recorder: EventRecorder, log: logging.Logger, metrics: ClaimMetrics) -> None:
         self._client, self._recorder, self._metrics = client, recorder, metrics
         self._work = WorkQueue(self._step, log)

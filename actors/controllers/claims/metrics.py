@@ -28,6 +28,8 @@ DEPTH = GaugeFamily(
 
 
 class ClaimMetrics(Collector):
+    """Collector of claims by state and source, computed from the informer's objects."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._creates = Counter(*CREATES, registry=registry)
         self.claims: Mapping[str, views.ResourceClaim] = {}

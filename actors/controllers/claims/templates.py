@@ -22,6 +22,7 @@ def base_name(pod: str, entry: str) -> str:
 
 
 def claim_for(pod: views.Pod, entry: str, template: views.ResourceClaimTemplate) -> views.ResourceClaim:
+    """Return the claim for an entry of a pod's spec.resourceClaims; the pod owns it."""
     spec = template.get("spec") or {}
     wanted = spec.get("metadata") or {}
     metadata: views.ObjectMeta = {

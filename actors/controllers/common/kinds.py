@@ -8,6 +8,8 @@ from protocols.kube.meta import Object, fields_of, name_of
 
 
 class Kinds:
+    """Resources by apiVersion and kind."""
+
     def __init__(self) -> None:
         self._by_kind: dict[tuple[str, str], Resource] = {}
         """Custom resources by apiVersion and kind; all versions of one map to the same resource."""

@@ -50,6 +50,8 @@ NODE_TAINTS = EvictionFamilies(
 
 
 class EvictionMetrics:
+    """Counters of one controller's evictions: how many, and how late after their deadline."""
+
     def __init__(self, registry: CollectorRegistry, families: EvictionFamilies) -> None:
         self._deletions = Counter(*families.deletions, registry=registry)
         self._latency = Histogram(*families.latency, buckets=BUCKETS, registry=registry)
@@ -70,6 +72,8 @@ class EvictionTexts(msgspec.Struct, frozen=True):
 
 
 class PodEvictor:
+    """Evicts pods for one controller; a pod that it deleted is not evicted again."""
+
     def __init__(
         self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, texts: EvictionTexts
     ) -> None:

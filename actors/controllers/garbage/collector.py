@@ -30,6 +30,8 @@ WORKERS = 4
 
 
 class Collector:
+    """Checks each object whose owners or dependents changed; errors are retried with backoff."""
+
     def __init__(self, client: ApiClient, log: logging.Logger, kinds: Kinds | None = None) -> None:
         self._client = client
         self._log = log

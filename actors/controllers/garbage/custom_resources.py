@@ -15,7 +15,7 @@ from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEve
 Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 
 
-class Followers(Protocol):
+class _Followers(Protocol):
     def handlers(self, resource: Resource) -> tuple[ResourceEventHandler, ...]: ...
     def follow(self, resource: Resource, informer: Informer) -> None: ...
 
@@ -24,7 +24,7 @@ class CustomResourceFollower:
     """Handle CustomResourceDefinitions. `begin` starts informers for those that were added before it."""
 
     def __init__(
-        self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn, others: Followers | None = None
+        self, kinds: Kinds, metadata: ApiClient, collector: Collector, spawn: Spawn, others: _Followers | None = None
     ) -> None:
         """`others` follow the metadata of custom resources, too."""
         self._others = others

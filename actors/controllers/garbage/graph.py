@@ -16,6 +16,8 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class OwnerState(Enum):
+    """State of an owner, as the graph or a live read shows it."""
+
     LIVING = "living"
     WAITING = "waiting"
     """Deleted in the foreground: it waits for its dependents."""
@@ -24,6 +26,8 @@ class OwnerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnerNode:
+    """An owner reference; `blocks` has the meaning of blockOwnerDeletion."""
+
     api_version: str
     kind: str
     name: str
@@ -50,6 +54,8 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class Delete:
+    """Decision: delete the object with this propagation policy."""
+
     policy: str
 
 
@@ -61,6 +67,7 @@ class RemoveOwners:
 
 
 def graph_node(resource: Resource, obj: Object) -> GraphNode:
+    """Return the parts of an object that garbage collection needs."""
     metadata = meta(obj)
     return GraphNode(
         resource,

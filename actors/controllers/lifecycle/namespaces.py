@@ -43,6 +43,7 @@ class Patch:
 
 
 def missing_namespaces(present: Container[str]) -> list[Create]:
+    """Return the creation of each system namespace that is missing."""
     return [
         Create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in SYSTEM_NAMESPACES

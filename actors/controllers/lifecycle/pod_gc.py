@@ -105,7 +105,7 @@ class PodGarbageCollector:
         self.pods: Mapping[str, Object] = {}
         self.known: Mapping[str, Object] = {}
         """Existing nodes. Both are informers' stores, set when the informers exist."""
-        self.nodes = NodeHandler(self._missing_nodes.back, self._node_gone)
+        self.nodes = _NodeHandler(self._missing_nodes.back, self._node_gone)
 
     def on_add(self, obj: Object) -> None:
         node = node_of(obj)
@@ -178,7 +178,7 @@ class PodGarbageCollector:
         return asyncio.get_running_loop().time()
 
 
-class NodeHandler:
+class _NodeHandler:
     def __init__(self, back: Callable[[str], None], gone: Callable[[str], None]) -> None:
         self._back = back
         self._gone = gone

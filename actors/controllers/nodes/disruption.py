@@ -26,32 +26,33 @@ UNHEALTHY_SHARE = 0.55
 LARGE_ZONE = 50
 
 
-class ZoneState(enum.Enum):
+class _ZoneState(enum.Enum):
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
     FULL = "FullDisruption"
 
 
 def zone_of(node: views.Node) -> str:
+    """Return the name of a node's zone, from its labels; nodes without any share one."""
     labels = labels_of(node)
     return f"{labels.get(REGION_LABEL, '')}:{labels.get(ZONE_LABEL, '')}"
 
 
 @dataclass
-class Zone:
+class _Zone:
     ready: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)
     bucket: TokenBucket = field(default_factory=lambda: TokenBucket(1.0, 1.0, 1.0, 0.0))
 
     @property
-    def state(self) -> ZoneState:
+    def state(self) -> _ZoneState:
         lost, total = len(self.lost), len(self.lost) + len(self.ready)
         if lost and lost == total:
-            return ZoneState.FULL
-        return ZoneState.PARTIAL if lost > 2 and lost >= UNHEALTHY_SHARE * total else ZoneState.NORMAL
+            return _ZoneState.FULL
+        return _ZoneState.PARTIAL if lost > 2 and lost >= UNHEALTHY_SHARE * total else _ZoneState.NORMAL
 
     def rate(self) -> float:
-        if self.state is not ZoneState.PARTIAL:
+        if self.state is not _ZoneState.PARTIAL:
             return EVICTION_RATE
         return EVICTION_RATE / 10 if len(self.lost) + len(self.ready) > LARGE_ZONE else 0.0
 
@@ -60,14 +61,14 @@ class NodeDisruption:
     """Ready and lost nodes by zone."""
 
     def __init__(self) -> None:
-        self._zones: dict[str, Zone] = {}
+        self._zones: dict[str, _Zone] = {}
         self._zone_of: dict[str, str] = {}
 
     def observe(self, node: str, zone: str, ready: bool) -> None:
         if self._zone_of.get(node, zone) != zone:
             self.forget(node)
         self._zone_of[node] = zone
-        members = self._zones.setdefault(zone, Zone())
+        members = self._zones.setdefault(zone, _Zone())
         (members.lost if ready else members.ready).discard(node)
         (members.ready if ready else members.lost).add(node)
 
@@ -84,7 +85,7 @@ class NodeDisruption:
     @property
     def suspended(self) -> bool:
         """True while no zone has a ready node: no NoExecute taint may exist."""
-        return bool(self._zones) and all(zone.state is ZoneState.FULL for zone in self._zones.values())
+        return bool(self._zones) and all(zone.state is _ZoneState.FULL for zone in self._zones.values())
 
     def take(self, node: str, now: float) -> bool:
         """Return True if this lost node may be tainted now, which counts against its zone's rate."""

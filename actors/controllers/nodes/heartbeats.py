@@ -16,6 +16,8 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 @dataclass
 class NodeLeases:
+    """Last renewals of all nodes; times are monotonic seconds."""
+
     grace_s: float
     seen: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Node -> (renewTime as written, when it was first observed here)."""

@@ -31,6 +31,7 @@ EXECUTE_KEYS = (NOT_READY, UNREACHABLE)
 
 
 def is_ready(node: views.Node) -> bool:
+    """Return True if condition Ready is "True"; a node without it is not ready."""
     return (condition(node, "Ready") or {}).get("status") == "True"
 
 
@@ -48,6 +49,7 @@ def execute_key(node: views.Node) -> str:
 
 
 def taints_of(node: views.Node) -> list[views.Taint]:
+    """Return spec.taints; entries that are no objects are left out."""
     return [taint for taint in (node.get("spec") or {}).get("taints") or () if isinstance(taint, dict)]
 
 

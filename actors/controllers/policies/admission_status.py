@@ -16,6 +16,8 @@ MANAGER = "validatingadmissionpolicy-status"
 
 
 class AdmissionPolicyStatusController:
+    """Writes observedGeneration and an empty typeChecking after each change of a policy's spec."""
+
     def __init__(self, client: ApiClient, log: logging.Logger) -> None:
         self._client = client
         self._queue = WorkQueue(self._step, log, workers=1)

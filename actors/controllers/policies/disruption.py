@@ -40,6 +40,7 @@ def selector_of(budget: Object) -> LabelSelector | None:
 
 
 def selects(budget: Object, pod: Object) -> bool:
+    """Return True if the budget is about the pod; a budget without a selector is about none."""
     selector = selector_of(budget)
     return selector is not None and selector.matches(labels_of(pod))
 
@@ -65,12 +66,15 @@ class ScaleUnknown(Exception):
 
 
 class Expectation(msgspec.Struct, frozen=True):
+    """Numbers that a budget leads to: pods it counts on, and how many of them must be healthy."""
+
     pods: int
     healthy: int
     """Pods that must be healthy."""
 
 
 def expectation(budget: Object, matching: int, scale: int) -> Expectation:
+    """Return the numbers for a budget; `matching` pods match it, their controllers want `scale`."""
     spec = budget.get("spec") or {}
     most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most is not None:
@@ -93,6 +97,7 @@ def next_check(waiting: Mapping[str, str]) -> float | None:
 
 
 def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
+    """Count the pods that are Ready and stay; `waiting` ones were evicted and are still shown."""
     return sum(condition_true(pod, "Ready") and not terminating(pod) and name_of(pod) not in waiting for pod in pods)
 
 

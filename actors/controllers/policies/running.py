@@ -32,6 +32,8 @@ WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIM
 
 
 class RunningPolicies:
+    """Controllers that were started; each begins with the first object of its kind."""
+
     def __init__(self, client: ApiClient, context: Context, find: FindKind, metadata: Mapping[str, Informer]) -> None:
         """`metadata` holds the informers of garbage collection by the full names of their resources."""
         self._context, self._metadata = context, metadata

@@ -39,6 +39,7 @@ def selector_of(service: Object) -> Mapping[str, str] | None:
 
 
 def selects(service: Object, pod: Object) -> bool:
+    """Return True if the service leads to the pod; one without a selector has endpoints of others."""
     wanted = selector_of(service)
     return wanted is not None and wanted.items() <= labels_of(pod).items()
 

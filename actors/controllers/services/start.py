@@ -18,6 +18,8 @@ SYNC_S = 3600.0
 
 
 class ServiceControllers:
+    """Starts the controller once a service exists and this process leads."""
+
     def __init__(self, client: ApiClient, context: Context) -> None:
         self._client, self._context = client, context
         self._leads = asyncio.Event()

@@ -30,15 +30,16 @@ class Deadline(NamedTuple):
 
 def device_ids(claim: views.ResourceClaim) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
     """Return the devices of the claim's allocation, each with its tolerations."""
-    return [(device_of(each), tolerations(each)) for each in results_of(claim)]
+    return [(device_of(each), _tolerations(each)) for each in results_of(claim)]
 
 
-def tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:
+def _tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:
     found = result.get("tolerations")
     return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
 def selects(rule: TaintRule, device: DeviceId) -> bool:
+    """Return True if the rule names the device; one without a selector selects none."""
     return rule.selector is not None and named(rule.selector, device)
 
 
@@ -49,6 +50,8 @@ def named(selector: Filter, device: DeviceId) -> bool:
 
 
 class EvictionDeadlines:
+    """Computes deadlines from slices and rules as they are now."""
+
     def __init__(self, catalog: Catalog, rules: Mapping[str, TaintRule]) -> None:
         # The catalog holds slices as patched, without the taints that rules add.
         self._catalog, self._rules = catalog, rules

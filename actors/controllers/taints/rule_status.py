@@ -36,7 +36,7 @@ class Figures:
     allocated: int = 0
 
 
-def counted(number: int, noun: str) -> str:
+def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -63,19 +63,19 @@ def _reason_status_message(effect: str, figures: Figures) -> tuple[str, str, str
     if figures.pending:
         need = "need" if figures.pending > 1 else "needs"
         different = "different namespaces" if figures.namespaces > 1 else "namespace"
-        message = f"{counted(figures.pending, 'pod')} {need} to be evicted in {figures.namespaces} {different}."
+        message = f"{_counted(figures.pending, 'pod')} {need} to be evicted in {figures.namespaces} {different}."
         return "PodsPendingEviction", "True", message
     if figures.evicted:
-        return "Completed", "False", f"{counted(figures.evicted, 'pod')} evicted since starting the controller."
+        return "Completed", "False", f"{_counted(figures.evicted, 'pod')} evicted since starting the controller."
     return "NotStarted", "False", ""
 
 
 def _dry_run(figures: Figures) -> str:
-    namespaces = counted(figures.namespaces, "namespace")
+    namespaces = _counted(figures.namespaces, "namespace")
     return (
-        f"{counted(figures.published, 'published device')} selected."
-        f" {counted(figures.allocated, 'allocated device')} selected."
-        f" {counted(figures.pending, 'pod')} would be evicted in {namespaces} if the effect was NoExecute."
+        f"{_counted(figures.published, 'published device')} selected."
+        f" {_counted(figures.allocated, 'allocated device')} selected."
+        f" {_counted(figures.pending, 'pod')} would be evicted in {namespaces} if the effect was NoExecute."
         " This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
     )
 
@@ -100,6 +100,8 @@ def due(
 
 
 class RuleStatusWriter:
+    """Writes the conditions of all rules; one that was written waits EVERY_S for the next write."""
+
     def __init__(
         self, client: ApiClient, users: DeviceUsers, deadlines: EvictionDeadlines, pending: Mapping[str, Deadline]
     ) -> None:

@@ -40,6 +40,8 @@ DEPTH = GaugeFamily("workload_queue_depth", "Workloads that wait for a worker, b
 
 
 class RunningControllers:
+    """Controllers that were started; imported with the first workload."""
+
     def __init__(self, client: ApiClient, context: Context, nodes: Mapping[str, views.Node]) -> None:
         self._client, self._context = client, context
         self._router = Router(nodes)

@@ -15,7 +15,7 @@ from protocols.kube.selectors import LabelSelector, label_selector_from_object
 T = TypeVar("T")
 
 
-class Claims(msgspec.Struct, Generic[T]):
+class _Claims(msgspec.Struct, Generic[T]):
     owned: list[T] = msgspec.field(default_factory=list)
     adopt: list[T] = msgspec.field(default_factory=list)
     """Match the selector and have no controller."""
@@ -35,8 +35,9 @@ def selector_of(obj: Object) -> LabelSelector | None:
     return found or None
 
 
-def claim(owner: Object, candidates: Iterable[T], as_object: Callable[[T], Object]) -> Claims[T]:
-    found: Claims[T] = Claims()
+def claim(owner: Object, candidates: Iterable[T], as_object: Callable[[T], Object]) -> _Claims[T]:
+    """Sort candidates, pods or ReplicaSets, by what the owner must do with them. As upstream's ControllerRefManager."""
+    found: _Claims[T] = _Claims()
     selector, uid = selector_of(owner), uid_of(owner)
     for candidate in candidates:
         obj = as_object(candidate)
@@ -54,6 +55,7 @@ def adoption(owner: Object, obj: Object) -> Object:
 
 
 def release(owner: Object, obj: Object) -> Object:
+    """Return the patch that removes the owner from an object's owner references."""
     references = meta(obj).get("ownerReferences") or ()
     return _patch(obj, [each for each in references if each.get("uid") != uid_of(owner)])
 

@@ -6,6 +6,7 @@ from protocols.kube.meta import Object
 
 
 def find(conditions: Iterable[Object], kind: str) -> Object | None:
+    """Return the condition of a kind; None if there is none."""
     return next((each for each in conditions if each.get("type") == kind), None)
 
 
@@ -24,6 +25,7 @@ def put(conditions: Sequence[Object], entry: Object) -> list[Object]:
 
 
 def without(conditions: Iterable[Object], kind: str) -> list[Object]:
+    """Return the conditions of all other kinds."""
     return [each for each in conditions if each.get("type") != kind]
 
 

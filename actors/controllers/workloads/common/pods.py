@@ -36,6 +36,8 @@ METADATA = (
 
 
 class ContainerExit(msgspec.Struct, frozen=True):
+    """Exit code of a container, for the rules of a pod failure policy."""
+
     container: str
     code: int
 
@@ -92,6 +94,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pod_view(pod: Object) -> PodView:
+    """Read a pod; fields of the wrong type count as absent."""
     status, ready = pod.get("status") or {}, condition(pod, "Ready") or {}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     metadata = meta(pod)

@@ -19,22 +19,23 @@ PLAIN_MAPS = frozenset(("labels", "annotations", "nodeSelector", "limits", "requ
 
 
 def template_of(obj: Object) -> Object:
+    """Return spec.template; an empty one if it is missing."""
     return (obj.get("spec") or {}).get("template") or {}
 
 
 def template_hash(template: Object, collisions: int = 0) -> str:
     """Return a short hash of the template; `collisions` makes another one of the same template."""
-    text = msgspec.json.encode([_plain(without_hash(template)), collisions], order="sorted")
+    text = msgspec.json.encode([_plain(_without_hash(template)), collisions], order="sorted")
     digest = hashlib.sha256(text).digest()
     return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:HASH_LETTERS])
 
 
 def same_template(one: Object, other: Object) -> bool:
     """Compare templates without the label that the Deployment controller adds."""
-    return bool(_plain(without_hash(one)) == _plain(without_hash(other)))
+    return bool(_plain(_without_hash(one)) == _plain(_without_hash(other)))
 
 
-def without_hash(template: Object) -> Object:
+def _without_hash(template: Object) -> Object:
     metadata = meta(template)
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
     return {**template, "metadata": {**metadata, "labels": labels}}
@@ -52,6 +53,7 @@ def _absent(key: str, value: Any) -> bool:
 
 
 def owner_reference(owner: Object) -> Object:
+    """Return the owner reference by which a controller's object is its owner's."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

@@ -53,6 +53,8 @@ class FailureBackoff:
 
 
 class DaemonSetController(WorkloadController):
+    """Reconciles one DaemonSet at a time; changes of nodes enqueue all of them."""
+
     kind = "DaemonSet"
     resource = DAEMONSETS
 

@@ -29,6 +29,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Fit(msgspec.Struct, frozen=True):
+    """Decision about a DaemonSet on one node."""
+
     run: bool
     """A pod has to run there."""
     stay: bool

@@ -22,6 +22,8 @@ Backoff = Callable[[str], float]
 
 
 class DaemonSetPlan(msgspec.Struct, kw_only=True):
+    """Changes of one pass."""
+
     create: list[str] = msgspec.field(default_factory=list)
     """Nodes that need a pod."""
     delete: list[PodView] = msgspec.field(default_factory=list)

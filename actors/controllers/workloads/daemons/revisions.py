@@ -12,7 +12,7 @@ from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of
 DEFAULT_LIMIT = 10
 
 
-class History(msgspec.Struct, kw_only=True):
+class _History(msgspec.Struct, kw_only=True):
     current: Object | None = None
     """The revision of the current template; None if it must be created."""
     number: int = 1
@@ -23,10 +23,12 @@ class History(msgspec.Struct, kw_only=True):
 
 
 def number_of(revision: Object) -> int:
+    """Return the revision's number."""
     return int(revision.get("revision") or 0)
 
 
-def history_of(daemon_set: Object, revisions: Iterable[Object]) -> History:
+def history_of(daemon_set: Object, revisions: Iterable[Object]) -> _History:
+    """Sort the revisions of a DaemonSet by their template; the highest number is the newest."""
     template = template_of(daemon_set)
     same: list[Object] = []
     old: list[Object] = []
@@ -35,19 +37,22 @@ def history_of(daemon_set: Object, revisions: Iterable[Object]) -> History:
     last = number_of(old[-1]) if old else 0
     current = same[-1] if same else None
     number = max(last + 1, number_of(current) if current else 0)
-    return History(current=current, number=number, duplicates=same[:-1], old=old)
+    return _History(current=current, number=number, duplicates=same[:-1], old=old)
 
 
 def stored_template(revision: Object) -> Object:
+    """Return the template of a revision, without the directive of the patch it is stored as."""
     template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
     return {name: value for name, value in template.items() if name != "$patch"}
 
 
 def hash_of(revision: Object) -> str:
+    """Return the label by which pods of a revision are found."""
     return labels_of(revision).get(REVISION_HASH) or name_of(revision)
 
 
 def new_revision(daemon_set: Object, number: int) -> Object:
+    """Return the revision for the current template; its name follows from the content."""
     template = template_of(daemon_set)
     digest = template_hash(template, int((daemon_set.get("status") or {}).get("collisionCount") or 0))
     return {

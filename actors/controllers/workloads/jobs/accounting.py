@@ -24,6 +24,8 @@ MOST_LISTED = 500
 
 
 class Account(msgspec.Struct, kw_only=True):
+    """Counts of a Job after its finished pods were looked through."""
+
     succeeded: int = 0
     """Counted pods; `total_succeeded` has the listed ones too."""
     failed: int = 0

@@ -19,6 +19,8 @@ RETRY_S = 1.0
 
 
 class JobController(WorkloadController):
+    """Reconciles one Job at a time; pods that lost their Job lose their finalizer, too."""
+
     kind = "Job"
     resource = JOBS
 

@@ -36,13 +36,15 @@ FAILING, SUCCEEDING, FAILED, COMPLETE, SUSPENDED = (
 )  # fmt: skip
 
 
-class JobEvent(msgspec.Struct, frozen=True):
+class _JobEvent(msgspec.Struct, frozen=True):
     type: str
     reason: str
     message: str
 
 
 class JobPlan(msgspec.Struct, kw_only=True):
+    """Changes of one pass; `wait` is in seconds, None if no time passes that matters."""
+
     status: Object
     """The fields to write; None removes one."""
     account: Account
@@ -55,7 +57,7 @@ class JobPlan(msgspec.Struct, kw_only=True):
     """Pods to delete without counting them."""
     stop: list[PodView] = msgspec.field(default_factory=list)
     """Pods to delete that are counted when they end."""
-    events: list[JobEvent] = msgspec.field(default_factory=list)
+    events: list[_JobEvent] = msgspec.field(default_factory=list)
     wait: float | None = None
     expired: bool = False
     """The finished Job is older than its time to live."""
@@ -281,7 +283,7 @@ class _Pass:
         self._conditions = [*without(self._conditions, kind), {**entry, **times}]
 
     def _event(self, type: str, reason: str, message: str) -> None:
-        self._plan.events.append(JobEvent(type, reason, message))
+        self._plan.events.append(_JobEvent(type, reason, message))
 
     def _wait(self, seconds: float) -> None:
         self._plan.wait = seconds if self._plan.wait is None else min(self._plan.wait, seconds)

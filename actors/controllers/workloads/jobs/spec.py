@@ -14,6 +14,8 @@ MOST_INDEXES = 100_000
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A Job's spec with upstream's defaults; times in seconds, None for no limit."""
+
     parallelism: int = 1
     completions: int | None = None
     indexed: bool = False
@@ -32,6 +34,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_spec(job: Object) -> JobSpec:
+    """Read a Job's spec."""
     spec = job.get("spec") or {}
     parallelism, limit = spec.get("parallelism"), spec.get("backoffLimit")
     template = (spec.get("template") or {}).get("spec") or {}
@@ -73,20 +76,20 @@ def unsupported(job: Object) -> str:
 # pod failure policy
 
 
-class FailureVerdict(msgspec.Struct, frozen=True):
+class _FailureVerdict(msgspec.Struct, frozen=True):
     action: str = COUNT
     message: str = ""
     """Why, for FailJob."""
 
 
-def judge(spec: JobSpec, pod: PodView) -> FailureVerdict:
+def judge(spec: JobSpec, pod: PodView) -> _FailureVerdict:
     """Return the action of the first rule that a failed pod matches."""
     for number, rule in enumerate(spec.failure_rules):
         why = _by_exit(rule.get("onExitCodes"), pod) or _by_condition(rule.get("onPodConditions") or (), pod)
         if why:
             action = str(rule.get("action"))
-            return FailureVerdict(action, f"{why} matching {action} rule at index {number}")
-    return FailureVerdict()
+            return _FailureVerdict(action, f"{why} matching {action} rule at index {number}")
+    return _FailureVerdict()
 
 
 def _by_exit(wanted: Object | None, pod: PodView) -> str:

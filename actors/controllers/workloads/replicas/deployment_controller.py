@@ -20,6 +20,8 @@ SCALED = "ScalingReplicaSet"
 
 
 class DeploymentController(WorkloadController):
+    """Reconciles one Deployment at a time by writing its ReplicaSets."""
+
     kind = "Deployment"
     resource = DEPLOYMENTS
 

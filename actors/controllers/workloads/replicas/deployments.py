@@ -74,6 +74,8 @@ class ReplicaSetChange(msgspec.Struct):
 
 
 class DeploymentPlan(msgspec.Struct, kw_only=True):
+    """Changes of one pass."""
+
     create: Object | None = None
     """A ReplicaSet for the current template."""
     changes: list[ReplicaSetChange] = msgspec.field(default_factory=list)

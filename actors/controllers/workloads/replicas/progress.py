@@ -34,6 +34,7 @@ def counts(deployment: Object, new: SetView | None, old: Sequence[SetView]) -> O
 
 
 def availability(rollout: Rollout, available: int, now: float) -> Object:
+    """Return the condition Available, with the number of available pods in all ReplicaSets."""
     if available >= rollout.floor:
         text = "Deployment has minimum availability."
         return _entry(AVAILABLE, "True", "MinimumReplicasAvailable", text, now)
@@ -78,12 +79,12 @@ def progress(
         if known.get("status") == "True":
             moved["lastTransitionTime"] = known.get("lastTransitionTime")
         return [*without(conditions, PROGRESSING), moved]
-    if timed_out(rollout, known, now):
+    if _timed_out(rollout, known, now):
         return put(conditions, _entry(PROGRESSING, "False", TIMED_OUT, f"{subject} has timed out progressing.", now))
     return list(conditions)
 
 
-def timed_out(rollout: Rollout, known: Object, now: float) -> bool:
+def _timed_out(rollout: Rollout, known: Object, now: float) -> bool:
     if not known or rollout.deadline is None or known.get("reason") == COMPLETE:
         return False
     return known.get("reason") == TIMED_OUT or _updated(known) + rollout.deadline < now
@@ -128,5 +129,6 @@ def _entry(kind: str, status: str, reason: str, message: str, now: float) -> Obj
 
 
 def create_failed(name: str, error: str, now: float) -> Object:
+    """Return the condition Progressing of a Deployment whose new ReplicaSet was rejected."""
     text = f'Failed to create new replica set for "{name}": {error}'
     return _entry(PROGRESSING, "False", "ReplicaSetCreateError", text, now)

@@ -14,6 +14,8 @@ from protocols.kube.meta import Object, terminating, uid_of
 
 
 class ReplicaSetController(WorkloadController):
+    """Reconciles one ReplicaSet at a time, MOST_AT_ONCE pods in a pass."""
+
     kind = "ReplicaSet"
     resource = REPLICASETS
 
@@ -56,6 +58,8 @@ class ReplicaSetController(WorkloadController):
 
 
 class ReplicationControllerController(ReplicaSetController):
+    """The same for ReplicationControllers, of which no other sets are related."""
+
     kind = "ReplicationController"
     resource = REPLICATIONCONTROLLERS
 

@@ -17,26 +17,27 @@ from protocols.kube.times import format_time
 FAILURE = "ReplicaFailure"
 
 
-class ReplicaPlan(msgspec.Struct, frozen=True):
+class _ReplicaPlan(msgspec.Struct, frozen=True):
     create: int = 0
     delete: tuple[PodView, ...] = ()
 
 
 def replicas_of(obj: Object) -> int:
+    """Return spec.replicas; 1 if it is not set, as upstream defaults it."""
     count = (obj.get("spec") or {}).get("replicas")
     return count if isinstance(count, int) else 1
 
 
-def plan(replica_set: Object, pods: Sequence[PodView], related: Sequence[PodView], now: float) -> ReplicaPlan:
+def plan(replica_set: Object, pods: Sequence[PodView], related: Sequence[PodView], now: float) -> _ReplicaPlan:
     """Decide on its pods. `related` are the pods of all ReplicaSets of its Deployment, its own among them."""
     active = [pod for pod in pods if pod.active]
     surplus = len(active) - replicas_of(replica_set)
     if surplus < 0:
-        return ReplicaPlan(create=-surplus)
+        return _ReplicaPlan(create=-surplus)
     if surplus == 0:
-        return ReplicaPlan()
+        return _ReplicaPlan()
     neighbours = [pod for pod in related if pod.active] or active
-    return ReplicaPlan(delete=tuple(deletion_order(active, neighbours, now)[:surplus]))
+    return _ReplicaPlan(delete=tuple(deletion_order(active, neighbours, now)[:surplus]))
 
 
 class ReplicaFailure(msgspec.Struct, frozen=True):
@@ -74,9 +75,9 @@ def status(
 def wait(replica_set: Object, pods: Sequence[PodView], now: float) -> float | None:
     """Return the seconds until the next ready pod becomes available; None when there is none."""
     min_ready = float((replica_set.get("spec") or {}).get("minReadySeconds") or 0)
-    return next_available(pods, min_ready, now)
+    return _next_available(pods, min_ready, now)
 
 
-def next_available(pods: Sequence[PodView], min_ready: float, now: float) -> float | None:
+def _next_available(pods: Sequence[PodView], min_ready: float, now: float) -> float | None:
     waiting = [pod for pod in pods if pod.active and pod.ready and not pod.available(min_ready, now)]
     return min((max(0.0, pod.ready_since + min_ready - now) for pod in waiting), default=None)

@@ -12,6 +12,7 @@ Sizes = dict[str, int]
 
 
 def by_age(sets: Sequence[SetView]) -> list[SetView]:
+    """Return ReplicaSets, the oldest first; the name decides between equals."""
     return sorted(sets, key=lambda each: (each.created, each.name))
 
 

@@ -40,6 +40,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rollout_of(deployment: Object) -> Rollout:
+    """Read a Deployment's spec; percentages are resolved to numbers of pods."""
     spec = deployment.get("spec") or {}
     strategy = spec.get("strategy") or {}
     replicas, recreate = int(spec.get("replicas", 1)), strategy.get("type") == "Recreate"
@@ -86,6 +87,7 @@ class SetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_view(obj: Object) -> SetView:
+    """Read a ReplicaSet."""
     spec, status, notes = obj.get("spec") or {}, obj.get("status") or {}, annotations_of(obj)
     return SetView(
         name=name_of(obj),
