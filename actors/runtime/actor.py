@@ -30,6 +30,8 @@ from protocols.process.settings import Settings
 
 
 class Runtime:
+    """The actor around RuntimeServer: metrics, images and stop on the bus."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         layout = context.layout
@@ -45,7 +47,7 @@ class Runtime:
 
     async def start(self) -> None:
         await self._server.start()
-        self._context.registry.register(RuntimeCollector(self._server))
+        self._context.registry.register(_RuntimeCollector(self._server))
         self._context.bus.serve(STOP_CONTAINERS, StopContainers, self._stop_containers)
         ImageBusService(self._server.images, self._server.pods).serve(self._context.bus)
         taken = f"{len(self._server.pods.containers)} containers taken over"
@@ -101,7 +103,7 @@ SLOW_SUBSCRIBERS = CounterFamily(
 )
 
 
-class RuntimeCollector(Collector):
+class _RuntimeCollector(Collector):
     def __init__(self, server: RuntimeServer) -> None:
         self._server = server
 

@@ -38,6 +38,8 @@ CLOSE_GRACE_S = 0.2
 
 
 class RuntimeOptions(msgspec.Struct, frozen=True):
+    """Directories, socket and bounds of one runtime."""
+
     directory: Path
     """State directory, ROOT/runtime. Mode 0700."""
     socket: Path

@@ -21,6 +21,8 @@ NS = 1_000_000_000
 
 
 class HollowBackend:
+    """Backend of simulated containers; timers end them as their script says."""
+
     def __init__(self, lifecycle: Lifecycle, state: StateDirectory) -> None:
         self._lifecycle = lifecycle
         self._state = state

@@ -37,6 +37,8 @@ _LOG = logging.getLogger("runtime")
 
 
 class ProcessBackend:
+    """Backend of processes: starts shims, STARTS_AT_ONCE at a time, and passes requests to them."""
+
     def __init__(self, lifecycle: Lifecycle, state: StateDirectory, launcher: LauncherHandle, cgroups: Cgroups) -> None:
         self.cgroups = cgroups
         self._lifecycle = lifecycle

@@ -15,6 +15,8 @@ _UTIME, _CUTIME, _MINFLT, _MAJFLT, _RSS = 11, 13, 7, 9, 21  # of /proc/PID/stat,
 
 
 class ProcessUsage(NamedTuple):
+    """CPU time and resident memory (bytes) of a process and all below it."""
+
     cpu_ns: int = 0
     rss: int = 0
     faults: int = 0
@@ -64,6 +66,7 @@ def _stat(pid: int) -> list[int] | None:
 
 
 def descendants(pid: int) -> Iterator[int]:
+    """Yield all processes below one; those that end meanwhile may be missing."""
     for child in _children(pid):
         yield child
         yield from descendants(child)
@@ -83,10 +86,12 @@ _SESSION_FIELD = 3  # of /proc/PID/stat, counted behind the closing bracket of t
 
 
 def boot_id() -> str:
+    """Return the id of this boot of the machine: records of an earlier one have no processes."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def kill_process(pid: int) -> None:
+    """Send SIGKILL; a process that is gone is no error."""
     if pid > 0:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -41,11 +41,15 @@ class Exit(msgspec.Struct, frozen=True, tag_field="kind", tag="exit"):
 
 
 class Reply(msgspec.Struct, frozen=True, tag_field="kind", tag="reply"):
+    """Message: answer to a request; an empty error is success."""
+
     id: int
     error: str
 
 
 class ExecExit(msgspec.Struct, frozen=True, tag_field="kind", tag="exec_exit"):
+    """Message: a command beside the container's process has ended."""
+
     id: int
     code: int
 
@@ -123,6 +127,7 @@ class ShimConnection:
 
 
 def close_all(descriptors: tuple[int, ...]) -> None:
+    """Close descriptors that a shim has received."""
     for descriptor in descriptors:
         os.close(descriptor)
 
@@ -145,10 +150,12 @@ def connect(directory: Path) -> socket.socket | None:
 
 
 def read_started(directory: Path) -> Started | None:
+    """Read the shim's record of a start; None if the container has not started."""
     return _read(directory / channel.STARTED_FILE, Started)
 
 
 def read_exit(directory: Path) -> Exit | None:
+    """Read the shim's record of an end; None if the container has not ended."""
     return _read(directory / channel.EXIT_FILE, Exit)
 
 

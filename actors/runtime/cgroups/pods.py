@@ -22,6 +22,8 @@ _QUOTA, _WEIGHT, _MEMORY = "cpu.max", "cpu.weight", "memory.max"
 
 
 class PodGroup(NamedTuple):
+    """The cgroup of one pod."""
+
     parent: str = ""
     """Path of the pod's group below the containers' base; empty: the base itself."""
     limits: tuple[Setting, ...] = ()

@@ -20,6 +20,8 @@ GIB, MIB = 1 << 30, 1 << 20
 
 
 class Bounds(msgspec.Struct, frozen=True):
+    """Limits of one import; the first that is passed ends it with ImageTooLarge."""
+
     size: int = 32 * GIB
     """Bytes of all files of all layers, and of one unpacked tar file."""
     entries: int = 1_000_000

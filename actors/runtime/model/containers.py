@@ -13,6 +13,8 @@ from protocols.wire import cri_pb2 as pb
 
 
 class ContainerState(enum.Enum):
+    """State in a container's life; the numbers stand in records on disk."""
+
     CREATED = 0
     RUNNING = 1
     EXITED = 2
@@ -114,6 +116,8 @@ class ContainerRecord(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Sandbox:
+    """One sandbox in memory: its record on disk, and what is decoded from it."""
+
     record: SandboxRecord
     config: pb.PodSandboxConfig
     containers: dict[str, "Container"] = field(default_factory=dict)
@@ -133,6 +137,8 @@ class Sandbox:
 
 @dataclass(slots=True, eq=False)
 class Container:
+    """One container in memory: its record on disk, what is decoded from it, and waits for it."""
+
     record: ContainerRecord
     config: pb.ContainerConfig
     sandbox: Sandbox
@@ -165,6 +171,8 @@ class Container:
 
 @dataclass(slots=True)
 class ExecResult:
+    """Output and exit code of a command that ended."""
+
     stdout: bytes
     stderr: bytes
     exit_code: int

@@ -41,10 +41,12 @@ def _ref(container: Container) -> str:
 
 
 def host_network(config: pb.PodSandboxConfig) -> bool:
+    """Return True if the sandbox asks for the host's network, which it gets either way."""
     return bool(config.linux.security_context.namespace_options.network == pb.NODE)
 
 
 def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
+    """Return a sandbox as PodSandboxStatus; one that is stopped has no address."""
     config, record = sandbox.config, sandbox.record
     address = "" if host_network(config) or record.stopped_at else POD_IP
     options = config.linux.security_context.namespace_options
@@ -62,6 +64,7 @@ def sandbox_status(sandbox: Sandbox) -> pb.PodSandboxStatus:
 
 
 def sandbox_item(sandbox: Sandbox) -> pb.PodSandbox:
+    """Return a sandbox as an entry of ListPodSandbox."""
     config, record = sandbox.config, sandbox.record
     return pb.PodSandbox(
         id=record.id,
@@ -75,6 +78,7 @@ def sandbox_item(sandbox: Sandbox) -> pb.PodSandbox:
 
 
 def container_status(container: Container) -> pb.ContainerStatus:
+    """Return a container as ContainerStatus."""
     config, life = container.config, container.life
     exited = life.state is ContainerState.EXITED
     return pb.ContainerStatus(
@@ -100,6 +104,7 @@ def container_status(container: Container) -> pb.ContainerStatus:
 
 
 def container_item(container: Container) -> pb.Container:
+    """Return a container as an entry of ListContainers."""
     config = container.config
     return pb.Container(
         id=container.id,

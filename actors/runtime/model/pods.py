@@ -33,14 +33,17 @@ ID_LENGTH = 64
 
 
 def new_id() -> str:
+    """Return a random id of a sandbox or container, as long as containerd's."""
     return secrets.token_hex(ID_LENGTH // 2)
 
 
 def sandbox_key(metadata: pb.PodSandboxMetadata) -> str:
+    """Return the name that only one sandbox may have: a repeated RunPodSandbox finds it taken."""
     return f"{metadata.name}_{metadata.namespace}_{metadata.uid}_{metadata.attempt}"
 
 
 def container_key(metadata: pb.ContainerMetadata, pod: pb.PodSandboxMetadata) -> str:
+    """Return the name that only one container may have."""
     return f"{metadata.name}_{pod.name}_{pod.namespace}_{pod.uid}_{metadata.attempt}"
 
 
@@ -87,6 +90,8 @@ NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class RuntimePods:
+    """All sandboxes and containers of the runtime, by full id."""
+
     def __init__(self) -> None:
         self.sandboxes: dict[str, Sandbox] = {}
         self.containers: dict[str, Container] = {}
@@ -124,7 +129,7 @@ class RuntimePods:
         selected = [
             sandbox
             for sandbox in found
-            if (state is None or state == sandbox_state(sandbox)) and has_labels(sandbox.config.labels, labels)
+            if (state is None or state == sandbox_state(sandbox)) and _has_labels(sandbox.config.labels, labels)
         ]
         return sorted(selected, key=lambda sandbox: sandbox.record.created_at)
 
@@ -138,7 +143,7 @@ class RuntimePods:
         selected = [
             container
             for container in self._in_sandbox(id, sandbox_id)
-            if (state is None or state == container.life.state.value) and has_labels(container.config.labels, labels)
+            if (state is None or state == container.life.state.value) and _has_labels(container.config.labels, labels)
         ]
         return sorted(selected, key=lambda container: container.life.created_at)
 
@@ -165,12 +170,14 @@ def _key(container: Container) -> str:
 
 
 def sandbox_state(sandbox: Sandbox) -> pb.PodSandboxState:
+    """Return READY until a stop is on disk."""
     return pb.SANDBOX_READY if sandbox.record.stopped_at == 0 else pb.SANDBOX_NOTREADY
 
 
-def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+def _has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
 
 
 def running_containers(containers: Iterable[Container]) -> list[Container]:
+    """Return those in state running."""
     return [container for container in containers if container.life.state is ContainerState.RUNNING]

@@ -20,6 +20,8 @@ _LOG = logging.getLogger("runtime")
 
 
 class Adoption:
+    """Runs once, before the server listens."""
+
     def __init__(self, dependencies: Dependencies) -> None:
         self._deps = dependencies
         self._boot = boot_id()

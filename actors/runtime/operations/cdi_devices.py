@@ -20,7 +20,7 @@ from protocols.process.files import read_bounded
 from protocols.wire import cri_pb2 as pb
 
 
-class NodeEdit(msgspec.Struct, frozen=True, rename="camel"):
+class _NodeEdit(msgspec.Struct, frozen=True, rename="camel"):
     path: str
     host_path: str = ""
     type: str = ""
@@ -31,32 +31,32 @@ class NodeEdit(msgspec.Struct, frozen=True, rename="camel"):
     gid: int | None = None
 
 
-class CdiMount(msgspec.Struct, frozen=True, rename="camel"):
+class _CdiMount(msgspec.Struct, frozen=True, rename="camel"):
     host_path: str
     container_path: str
     options: tuple[str, ...] | None = None
     type: str = ""
 
 
-class Edits(msgspec.Struct, frozen=True, rename="camel"):
+class _Edits(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] | None = None
-    device_nodes: tuple[NodeEdit, ...] | None = None
-    mounts: tuple[CdiMount, ...] | None = None
+    device_nodes: tuple[_NodeEdit, ...] | None = None
+    mounts: tuple[_CdiMount, ...] | None = None
     hooks: tuple[Any, ...] | None = None
     additional_gids: tuple[int, ...] | None = msgspec.field(name="additionalGids", default=None)
 
 
-class CdiDevice(msgspec.Struct, frozen=True, rename="camel"):
+class _CdiDevice(msgspec.Struct, frozen=True, rename="camel"):
     name: str
-    container_edits: Edits = Edits()
+    container_edits: _Edits = _Edits()
 
 
-class Spec(msgspec.Struct, frozen=True, rename="camel"):
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     cdi_version: str = msgspec.field(name="cdiVersion")
     kind: str
     """VENDOR/CLASS; a device's full name is VENDOR/CLASS=NAME."""
-    devices: tuple[CdiDevice, ...] = ()
-    container_edits: Edits = Edits()
+    devices: tuple[_CdiDevice, ...] = ()
+    container_edits: _Edits = _Edits()
     """Edits for every container that gets any of the devices."""
 
 
@@ -73,8 +73,8 @@ class FoundDevice(NamedTuple):
     """Edits of one device, and the common edits of its file."""
 
     path: Path
-    common: Edits
-    own: Edits
+    common: _Edits
+    own: _Edits
 
 
 class CdiFiles:
@@ -82,7 +82,7 @@ class CdiFiles:
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
-        self._known: dict[Path, tuple[Stamp, Spec | None]] = {}
+        self._known: dict[Path, tuple[Stamp, _Spec | None]] = {}
 
     def find(self, names: Sequence[str]) -> list[FoundDevice]:
         """Return devices in the order of `names`. Raises CdiUnusable that names all missing ones."""
@@ -97,7 +97,7 @@ class CdiFiles:
     def _devices(self) -> dict[str, list[FoundDevice]]:
         """Return every device; several entries where files of one directory describe the same one."""
         found: dict[str, list[FoundDevice]] = {}
-        read: dict[Path, tuple[Stamp, Spec | None]] = {}
+        read: dict[Path, tuple[Stamp, _Spec | None]] = {}
         for directory in self._directories:
             here: dict[str, list[FoundDevice]] = {}
             for path in _files(directory):
@@ -109,7 +109,7 @@ class CdiFiles:
         self._known = read
         return found
 
-    def _read(self, path: Path, read: dict[Path, tuple[Stamp, Spec | None]]) -> Spec | None:
+    def _read(self, path: Path, read: dict[Path, tuple[Stamp, _Spec | None]]) -> _Spec | None:
         """Return the parsed file; None if unusable, which is logged once per version of the file."""
         try:
             status = path.stat()
@@ -136,12 +136,12 @@ def _files(directory: Path) -> list[Path]:
         return []
 
 
-def _parse(path: Path, size: int) -> Spec | None:
+def _parse(path: Path, size: int) -> _Spec | None:
     if size > LARGEST:
         _LOG.warning("CDI file skipped: larger than %d bytes path=%s", LARGEST, path)
         return None
     try:
-        return msgspec.convert(_load(path), Spec, strict=False)
+        return msgspec.convert(_load(path), _Spec, strict=False)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         _LOG.warning("CDI file skipped path=%s error=%s", path, " ".join(str(error).split())[:200])
         return None
@@ -175,7 +175,7 @@ def apply_devices(
     """
     changed = pb.ContainerConfig()
     changed.CopyFrom(config)
-    edits: list[Edits] = []
+    edits: list[_Edits] = []
     for entry in found:
         edits += [entry.common] if entry.common not in edits else []
         edits.append(entry.own)
@@ -189,7 +189,7 @@ def apply_devices(
     return changed
 
 
-def _apply(config: pb.ContainerConfig, edit: Edits, made: Collection[str]) -> None:
+def _apply(config: pb.ContainerConfig, edit: _Edits, made: Collection[str]) -> None:
     for variable in edit.env or ():
         _set(config, *_pair(variable))
     for node in edit.device_nodes or ():
@@ -210,7 +210,7 @@ def missing_nodes(found: Sequence[FoundDevice]) -> tuple[DeviceNode, ...]:
     return tuple(made for node in dict.fromkeys(nodes) if (made := _missing(node)) is not None)
 
 
-def _missing(node: NodeEdit) -> DeviceNode | None:
+def _missing(node: _NodeEdit) -> DeviceNode | None:
     place = node.host_path or node.path
     if node.type not in ("", *NODE_KINDS):
         raise CdiUnusable(f'CDI device injection failed: device node {node.path} has the type "{node.type}"')
@@ -232,7 +232,7 @@ def _missing(node: NodeEdit) -> DeviceNode | None:
     return DeviceNode(node.path, node.type, node.major, node.minor, mode, uid, gid)
 
 
-def _numbers(node: NodeEdit) -> tuple[int, int]:
+def _numbers(node: _NodeEdit) -> tuple[int, int]:
     return node.major, node.minor
 
 

@@ -74,6 +74,8 @@ class Dependencies:
 
 
 class Containers:
+    """Create, start, stop, remove: each is on disk before it is answered."""
+
     def __init__(self, dependencies: Dependencies) -> None:
         self._deps = dependencies
         self._boot = boot_id()

@@ -19,6 +19,8 @@ from protocols.wire import cri_pb2 as pb
 
 
 class Sandboxes:
+    """Run, stop, remove: each is on disk before it is answered, and may be repeated."""
+
     def __init__(self, dependencies: Dependencies, containers: Containers) -> None:
         self._deps = dependencies
         self._containers = containers

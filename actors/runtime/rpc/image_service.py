@@ -34,6 +34,8 @@ MOST_PULLED = 1024
 
 
 class ImageMethods:
+    """The methods by CRI's names."""
+
     def __init__(self, pods: RuntimePods, images: ImageStore, directory: Path) -> None:
         self._pods = pods
         self._images = images

@@ -32,6 +32,8 @@ API_VERSION = "v1"
 
 
 class InfoMethods:
+    """Version, Status and their like, by CRI's names."""
+
     def __init__(self, pods: RuntimePods, cgroups: Cgroups, events: ContainerEvents) -> None:
         self._pods = pods
         self._cgroups = cgroups
@@ -75,6 +77,8 @@ class InfoMethods:
 
 
 class SandboxMethods:
+    """Methods of sandboxes by CRI's names."""
+
     def __init__(self, pods: RuntimePods, sandboxes: Sandboxes, clock: Clock) -> None:
         self._pods = pods
         self._sandboxes = sandboxes
@@ -134,6 +138,8 @@ def _as_json(message: Message) -> dict[str, object]:
 
 
 class ContainerMethods:
+    """Methods of containers by CRI's names."""
+
     def __init__(self, pods: RuntimePods, containers: Containers, processes: ProcessBackend) -> None:
         self._pods = pods
         self._containers = containers
@@ -197,6 +203,8 @@ class ContainerMethods:
 
 
 class EventMethods:
+    """GetContainerEvents."""
+
     def __init__(self, events: ContainerEvents) -> None:
         self._events = events
 

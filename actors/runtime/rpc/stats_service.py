@@ -13,6 +13,8 @@ from protocols.wire import cri_pb2 as pb
 
 
 class StatsMethods:
+    """Methods by CRI's names; /proc is read in a thread."""
+
     def __init__(self, pods: RuntimePods, processes: ProcessBackend, directory: Path) -> None:
         self._pods = pods
         self._processes = processes

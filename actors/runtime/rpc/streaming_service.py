@@ -15,6 +15,8 @@ STDOUT, STDERR = 1, 2
 
 
 class StreamMethods:
+    """Exec, Attach and PortForward by CRI's names."""
+
     def __init__(
         self, pods: RuntimePods, containers: Containers, private: Callable[[], Collection[int]] = frozenset
     ) -> None:

@@ -55,6 +55,7 @@ class Stdio(NamedTuple):
 
 
 def parse(record: dict[str, Any]) -> Spec:
+    """Read the process's specification, in which environment variables are base64."""
     env = {base64.b64decode(name): base64.b64decode(value) for name, value in record["env"]}
     return Spec(**{**record, "env": env, "isolation": isolation.parse(record.get("isolation"))})
 

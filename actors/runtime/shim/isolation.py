@@ -14,6 +14,8 @@ from actors.runtime.shim.root import DEVICES, CgroupView, Root, pivot_to, prepar
 
 
 class Isolation(NamedTuple):
+    """Namespaces of a container and what is in them; by default it has none of its own."""
+
     mounts: tuple[Mount, ...] = ()
     hostname: str = ""
     """Empty: the host's."""
@@ -53,6 +55,7 @@ KERNELS = ("/dev", "/proc", "/sys")
 
 
 def parse(record: dict[str, Any] | None) -> Isolation:
+    """Read an isolation from JSON; None is that of a container in the host's namespaces."""
     if not record:
         return NOTHING
     image = Root(**record["root"]) if record.get("root") else None

@@ -21,7 +21,7 @@ CONTROL = 3
 """Descriptor of the socket to the runtime, in this process."""
 
 
-class Launcher:
+class _Launcher:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._shims: set[int] = set()
@@ -116,5 +116,5 @@ def main(control: int) -> None:
     gc.freeze()
     with contextlib.suppress(KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is the supervisor's
-        Launcher(socket.socket(fileno=CONTROL)).run()
+        _Launcher(socket.socket(fileno=CONTROL)).run()
     sys.exit(0)

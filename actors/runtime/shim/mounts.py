@@ -25,6 +25,8 @@ _OPTIONS = {"nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
 
 
 class Mount(NamedTuple):
+    """A bind mount into a container."""
+
     source: str
     target: str
     readonly: bool

@@ -43,6 +43,8 @@ _LINKS = (
 
 
 class Root(NamedTuple):
+    """Directories of a container's overlay."""
+
     image: str
     """Lower directory of the overlay: the image's files, never changed."""
     own: str

@@ -32,11 +32,12 @@ KILL_ROUNDS_S = 10.0
 """Longest time to kill descendants that do not end (uninterruptible sleep, fork bomb) before the exit is recorded."""
 
 
-def prctl(option: int, value: int = 1) -> None:
+def _prctl(option: int, value: int = 1) -> None:
     _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
 
 
 def mount(source: str, target: str, flags: int, kind: str = "", options: str = "") -> None:
+    """Mount a file system or a directory; empty texts are passed as NULL. Raises OSError."""
     words = [os.fsencode(text) if text else None for text in (kind, options)]
     _check(_libc.mount(os.fsencode(source), os.fsencode(target), words[0], ctypes.c_ulong(flags), words[1]))
 
@@ -69,10 +70,12 @@ def new_namespaces(kinds: Iterable[str]) -> None:
 
 
 def enter_namespace(descriptor: int) -> None:
+    """Join the namespace of a descriptor. Raises OSError."""
     _check(_libc.setns(descriptor, 0))
 
 
 def set_hostname(name: bytes) -> None:
+    """Set the host name of the current UTS namespace. Raises OSError."""
     _check(_libc.sethostname(name, ctypes.c_size_t(len(name))))
 
 
@@ -88,7 +91,7 @@ def pivot_root_here() -> None:
 def drop_capability(number: int) -> None:
     """Remove a capability from the bounding set."""
     with contextlib.suppress(OSError):  # one this kernel does not know
-        prctl(_PR_CAPBSET_DROP, number)
+        _prctl(_PR_CAPBSET_DROP, number)
 
 
 def _check(result: int) -> None:
@@ -98,22 +101,24 @@ def _check(result: int) -> None:
 
 
 def die_with_parent() -> None:
-    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Ask the kernel for SIGKILL when the parent ends; the end of one before this call is not noticed."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_descendants() -> None:
     """Become a subreaper: orphaned descendants become children of this process instead of init's."""
-    prctl(_PR_SET_CHILD_SUBREAPER)
+    _prctl(_PR_SET_CHILD_SUBREAPER)
 
 
 def no_new_privileges() -> None:
-    prctl(_PR_SET_NO_NEW_PRIVS)
+    """Give up rights that executing a file would grant, for all later processes."""
+    _prctl(_PR_SET_NO_NEW_PRIVS)
 
 
 def set_name(name: str) -> None:
     """Set the name that `ps -o comm` shows, at most 15 bytes."""
     buffer = ctypes.create_string_buffer(name.encode()[:15])
-    prctl(_PR_SET_NAME, ctypes.addressof(buffer))
+    _prctl(_PR_SET_NAME, ctypes.addressof(buffer))
 
 
 def children() -> list[int]:
@@ -244,6 +249,7 @@ def oom_kills(counter: str) -> int:
 
 
 def remove_cgroups(groups: tuple[str, ...]) -> None:
+    """Remove cgroups; one that still has processes stays."""
     for group in groups:
         with contextlib.suppress(OSError):
             os.rmdir(group)

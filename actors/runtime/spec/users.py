@@ -61,14 +61,14 @@ MOST_BYTES = 1 << 20
 """Bytes read of a user database; the rest is ignored."""
 
 
-class User(NamedTuple):
+class _User(NamedTuple):
     uid: int = -1
     """-1: same as the runtime."""
     gid: int = -1
     groups: tuple[int, ...] = ()
 
 
-def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> User:
+def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> _User:
     """Return the user of the request, else of the image. Raises InvalidRequest, also for what only root may do."""
     database = _UserDatabase(image.root if image else "/")
     named = context.run_as_username or (image.config.user if image else "")
@@ -82,7 +82,7 @@ def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> U
         gid = context.run_as_group.value
     groups = tuple(dict.fromkeys(context.supplemental_groups))
     _permit(uid, groups)
-    return User(uid, gid, groups)
+    return _User(uid, gid, groups)
 
 
 def _permit(uid: int, groups: tuple[int, ...]) -> None:

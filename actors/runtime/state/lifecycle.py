@@ -15,6 +15,7 @@ LOST = 137
 
 
 def started(life: Life, at: int) -> Life:
+    """Return the life of a container that runs since `at` (ns). Raises WrongState."""
     if life.state is not ContainerState.CREATED:
         raise WrongState(f"container is {life.state.name.lower()}, only a created one can be started")
     return msgspec.structs.replace(life, started_at=max(at, life.created_at))
@@ -31,6 +32,7 @@ def exited(life: Life, at: int, code: int, oom_killed: bool = False) -> Life:
 
 
 def start_failed(life: Life, at: int, message: str) -> Life:
+    """Return the life of a container that ended before its process ran; one that was started is unchanged."""
     if life.state is not ContainerState.CREATED:
         return life
     return _end(life, at, START_ERROR, "StartError", message)

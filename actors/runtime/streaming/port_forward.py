@@ -138,6 +138,7 @@ class Forwarding:
 
 
 async def run_port_forward(socket: Socket, request: PortForward) -> None:
+    """Serve one port-forward until the client ends it."""
     await Forwarding(socket, request.private).run()
 
 

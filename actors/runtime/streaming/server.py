@@ -68,6 +68,8 @@ class Tickets(Generic[T]):
 
 
 class StreamServer:
+    """Issues URLs and serves each once."""
+
     def __init__(self) -> None:
         self._tickets: Tickets[Stream] = Tickets(asyncio.get_running_loop().time)
         self._server = BoundedServer(

@@ -97,6 +97,7 @@ class Exec(msgspec.Struct, frozen=True):
 
 
 async def run_exec(socket: Socket, request: Exec) -> None:
+    """Run a command for one client; its exit code ends the session on the error channel."""
     stdio: Stdio = Terminal() if request.terminal else Pipes(request.stdin, request.outputs)
     try:
         async with request.backend.start_exec(
@@ -160,6 +161,7 @@ class _Input:
 
 
 async def run_attach(socket: Socket, request: Attach) -> None:
+    """Join a client to a running container until one of them ends."""
     ends = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
     given = [writable for _, writable in ends]
     try:

@@ -107,6 +107,8 @@ END_OF_INPUT = b"\x04"
 
 
 class Stdio(Protocol):
+    """Standard streams of a command: the ends that it inherits, and ours."""
+
     ends: tuple[int, int, int]
     """Stdin, stdout and stderr of the command."""
     terminal: bool
@@ -126,6 +128,8 @@ class Stdio(Protocol):
 
 
 class Pipes:
+    """Standard streams as pipes; without stdin the command reads /dev/null."""
+
     terminal = False
 
     def __init__(self, stdin: bool, outputs: tuple[int, ...] = (STDOUT, STDERR)) -> None:
@@ -171,6 +175,8 @@ class Pipes:
 
 
 class Terminal:
+    """Standard streams as one terminal, whose output is that of both channels."""
+
     terminal = True
 
     def __init__(self) -> None:
