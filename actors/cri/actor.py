@@ -28,6 +28,8 @@ REORDER_S = 0.1
 
 
 class Cri:
+    """Passes calls on, publishes events and the runtime's state."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._gate = context.settings.gate("EventedPLEG")
@@ -64,7 +66,7 @@ class Cri:
         operation = OPERATIONS.get(request.operation)
         if operation is None:
             raise OperationUnknown(f"CRI operation {request.operation!r} is not passed on; use a v1 unary method")
-        reply = await self._run(request.operation, request.request, remaining_s(call))
+        reply = await self._run(request.operation, request.request, _remaining_s(call))
         if request.operation == "PodSandboxStatus":
             reply = self._faults.shifted_status(reply)
         return messages.CriReply(reply)
@@ -207,7 +209,7 @@ def _deadline_was_ours(error: grpc.aio.AioRpcError) -> bool:
     return error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and error.details() == "Deadline Exceeded"
 
 
-def remaining_s(call: Call) -> float:
+def _remaining_s(call: Call) -> float:
     return max(0.0, call.deadline - asyncio.get_running_loop().time())
 
 

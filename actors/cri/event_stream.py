@@ -41,6 +41,8 @@ PROBE_UNSUPPORTED_S = 60.0
 
 
 class Phase(Enum):
+    """State of the event stream; UNSUPPORTED also waits, since a runtime may be replaced."""
+
     CONNECTING = "connecting"
     STREAMING = "streaming"
     BROKEN = "broken"
@@ -100,6 +102,8 @@ EventCall = grpc.aio.UnaryStreamCall[bytes, bytes]
 
 @dataclass(frozen=True)
 class EventStreamOptions:
+    """Channel of the stream, and who gets its messages."""
+
     channel: RuntimeChannel
     """Channel for events only: it is replaced at every attempt."""
     on_message: Callable[[bytes], None]
@@ -108,6 +112,8 @@ class EventStreamOptions:
 
 
 class EventStream:
+    """Opens the stream again and again; `run` is its only task."""
+
     def __init__(self, options: EventStreamOptions) -> None:
         self._options = options
         self.connection = EventConnection()

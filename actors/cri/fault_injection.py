@@ -22,6 +22,8 @@ MOST_HELD = 4096
 
 @dataclass
 class InjectedFaults:
+    """The fault that is switched on, and the events it holds back, MOST_HELD at most."""
+
     fault: str = ""
     count: int = 0
     """Events still to drop; with drop-events 0 means all."""

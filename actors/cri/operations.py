@@ -60,6 +60,8 @@ _LONGER = {"RunPodSandbox": 2 * GENERAL_S, "StopContainer": 3600.0, "ExecSync": 
 
 @dataclass(frozen=True)
 class Operation:
+    """A method that may be called through cri."""
+
     path: str
     """Full gRPC method path."""
     metric: str
@@ -101,7 +103,7 @@ CONNECTIONS = CounterFamily(
 
 
 @dataclass(frozen=True)
-class CriMetrics:
+class _CriMetrics:
     operations: Counter
     errors: Counter
     durations: Histogram
@@ -109,10 +111,10 @@ class CriMetrics:
     connection_success: PlainCounter
 
 
-def cri_metrics(registry: CollectorRegistry, gate: bool) -> CriMetrics:
+def cri_metrics(registry: CollectorRegistry, gate: bool) -> _CriMetrics:
     """Register kubelet_runtime_operations_* and the two counters of the event stream's connection."""
     events = registry if gate else None
-    return CriMetrics(
+    return _CriMetrics(
         operations=Counter(*OPERATIONS_TOTAL, registry=registry),
         errors=Counter(*ERRORS, registry=registry),
         durations=Histogram(*DURATIONS, buckets=BUCKETS, registry=registry),

@@ -77,6 +77,8 @@ UNKNOWN_ID = "0" * 64
 
 
 class Streaming(Enum):
+    """Support of lists in pieces by the runtime; UNKNOWN until the first attempt."""
+
     UNKNOWN = "unknown"
     YES = "yes"
     NO = "no"

@@ -23,19 +23,19 @@ class RuntimeUnusable(NodeplaneError, http=503, grpc="UNAVAILABLE"):
 M = TypeVar("M", bound=Message)
 
 
-class RuntimeInfo(msgspec.Struct, frozen=True):
+class _RuntimeInfo(msgspec.Struct, frozen=True):
     name: str
     version: str
 
 
-def read_version(reply: bytes) -> RuntimeInfo:
+def read_version(reply: bytes) -> _RuntimeInfo:
     """Decode Version. Raises RuntimeUnusable if one of the four names is empty, as kubelet does."""
     answer = _read(cri_pb2.VersionResponse, reply)
     fields = ("version", "runtime_name", "runtime_version", "runtime_api_version")
     missing = [field for field in fields if not getattr(answer, field)]
     if missing:
         raise RuntimeUnusable(f"the runtime's Version lacks {', '.join(missing)}; use a runtime that speaks CRI v1")
-    return RuntimeInfo(name=answer.runtime_name, version=answer.runtime_version)
+    return _RuntimeInfo(name=answer.runtime_name, version=answer.runtime_version)
 
 
 def network_problem(reply: cri_pb2.StatusResponse) -> str:
@@ -74,7 +74,7 @@ def handlers_of(reply: cri_pb2.StatusResponse) -> tuple[RuntimeHandler, ...]:
 class RuntimeReport:
     """A good answer to Version and Status."""
 
-    info: RuntimeInfo
+    info: _RuntimeInfo
     network: str
     """Why the network is not ready; empty if it is."""
     handlers: tuple[RuntimeHandler, ...]
@@ -110,6 +110,8 @@ def poll_delay(good: int, now: float) -> float:
 
 @dataclass(frozen=True)
 class StatusPollerOptions:
+    """The call to the runtime, and callbacks for an answer, a failure, and a long silence."""
+
     run: Callable[[str, bytes, float], Awaitable[bytes]]
     """Operation, request, timeout -> reply; raises BusError."""
     on_good: Callable[[RuntimeReport], None]
@@ -118,11 +120,13 @@ class StatusPollerOptions:
 
 
 class StatusPoller:
+    """Asks for Status, seldom while all is well; `run` is its only task."""
+
     def __init__(self, options: StatusPollerOptions) -> None:
         self._options = options
         self._now = asyncio.Event()
         self._last_good = time.monotonic()
-        self._info: RuntimeInfo | None = None
+        self._info: _RuntimeInfo | None = None
         self._asked = 0.0
         self._good = 0
         self._silence_reported = False
@@ -158,7 +162,7 @@ class StatusPoller:
         self._options.on_good(report)
         return True
 
-    async def _version(self) -> RuntimeInfo:
+    async def _version(self) -> _RuntimeInfo:
         now = time.monotonic()
         if self._info is None or now - self._asked >= VERSION_S:
             self._info = read_version(await self._options.run("Version", b"", STATUS_S))

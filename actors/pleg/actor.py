@@ -42,6 +42,8 @@ EVENT_TYPES = {number: name for name, number in cri_pb2.ContainerEventType.items
 
 
 class PlegActor:
+    """Joins relists, events and the cache, and publishes what changed."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._merger = StatusMerger()

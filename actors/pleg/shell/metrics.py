@@ -55,6 +55,8 @@ STALE = CounterFamily("nodeplane_pleg_stale_events_total", "Events of the runtim
 
 @dataclass(frozen=True)
 class MetricsOptions:
+    """Sources of the metrics."""
+
     registry: CollectorRegistry
     merger: StatusMerger
     mode: ModeSelector
@@ -65,6 +67,8 @@ class MetricsOptions:
 
 
 class PlegMetrics:
+    """Histograms of relists and events; gauges are computed at scrape time."""
+
     def __init__(self, options: MetricsOptions) -> None:
         registry = options.registry
         events = registry if options.gate else None

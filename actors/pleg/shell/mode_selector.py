@@ -16,6 +16,8 @@ SUSPECT_S = 60.0
 
 @dataclass(frozen=True)
 class ModeSelectorOptions:
+    """Configured mode, and who gets the state."""
+
     mode: str
     """Configured: auto, evented, hint or generic."""
     gate: bool
@@ -24,6 +26,8 @@ class ModeSelectorOptions:
 
 
 class ModeSelector:
+    """The mode in use, with health; decides anew with each change of the runtime."""
+
     def __init__(self, options: ModeSelectorOptions) -> None:
         self._options = options
         self._stamps: bool | None = None

@@ -22,6 +22,8 @@ log = logging.getLogger("pleg")
 
 
 class PodPublisher:
+    """Changes of pods that wait for the end of this iteration of the event loop."""
+
     def __init__(self, published: dict[str, PodStatus], statuses: Stream, lifecycle: Stream) -> None:
         # `published` is the snapshot source of the stream `statuses`: it must hold exactly what was sent.
         self._published = published

@@ -32,6 +32,8 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class RelisterOptions:
+    """Dependencies of relists, and who gets their results."""
+
     merger: StatusMerger
     runtime: RuntimeClient
     mode: ModeSelector
@@ -47,6 +49,8 @@ class RelisterOptions:
 
 
 class Relister:
+    """Relists and inspections; requests beyond the bounds become a relist."""
+
     def __init__(self, options: RelisterOptions) -> None:
         self._options = options
         self._merger = options.merger

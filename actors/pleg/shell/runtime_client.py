@@ -31,6 +31,8 @@ _STATES = {cri.CONTAINER_RUNNING: RUNNING, cri.CONTAINER_EXITED: EXITED}
 
 @dataclass(frozen=True)
 class Inspection:
+    """Status of one pod as the runtime gave it; None if it has nothing of the pod."""
+
     uid: str
     status: PodStatus | None
     stamp: int

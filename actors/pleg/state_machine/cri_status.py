@@ -27,6 +27,7 @@ def sane_stamp(stamp_ns: int, now_ns: int) -> int:
 
 
 def sandbox_status(status: "cri_pb2.PodSandboxStatus") -> SandboxStatus:
+    """Convert a sandbox's status; one without `linux` counts as having a network of its own."""
     network = status.linux.namespaces.options.network
     return SandboxStatus(
         id=status.id,
@@ -39,6 +40,7 @@ def sandbox_status(status: "cri_pb2.PodSandboxStatus") -> SandboxStatus:
 
 
 def container_status(status: "cri_pb2.ContainerStatus", sandbox_id: str) -> ContainerStatus:
+    """Convert a container's status; an unknown state is `unknown`, a missing restart count the attempt."""
     return ContainerStatus(
         id=status.id,
         sandbox_id=sandbox_id,

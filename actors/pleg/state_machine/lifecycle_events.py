@@ -35,6 +35,7 @@ States = Mapping[str, str]
 
 
 def states_of(status: PodStatus | None) -> dict[str, str]:
+    """Return the state of each container and sandbox by id, as the table has it; none of a pod that is gone."""
     if status is None:
         return {}
     known = (RUNNING, EXITED)

@@ -16,6 +16,8 @@ EVENTED_PERIOD_S, EVENTED_LIMIT_S = 300.0, 600.0
 
 
 class Mode(Enum):
+    """Source of changes; also the values of --pleg-mode, beside `auto`."""
+
     GENERIC = "generic"
     HINT = "hint"
     EVENTED = "evented"
@@ -35,6 +37,8 @@ class ModeInput:
 
 @dataclass(frozen=True)
 class ModePlan:
+    """Mode and period of relists, with the reason for users."""
+
     mode: Mode
     period_s: float
     """Seconds from the end of a full relist to the start of the next."""
@@ -44,6 +48,7 @@ class ModePlan:
 
 
 def plan(state: RuntimeState, inputs: ModeInput) -> ModePlan:
+    """Decide by the runtime's state, the configured mode and what was found out about events."""
     if not inputs.gate:
         return _generic("the feature gate EventedPLEG is off")
     if inputs.mode == Mode.GENERIC.value:

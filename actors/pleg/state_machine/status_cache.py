@@ -18,6 +18,8 @@ TOMBSTONE_NS = 600 * 10**9
 
 
 class Rank(IntEnum):
+    """Order of statuses with one timestamp: a greater rank replaces a lower one."""
+
     EVENT = 0
     INSPECTION = 1
 
@@ -28,6 +30,8 @@ TOMBSTONES = 20_000
 
 @dataclass
 class CachedStatus:
+    """The status of one pod, with the times that order it."""
+
     status: PodStatus
     modified: int
     """Orders updates: the runtime's timestamp if it is sane, else our clock."""

@@ -47,7 +47,7 @@ class MergeResult:
 
 
 @dataclass(frozen=True)
-class RelistPlan:
+class _RelistPlan:
     inspect: list[str]
     """Pods that differ from the cache."""
     vanished: list[str]
@@ -55,6 +55,8 @@ class RelistPlan:
 
 @dataclass
 class StatusMerger:
+    """The cache and the rules by which it changes; each method returns what to publish."""
+
     cache: StatusCache = field(default_factory=StatusCache)
     trusted: bool = False
     """True after a full relist that began after the last gap in the event stream; only then are events merged."""
@@ -79,7 +81,7 @@ class StatusMerger:
         entries = self.cache.entries.items() if id_ else ()
         return next((uid for uid, entry in entries if id_ in states_of(entry.status)), "")
 
-    def relist(self, stamp: int, snapshot: Mapping[str, States]) -> RelistPlan:
+    def relist(self, stamp: int, snapshot: Mapping[str, States]) -> _RelistPlan:
         """Compare a listing begun at `stamp` with the cache."""
         entries = self.cache.entries
         known = {uid: states_of(entry.status) for uid, entry in entries.items() if entry.modified <= stamp}
@@ -87,7 +89,7 @@ class StatusMerger:
         uninspectable = [uid for uid in self.cache.uninspectable if uid in entries and uid in snapshot]
         differing = [uid for uid, states in known.items() if uid in snapshot and dict(snapshot[uid]) != states]
         gone = [uid for uid in {**known, **self.cache.uninspectable} if uid not in snapshot]
-        return RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
+        return _RelistPlan(inspect=list(dict.fromkeys(fresh + differing + uninspectable)), vanished=gone)
 
     def inspected(
         self, uid: str, status: PodStatus | None, stamp: int, runtime_ns: int = 0, before: CachedStatus | None = None
