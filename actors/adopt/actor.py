@@ -23,6 +23,8 @@ from protocols.messages.devices import Empty, LedgerHistory
 
 
 class Adopt:
+    """Joins kubelet's socket, the runtime's events and the streams."""
+
     def __init__(self, context: Context) -> None:
         settings = context.settings.adopt
         if settings is None:

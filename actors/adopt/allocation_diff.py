@@ -18,6 +18,8 @@ Pods = Mapping[str, PodAllocation]
 
 
 class AllocationStep(msgspec.Struct, frozen=True):
+    """One pod's allocation after a step."""
+
     uid: str
     allocation: PodAllocation | None
     """None: the pod has released everything and is gone."""

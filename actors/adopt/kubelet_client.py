@@ -21,6 +21,8 @@ M = TypeVar("M")
 
 
 class KubeletClient:
+    """Calls of kubelet's API; the connection is made anew when kubelet restarts."""
+
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=(*CLIENT_OPTIONS, *RECONNECT_OPTIONS))

@@ -25,6 +25,8 @@ LIST_TIMEOUT_S = 5.0
 
 
 class Sandbox(msgspec.Struct, frozen=True):
+    """A sandbox of the runtime, by which a pod's name leads to its uid."""
+
     id: str
     uid: str
     namespace: str

@@ -75,6 +75,8 @@ RETAINED = GaugeFamily("nodeplane_adopt_pods_kept", "Pods that run but that kube
 
 
 class AdoptMetrics:
+    """Counters of lists and of what they led to."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.current = Gauge(*CURRENT, registry=registry)
         self.lists = Counter(*LISTS, registry=registry)
@@ -84,6 +86,8 @@ class AdoptMetrics:
 
 @dataclass(frozen=True)
 class ReconcilerOptions:
+    """Dependencies of the reconciler."""
+
     kubelet: KubeletClient
     bus: Bus
     state: PublishedState

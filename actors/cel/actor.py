@@ -31,6 +31,8 @@ QUARANTINED = GaugeFamily("nodeplane_cel_quarantined", "Expressions that were bl
 
 
 class Cel:
+    """The actor around Evaluators: RPC, metrics, quarantine."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._begun = False

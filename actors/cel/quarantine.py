@@ -12,25 +12,27 @@ Key = tuple[str, str]
 """Owner and expression: what one user's data does to an expression is no matter of others."""
 
 
-class QuarantinedExpression(msgspec.Struct):
+class _QuarantinedExpression(msgspec.Struct):
     reason: str
     pause: float
     until: float
 
 
 class Quarantine:
+    """Expressions by owner, SIZE at most; pauses double while an expression goes on doing harm."""
+
     def __init__(self) -> None:
-        self._entries: OrderedDict[Key, QuarantinedExpression] = OrderedDict()
+        self._entries: OrderedDict[Key, _QuarantinedExpression] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, owner: str, expression: str, reason: str, now: float) -> QuarantinedExpression:
+    def add(self, owner: str, expression: str, reason: str, now: float) -> _QuarantinedExpression:
         key = owner, expression
         before = self._entries.pop(key, None)
         again = before is not None and now < before.until + FORGIVEN_S
         pause = min(LONGEST_S, 2 * before.pause) if before is not None and again else FIRST_S
-        entry = self._entries[key] = QuarantinedExpression(reason, pause, now + pause)
+        entry = self._entries[key] = _QuarantinedExpression(reason, pause, now + pause)
         if len(self._entries) > SIZE:
             self._entries.popitem(last=False)
         return entry
@@ -44,5 +46,5 @@ class Quarantine:
         }
 
 
-def _text(entry: QuarantinedExpression) -> str:
+def _text(entry: _QuarantinedExpression) -> str:
     return f"the expression was ended because it {entry.reason}; it is not evaluated again for {entry.pause:.0f} s"

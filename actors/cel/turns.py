@@ -8,6 +8,8 @@ QUEUED, QUEUED_PER_OWNER = 1024, 256
 
 
 class Turns(Generic[W]):
+    """Queued work, bounded for all owners and for each."""
+
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[W]] = OrderedDict()
         self._busy: set[str] = set()

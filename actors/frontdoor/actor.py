@@ -48,6 +48,8 @@ STOP_GRACE_S = 1.0
 
 
 class FrontDoor:
+    """Joins the replicas of streams with the public sockets."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         settings = context.settings

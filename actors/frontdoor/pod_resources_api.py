@@ -236,6 +236,8 @@ def _encoder(request: WatchRequest, journal: Journal) -> Callable[[EncodedEvent]
 
 @dataclass(frozen=True)
 class PodResources:
+    """Methods of both versions."""
+
     unary: UnaryMethods
     watch_pods: Watch
     watch_allocatable: Watch

@@ -68,7 +68,7 @@ class NodePodFeed:
         """Return the pod as protobuf, or None if it is gone."""
         pod = self.pods.get(uid)
         if pod is not None and uid not in self._encoded:
-            self._encoded[uid] = to_protobuf(read_json(pod.pod))
+            self._encoded[uid] = _to_protobuf(read_json(pod.pod))
         return self._encoded.get(uid)
 
     def initial_events(self, uids: list[str]) -> Iterator[EncodedEvent]:
@@ -91,7 +91,7 @@ class NodePodFeed:
     def _change_event(self, uid: str, old: NodePod | None, new: NodePod | None) -> EncodedEvent:
         if new is None and old is not None:
             metadata = {"name": old.name, "namespace": old.namespace, "uid": uid}
-            return _pod_event(pb.DELETED, to_protobuf({"metadata": metadata}))
+            return _pod_event(pb.DELETED, _to_protobuf({"metadata": metadata}))
         return _pod_event(pb.MODIFIED if old else pb.ADDED, self.encoded(uid) or b"")
 
 
@@ -99,7 +99,7 @@ def _pod_event(kind: pb.EventType, pod: bytes) -> EncodedEvent:
     return EncodedEvent(0, pb.WatchPodsEvent(type=kind).SerializeToString() + field(EVENT_POD_FIELD, pod))
 
 
-def to_protobuf(pod: dict[str, object]) -> bytes:
+def _to_protobuf(pod: dict[str, object]) -> bytes:
     # Imported late: the tables cost memory, and most nodes never have a client of this API.
     from protocols.kube.protobuf.envelope import encode_message
     from protocols.kube.protobuf.table import message_of
@@ -109,6 +109,8 @@ def to_protobuf(pod: dict[str, object]) -> bytes:
 
 @dataclass(frozen=True)
 class PodsMethods:
+    """Methods of the service; all are rejected until the replica is synced."""
+
     feed: NodePodFeed
     endpoint: Endpoint
     dropped: Counter

@@ -39,6 +39,8 @@ LOST = CounterFamily(
 
 
 class Otlp:
+    """Collects spans of the root's processes, and exports those of pods that have settled."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._pending = Pending()

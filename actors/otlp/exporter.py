@@ -23,6 +23,8 @@ logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # failures are co
 
 
 class Exporter:
+    """Connection to one receiver."""
+
     def __init__(self, url: str, node: str) -> None:
         self._exporter = OTLPSpanExporter(endpoint=url, timeout=TIMEOUT_S, session=BoundedSession(TIMEOUT_S))
         self._mapper = Mapper(node, socket.gethostname(), installed_version())

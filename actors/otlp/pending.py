@@ -24,6 +24,8 @@ class _Waiting(msgspec.Struct):
 
 
 class Pending:
+    """Spans by pod, `most` at most: beyond it the pods that wait longest are dropped."""
+
     def __init__(self, most: int = MOST_SPANS) -> None:
         self._pods: dict[str, _Waiting] = {}
         self._most = most

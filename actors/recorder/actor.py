@@ -35,6 +35,8 @@ LOST = CounterFamily(
 
 
 class Recorder:
+    """Reads all processes of the plane once a second and writes what is new."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._path = Path(context.settings.record)

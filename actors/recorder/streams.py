@@ -30,6 +30,7 @@ STATES: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
 
 
 def now_ms() -> int:
+    """Return milliseconds since the epoch, as recordings count time."""
     return time.time_ns() // 1_000_000
 
 

@@ -59,6 +59,7 @@ def pod(allocation: PodAllocation, *, inits: bool = False) -> v1.PodResources:
 
 
 def pod_bytes(allocation: PodAllocation, *, inits: bool = False) -> bytes:
+    """Encode a pod for List; with `inits`, its plain init containers too."""
     return pod(allocation, inits=inits).SerializeToString(deterministic=True)
 
 
@@ -150,6 +151,7 @@ def _pod_name(allocation: PodAllocation) -> bytes:
 
 
 def pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> bytes:
+    """Encode a pod that holds nothing, which Get returns for pods of the node without an allocation."""
     listed = [v1.ContainerResources(name=container) for container in containers]
     return v1.PodResources(name=name, namespace=namespace, containers=listed).SerializeToString(deterministic=True)
 
@@ -160,6 +162,7 @@ def allocatable_event(
     cpus: Iterable[int] = (),
     blocks: Iterable[AllocatedMemory] = (),
 ) -> bytes:
+    """Encode an event of the watch of allocatable resources."""
     message = v1.ListAndWatchAllocatableResourcesResponse(
         action=action.name, devices=devices(items), cpu_ids=sorted(cpus), memory=memory(blocks)
     )
@@ -187,6 +190,7 @@ def v1alpha1_pod(allocation: PodAllocation) -> v1alpha1.PodResources:
 
 
 def v1alpha1_pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> v1alpha1.PodResources:
+    """Return the same for v1alpha1."""
     listed = [v1alpha1.ContainerResources(name=container) for container in containers]
     return v1alpha1.PodResources(name=name, namespace=namespace, containers=listed)
 

@@ -35,6 +35,7 @@ FINGERPRINT_VERSION = "pfp0v001"
 
 
 def pod_hash(namespace: str, name: str) -> int:
+    """Return the hash of a pod's name in the fingerprint of a list."""
     return xxh64_intdigest(name.encode(), xxh64_intdigest(namespace.encode()))
 
 

@@ -30,6 +30,8 @@ MAX_CLIENTS = 1024
 
 
 class Endpoint:
+    """One public socket; each method begins with `admit`."""
+
     def __init__(
         self,
         socket: SocketOptions,
@@ -68,7 +70,7 @@ class AccessLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._bucket = TokenBucket(LOG_LINES_PER_S, LOG_BURST)
+        self._bucket = _TokenBucket(LOG_LINES_PER_S, LOG_BURST)
         self._suppressed = 0
         self._calls: dict[str, Counter[str]] = {}
         """Calls per method, by open connection."""
@@ -102,7 +104,7 @@ class AccessLog:
         self._log.info("access: %s%s", line, suppressed)
 
 
-class TokenBucket:
+class _TokenBucket:
     def __init__(self, rate: float, burst: int) -> None:
         self.tokens = float(burst)
         self._rate = rate
@@ -130,8 +132,8 @@ class FairLimiter:
         """
         self._rate = rate
         self._burst = burst
-        self._common = TokenBucket(rate, common_burst or burst)
-        self._clients: OrderedDict[str, tuple[TokenBucket, float]] = OrderedDict()
+        self._common = _TokenBucket(rate, common_burst or burst)
+        self._clients: OrderedDict[str, tuple[_TokenBucket, float]] = OrderedDict()
         """Bucket and time of the last call, least recent first."""
 
     def take(self, client: str, now: float) -> bool:
@@ -149,9 +151,9 @@ class FairLimiter:
         self._common.tokens -= 1.0
         return True
 
-    def _client_bucket(self, client: str, now: float) -> TokenBucket:
+    def _client_bucket(self, client: str, now: float) -> _TokenBucket:
         known = self._clients.pop(client, None)
-        bucket = known[0] if known else TokenBucket(self._rate, self._burst)
+        bucket = known[0] if known else _TokenBucket(self._rate, self._burst)
         self._clients[client] = bucket, now
         if len(self._clients) > MAX_CLIENTS:
             self._clients.popitem(last=False)

@@ -58,6 +58,8 @@ UNKNOWN_PEER = Peer(0, -1, -1)
 
 
 class SocketOptions(msgspec.Struct, frozen=True):
+    """Sockets of an endpoint, and the rights to the public one."""
+
     public: Path
     private: Path
     """Where the gRPC server listens."""
@@ -67,6 +69,8 @@ class SocketOptions(msgspec.Struct, frozen=True):
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
+    """Bounds of the connections of one socket."""
+
     total: int = 4096
     """Open connections of all clients; fewer if RLIMIT_NOFILE does not allow as many."""
     per_client: int = 256
@@ -77,6 +81,8 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ListenerOptions:
+    """Socket, bounds, and who is called when a connection ends or is rejected."""
+
     socket: SocketOptions
     limits: ConnectionLimits
     on_rejected: Callable[[str, Peer], None]
@@ -85,6 +91,8 @@ class ListenerOptions:
 
 
 class Listener:
+    """Open connections by client; `peer` finds the process behind a call."""
+
     def __init__(self, options: ListenerOptions) -> None:
         self._options = options
         self._max_connections = min(options.limits.total, _raise_file_limit())
@@ -187,7 +195,7 @@ class ClientConnection:
         if transport is None:
             return
         try:
-            self.peer = peer_of(transport.get_extra_info("socket"), f"connection-{self.number}")
+            self.peer = _peer_of(transport.get_extra_info("socket"), f"connection-{self.number}")
         except OSError:  # the client has closed already
             self.client_end.abort()
             return
@@ -240,7 +248,7 @@ class ClientConnection:
         self._server_end.abort()
 
 
-def peer_of(connected: socket.socket, connection: str) -> Peer:
+def _peer_of(connected: socket.socket, connection: str) -> Peer:
     raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     pid, uid, gid = CREDENTIALS.unpack(raw)
     return Peer(pid, uid, gid, _command(pid), connection)

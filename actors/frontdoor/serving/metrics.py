@@ -43,6 +43,8 @@ CONNECTIONS = GaugeFamily("nodeplane_pod_resources_connections", "Open connectio
 
 
 class FrontDoorMetrics:
+    """Counters of calls, watches and connections."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._all = Counter(*ALL, registry=registry)
         self._requests = {kind: PlainCounter(*family, registry) for kind, family in REQUESTS.items()}

@@ -68,6 +68,8 @@ class RelayEnd(asyncio.Protocol):
 
 @dataclass(frozen=True)
 class ClientEndEvents:
+    """Called as a connection proceeds: gRPC accepted it, its preface came, it is lost."""
+
     on_accepted: Callable[[], None]
     on_preface: Callable[[], None]
     on_lost: Callable[[], None]

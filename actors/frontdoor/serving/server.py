@@ -27,6 +27,8 @@ unix socket reports when its other end is gone. Concurrent calls per connection 
 
 
 class FrontdoorServer:
+    """One gRPC server on a private socket; clients reach it through the endpoint's listener."""
+
     def __init__(self, endpoint: Endpoint, services: tuple[Service, ...], health_address: str = "") -> None:
         """`health_address` is the HOST:PORT of a second server with the health service alone; empty = none."""
         self._endpoint, self._services, self._health_address = endpoint, services, health_address

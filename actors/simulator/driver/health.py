@@ -14,6 +14,8 @@ HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 class ReportedHealth(NamedTuple):
+    """Health of one device as the script or the file has it."""
+
     health: str = HEALTHY
     message: str = ""
 

@@ -13,6 +13,8 @@ _SPACE = uuid.UUID("0e3e7c1b-6a53-4c6b-9f7e-2d1f5b0c9a10")
 
 
 class CardDevice(NamedTuple):
+    """A device by name, and the card it is or belongs to."""
+
     name: str
     card: int
     """Number of the card that this is, or is a part of."""
@@ -22,6 +24,8 @@ class CardDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class DriverOptions:
+    """Options of a driver; a script and flags of the command lead to them."""
+
     driver: str
     """A DNS name, e.g. gpu.example.com; devices are called after its first part."""
     devices: int

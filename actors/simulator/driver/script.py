@@ -115,6 +115,8 @@ class DriverStep(ScriptStep, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A whole script of a driver; ValueError names what is wrong."""
+
     driver: str = ""
     """A DNS name; --driver overrides it."""
     devices: int | tuple[DeviceSpec, ...] = 1

@@ -14,6 +14,8 @@ MOST_CONTAINERS = 16
 
 
 class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device that a script lists."""
+
     id: str
     numa: int | tuple[int, ...] = ()
     health: str = "Healthy"
@@ -24,12 +26,16 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class PluginMount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A mount in an answer to Allocate."""
+
     container_path: str
     host_path: str
     read_only: bool = False
 
 
 class DeviceNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A device node in an answer to Allocate."""
+
     container_path: str
     host_path: str
     permissions: str = "rw"
@@ -86,6 +92,8 @@ class PluginStep(ScriptStep, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class PluginScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A whole script of a plugin; ValueError names what is wrong."""
+
     resource: str = ""
     """DOMAIN/NAME; --resource overrides it."""
     devices: int | tuple[DeviceSpec, ...] = 1

@@ -20,6 +20,8 @@ Reply = TypeVar("Reply")
 
 
 class ScriptedServer(PluginServer):
+    """A plugin whose calls fail or wait as the script says at this time."""
+
     def __init__(
         self, options: PluginOptions, devices: PluginDevices, say: Callable[[str], None], script: PluginScript
     ) -> None:

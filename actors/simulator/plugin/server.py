@@ -24,6 +24,8 @@ STOP_GRACE = 0.5
 
 @dataclass(frozen=True)
 class PluginOptions:
+    """Resource of a plugin and its place on the node."""
+
     resource: str
     """DOMAIN/NAME, e.g. example.com/gpu; devices are called after NAME."""
     directory: Path
