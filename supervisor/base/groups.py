@@ -11,7 +11,7 @@ from supervisor.base.errors import UsageError
 
 
 class Restart(enum.StrEnum):
-    """When a child that ended is started again."""
+    """Restart policy of a child, in the words of Erlang supervisors."""
 
     PERMANENT = "permanent"
     """Restarted however it ends."""

@@ -21,7 +21,7 @@ SHOWN = 60
 
 
 class Progress(Protocol):
-    """Where long work reports its progress."""
+    """Sink for the progress of long work."""
 
     def at(self, text: str, done: int = 0) -> None:
         """Report what goes on now, and how many steps are done."""

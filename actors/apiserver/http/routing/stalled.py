@@ -48,7 +48,7 @@ Find = Callable[[FrameType], Cause | None]
 
 
 class LoopMonitorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where records stand, and `find`, which returns the request that runs now."""
+    """Place of the records, and `find`, which returns the request that runs now."""
 
     run: Path
     instance: str

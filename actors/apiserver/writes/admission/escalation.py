@@ -36,7 +36,7 @@ class CreationRight(Rule):
 
 
 class Escalation(Rule):
-    """Check that nobody grants permissions that he lacks."""
+    """Check that authors grant only permissions that they have themselves."""
 
     step, covers = Step.CHECK_AUTHOR, {f"*.{GROUP}": (CREATE, UPDATE)}
 

@@ -31,7 +31,7 @@ FindService = Callable[[str], Object | None]
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where a webhook is called."""
+    """Address of a webhook, with the name that its certificate must have."""
 
     url: str
     server_name: str
