@@ -17,6 +17,7 @@ class PodClaims:
 
 
 def pod_claims(requested: PrepareClaims, claims: Mapping[str, ClaimInfo]) -> PodClaims:
+    """Return the prepared claims of each container that names one, and those that no container names."""
     names = dict.fromkeys(reference.container for reference in requested.references)
     return PodClaims(
         {name: container_claims(requested, claims, name) for name in names}, unreferenced_claims(requested, claims)

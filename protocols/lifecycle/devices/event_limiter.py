@@ -32,6 +32,8 @@ MAX_NAMED_DEVICES = 8
 
 
 class Health(StrEnum):
+    """Health of a device, in the words of the device plugin API and of DRA."""
+
     HEALTHY = devices.HEALTHY
     UNHEALTHY = devices.UNHEALTHY
     UNKNOWN = devices.UNKNOWN

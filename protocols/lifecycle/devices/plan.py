@@ -56,6 +56,7 @@ class DevicePlan:
 
 
 def rejection(why: str) -> AdmissionRejected:
+    """Return the error of a pod that cannot have its devices, in kubelet's words."""
     return AdmissionRejected(f"Allocate failed due to {why}, which is unexpected")
 
 
@@ -83,6 +84,7 @@ def check_healthy(resource: str, held: Iterable[str], healthy: Iterable[str]) ->
 
 
 def ids_by_resource(container: ContainerAllocation) -> dict[str, list[str]]:
+    """Return ids of devices by resource, in the order of the allocation."""
     found: dict[str, list[str]] = {}
     for device in container.devices:
         found.setdefault(device.resource, []).append(device.id)

@@ -10,6 +10,7 @@ DURATION_S = 40
 
 
 def lease_object(node: str, uid: str, renewed: str) -> Object:
+    """Return the Lease; without the node's uid it has no owner yet. `renewed` is a MicroTime."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
     metadata: Object = {"name": node, "namespace": NAMESPACE}
     if uid:

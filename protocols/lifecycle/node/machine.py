@@ -4,6 +4,8 @@ import msgspec
 
 
 class MachineInfo(msgspec.Struct, frozen=True):
+    """A machine as its node reports it; sizes in KiB."""
+
     address: str
     cpus: int
     memory_kib: int

@@ -33,6 +33,8 @@ MILLI = NANO // 1000
 
 
 class RoomVerdict(msgspec.Struct, frozen=True):
+    """Decision about a pod: admitted, rejected, or admitted once other pods have ended."""
+
     rejected: Waiting | None = None
     preempt: tuple[str, ...] = ()
     """Uids of pods that must end first, for a critical pod."""

@@ -42,6 +42,8 @@ EVENT_REASONS = {
 
 
 class NodeStatusInputs(msgspec.Struct, frozen=True):
+    """All that the status is computed from."""
+
     name: str
     machine: MachineInfo
     ready: bool
@@ -65,6 +67,7 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
 
 
 def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
+    """Return the labels that a node has by itself; users' labels stay beside them."""
     return {
         "kubernetes.io/hostname": inputs.name,
         "kubernetes.io/os": "linux",
@@ -75,10 +78,12 @@ def node_labels(inputs: NodeStatusInputs) -> dict[str, str]:
 
 
 def node_annotations(inputs: NodeStatusInputs) -> dict[str, str]:
+    """Return the annotation of the node's root; none if the root has no identity."""
     return {INSTANCE: inputs.machine.instance} if inputs.machine.instance else {}
 
 
 def new_node(inputs: NodeStatusInputs, now: str) -> views.Node:
+    """Return the Node to create; `now` is the time of its conditions."""
     metadata: views.ObjectMeta = {
         "name": inputs.name,
         "labels": node_labels(inputs),
@@ -182,10 +187,12 @@ def node_events(name: str, before: views.NodeStatus, desired: views.NodeStatus) 
 
 
 def heartbeat_patch(desired: views.NodeStatus, now: str) -> Object:
+    """Return the patch that renews the times of all conditions and changes nothing else."""
     return {"status": {"conditions": [{**c, "lastHeartbeatTime": now} for c in desired["conditions"]]}}
 
 
 def is_ready(node: views.Node) -> bool:
+    """Return True if condition Ready is "True"."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 

@@ -15,6 +15,8 @@ EXTENDED = ""
 
 
 class ClaimEntry(msgspec.Struct, frozen=True):
+    """A claim of a pod by the name of its entry and of the object."""
+
     entry: str
     """Name of the entry in the pod."""
     claim: str
@@ -23,6 +25,7 @@ class ClaimEntry(msgspec.Struct, frozen=True):
 
 
 def uses_claims(spec: PodSpec) -> bool:
+    """Return True for a pod with claims, be they of its spec or for extended resources."""
     return bool(_entries(spec) or _extended(spec))
 
 
@@ -42,6 +45,7 @@ def entries(spec: PodSpec) -> list[ClaimEntry]:
 
 
 def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
+    """Return the requests of claims that containers name, those of extended resources included."""
     named = (
         ClaimReference(container.name, str(item.get("name", "")), str(item.get("request") or ""))
         for container in spec.containers

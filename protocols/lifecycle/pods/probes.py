@@ -21,6 +21,8 @@ HANDLERS: tuple[Action, ...] = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 class ProbeOutcome(Enum):
+    """Result of one attempt."""
+
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
@@ -28,6 +30,8 @@ class ProbeOutcome(Enum):
 
 
 class ProbeAttempt(msgspec.Struct, frozen=True):
+    """One attempt with its output, for events."""
+
     outcome: ProbeOutcome
     output: str = ""
     warning: bool = False
@@ -35,6 +39,8 @@ class ProbeAttempt(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
+    """A container's probe with defaults; times in seconds, `success` and `failure` are thresholds."""
+
     kind: str
     handler: views.Probe
     """The field exec, httpGet, tcpSocket or grpc."""
@@ -48,6 +54,8 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class ProbeTarget(msgspec.Struct, frozen=True):
+    """Where a probe's handler reaches the container."""
+
     container_id: str
     ip: str
     ports: dict[str, int] = {}
@@ -73,10 +81,12 @@ def probes_of(container: ContainerSpec) -> tuple[Probe, ...]:
 
 
 def probed(spec: PodSpec) -> bool:
+    """Return True for a pod with any probe."""
     return any(container.raw.get(field) for container in spec.containers for field in FIELDS.values())
 
 
 def target(container: ContainerSpec, container_id: str, ip: str) -> ProbeTarget:
+    """Return the target of a run; unnamed ports are numbers in the probe itself."""
     ports = {p["name"]: int(p.get("containerPort") or 0) for p in container.raw.get("ports") or () if p.get("name")}
     return ProbeTarget(container_id, ip, ports)
 
@@ -118,6 +128,7 @@ def initial_state(kind: str, known: bool = False) -> ProbeState:
 
 
 def observe(probe: Probe, state: ProbeState, outcome: ProbeOutcome) -> ProbeState:
+    """Return the state after an attempt."""
     if outcome is ProbeOutcome.UNKNOWN:
         return state
     streak = state.streak + 1 if outcome is state.last else 1

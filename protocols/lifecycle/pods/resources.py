@@ -35,6 +35,7 @@ NodeCapacity = Mapping[str, tuple[int, int]]
 
 
 def linux_resources(resources: views.ResourceRequirements) -> "cri_pb2.LinuxContainerResources":
+    """Return the resources for the runtime, by kubelet's formulas; a limit is the request where that is absent."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     cpu, memory = milli(limits.get("cpu")), milli(limits.get("memory")) // 1000
     asked = milli(requests.get("cpu")) or cpu
@@ -164,14 +165,17 @@ class Sizes:
 
 
 def resizable(spec: PodSpec) -> list[ContainerSpec]:
+    """Return the containers whose resources can change in place: all but plain init containers."""
     return [container for container in spec.containers if container.kind != INIT]
 
 
 def desired_amounts(spec: PodSpec) -> dict[str, Amounts]:
+    """Return CPU and memory of the spec by container, to compare with what is allocated."""
     return {container.name: amounts(container.raw.get("resources") or {}) for container in resizable(spec)}
 
 
 def amounts(resources: views.ResourceRequirements) -> Amounts:
+    """Return requests and limits of CPU and memory, as the spec writes them."""
     return {
         side: {name: str(given[name]) for name in NAMES if name in given}
         for side in SIDES
@@ -190,6 +194,7 @@ def changes(old: Amounts, new: Amounts) -> set[str]:
 
 
 def differs(old: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> bool:
+    """Return True if a container came or went, or its amounts changed."""
     return old.keys() != new.keys() or any(changes(old[name], new[name]) for name in new)
 
 

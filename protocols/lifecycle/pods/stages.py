@@ -6,6 +6,8 @@ from protocols.lifecycle.pods.types import PodStage
 
 
 class Facts(msgspec.Struct, frozen=True):
+    """Facts about a pod that move it to a later stage."""
+
     deleting: bool = False
     """The pod has a deletionTimestamp."""
     gone: bool = False

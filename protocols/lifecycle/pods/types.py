@@ -37,6 +37,8 @@ class PodStage(IntEnum):
 
 
 class ContainerSpec(msgspec.Struct, frozen=True):
+    """A container of a pod's spec; `raw` is its whole object."""
+
     name: str
     image: str
     kind: str
@@ -98,6 +100,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class BackoffEntry(msgspec.Struct, frozen=True):
+    """Back-off of one container of a pod."""
+
     delay_ns: int
     """0: runs that ended until `updated_ns` did not crash, and there were none since."""
     updated_ns: int
@@ -112,6 +116,8 @@ class StartFailure(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True):
+    """Step of a plan: create a container and start it."""
+
     name: str
     attempt: int
     existing: str = ""
@@ -123,6 +129,8 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True):
+    """Step of a plan: end a container."""
+
     id: str
     name: str
     message: str
@@ -187,6 +195,7 @@ def _read(pod: views.Pod) -> PodSpec:
 
 
 def container_hash(name: str, image: str) -> str:
+    """Return the hash by which a changed image is noticed, as kubelet notices it."""
     return hashlib.sha256(f"{name}\0{image}".encode()).hexdigest()[:8]
 
 
@@ -222,4 +231,5 @@ def is_static(pod: views.Pod) -> bool:
 
 
 def object_uid(obj: Mapping[str, Any]) -> str:
+    """Return metadata.uid; empty if the object has none."""
     return str((obj.get("metadata") or {}).get("uid", ""))

@@ -91,7 +91,7 @@ def format_delay(delay_ns: int) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-class Pause(msgspec.Struct, frozen=True):
+class _Pause(msgspec.Struct, frozen=True):
     sandbox: str
     """Id of the sandbox to start in; empty if there was none yet."""
     until_ns: int
@@ -114,20 +114,20 @@ class Pauses:
     def __init__(self, retry_s: float = RETRY_S, jitter: Callable[[], float] = random.random) -> None:
         self._retry_s = retry_s
         self._jitter = jitter
-        self._pauses: dict[str, Pause] = {}
+        self._pauses: dict[str, _Pause] = {}
 
-    def failed(self, step: Start, sandbox: str, now_ns: int, soon: bool = False, why: str = "") -> Pause:
+    def failed(self, step: Start, sandbox: str, now_ns: int, soon: bool = False, why: str = "") -> _Pause:
         name, before = step.name, self._pauses.get(step.name)
         times = before.times + 1 if before is not None and before.sandbox == sandbox else 1
         began_ns = before.began_ns if before is not None else now_ns
         delay = self._retry_s * (1 + JITTER * self._jitter())
         if soon:
             delay = backoff_delay(times, SOON_S, delay)
-        pause = Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing, began_ns, why)
+        pause = _Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing, began_ns, why)
         self._pauses[name] = pause
         return pause
 
-    def passed(self, name: str) -> Pause | None:
+    def passed(self, name: str) -> _Pause | None:
         """Drop the pause of a start that succeeded, and return it."""
         return self._pauses.pop(name, None)
 
@@ -148,11 +148,11 @@ class Pauses:
         start = tuple(step for step in plan.start if not pauses[step])
         return msgspec.structs.replace(plan, start=start, wake_ns=_first(plan, *withheld))
 
-    def _holding(self, step: Start, plan: PodActions, now_ns: int) -> Pause | None:
+    def _holding(self, step: Start, plan: PodActions, now_ns: int) -> _Pause | None:
         pause = self._pauses.get(step.name)
         return pause if pause and pause.sandbox == plan.sandbox and pause.holds(step, now_ns) else None
 
 
-def _first(plan: PodActions, *pauses: Pause) -> int:
+def _first(plan: PodActions, *pauses: _Pause) -> int:
     ends = [pause.until_ns for pause in pauses]
     return min((*ends, plan.wake_ns) if plan.wake_ns else ends)

@@ -29,6 +29,7 @@ def own_policy(container: ContainerSpec) -> str:
 
 
 def policy_of(pod_policy: str, container: ContainerSpec) -> str:
+    """Return the restart policy of a container: its own, else the pod's."""
     return own_policy(container) or pod_policy
 
 

@@ -17,6 +17,7 @@ WAITING = "RestartingAllContainers"
 
 
 def is_due(spec: PodSpec, status: PodStatus) -> bool:
+    """Return True once a container has exited as a rule says, and until all runs are removed."""
     return spec.restarts_in_place and bool(_sources(spec, status))
 
 

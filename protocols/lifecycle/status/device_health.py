@@ -132,6 +132,7 @@ def reported_health(status: views.PodStatus) -> Object:
 
 
 def without_health(status: views.PodStatus) -> views.PodStatus:
+    """Return a copy of the status without allocatedResourcesStatus."""
     bare = status.copy()
     bare.pop(HEALTH, None)
     for field, _ in FIELDS:

@@ -31,6 +31,8 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class StatusInputs(msgspec.Struct, frozen=True):
+    """All that the status is computed from."""
+
     spec: PodSpec
     runtime: PodStatus
     before: views.PodStatus = {}
