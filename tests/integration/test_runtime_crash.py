@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from actors.runtime.shim.system import children
-from actors.runtime.spec.command import HOLLOW, HOLLOW_DURATION, HOLLOW_EXIT_CODE, HOLLOW_LOG, HOLLOW_OOM
 from protocols.bus import Bus, BusOptions
+from protocols.lifecycle.pods.hollow import DURATION, EXIT_CODE, HOLLOW, LOG, OOM
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, alive
@@ -210,7 +210,7 @@ async def test_hollow_lives_go_on_from_their_stored_start() -> None:
     async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()
         forever = await runtime.run(sandbox, name="forever", image="hollow/app")
-        script = {HOLLOW: "true", HOLLOW_DURATION: "600ms", HOLLOW_EXIT_CODE: "9"}
+        script = {HOLLOW: "true", DURATION: "600ms", EXIT_CODE: "9"}
         timed = await runtime.run(sandbox, name="timed", image="app", annotations=script)
         status = await runtime.status(timed)
         assert status.state == pb.CONTAINER_RUNNING or time.time_ns() - status.started_at > 600_000_000
@@ -226,7 +226,7 @@ async def test_hollow_lives_go_on_from_their_stored_start() -> None:
         killed = await runtime.run(sandbox, name="killed", image="hollow/app")
         await runtime.call("StopContainer", container_id=killed, timeout=0)
         assert (await runtime.status(killed)).exit_code == 137
-        scripted = {HOLLOW: "true", HOLLOW_DURATION: "10ms", HOLLOW_OOM: "true", HOLLOW_LOG: "one\ntwo"}
+        scripted = {HOLLOW: "true", DURATION: "10ms", OOM: "true", LOG: "one\ntwo"}
         starved = await runtime.ended(await runtime.run(sandbox, name="oom", image="app", annotations=scripted))
         assert (starved.exit_code, starved.reason) == (137, "OOMKilled")
         lines = (runtime.logs / "pod-1" / "oom" / "0.log").read_text().splitlines()
