@@ -28,7 +28,7 @@ Frame = tuple[int, int, int, bytes]
 
 
 def pack(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Return one frame."""
+    """Return a frame with its header; the caller splits payloads that are too large."""
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
 

@@ -109,7 +109,7 @@ class KillActor(msgspec.Struct, frozen=True):
 
 
 class ScaleActor(msgspec.Struct, frozen=True):
-    """Request to run `count` instances of an actor."""
+    """Request to run `count` API processes or nodes."""
 
     actor: str
     count: int
@@ -123,7 +123,7 @@ class StopPlane(msgspec.Struct, frozen=True):
 
 
 class MetricsText(msgspec.Struct, frozen=True):
-    """Metrics of one actor."""
+    """A page of metrics: of one actor, or of a supervisor and all its actors."""
 
     text: str
     """Prometheus text format."""

@@ -47,7 +47,7 @@ def _silent(text: str) -> None:
 
 
 class WatchOptions(msgspec.Struct, frozen=True):
-    """Options of a watch."""
+    """Options of a watch; they hold over all its reconnects."""
 
     snapshot: bool = True
     """Begin with ADDED for all there is."""

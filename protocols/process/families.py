@@ -16,21 +16,21 @@ class _Fields(NamedTuple):
 
 
 class CounterFamily(_Fields):
-    """A counter's declaration."""
+    """Declaration of a counter; the class is the type that docs/reference/metrics.md shows."""
 
     __slots__ = ()
     kind: ClassVar[str] = "counter"
 
 
 class GaugeFamily(_Fields):
-    """A gauge's declaration."""
+    """Declaration of a gauge; the class is the type that docs/reference/metrics.md shows."""
 
     __slots__ = ()
     kind: ClassVar[str] = "gauge"
 
 
 class HistogramFamily(_Fields):
-    """A histogram's declaration; the buckets are given where it is made."""
+    """Declaration of a histogram; its buckets are given where it is made."""
 
     __slots__ = ()
     kind: ClassVar[str] = "histogram"

@@ -34,7 +34,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 
 def is_websocket_request(request: web.BaseRequest) -> bool:
-    """Return True if the client wants a websocket."""
+    """Return True if the request's Upgrade header names a websocket; SPDY is the other choice."""
     return request.headers.get("Upgrade", "").lower() == "websocket"
 
 

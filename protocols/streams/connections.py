@@ -28,7 +28,7 @@ PARTING_S = 2.0
 
 
 def is_spdy_request(request: web.BaseRequest) -> bool:
-    """Return True if the client wants SPDY 3.1."""
+    """Return True if the request's Upgrade header names SPDY 3.1."""
     return request.headers.get("Upgrade", "").lower() == SPDY.lower()
 
 

@@ -22,7 +22,7 @@ _ID = 0x7FFF_FFFF
 
 
 class SpdyFrame(NamedTuple):
-    """One frame of either kind."""
+    """A data or control frame without its header of 8 bytes."""
 
     kind: int
     """0: data."""
@@ -37,7 +37,7 @@ class SpdyFrame(NamedTuple):
 
 
 def pack(frame: SpdyFrame) -> bytes:
-    """Return one frame."""
+    """Return a frame with its header."""
     first = _CONTROL | VERSION << 16 | frame.kind if frame.kind else frame.stream & _ID
     return first.to_bytes(4, "big") + (frame.flags << 24 | len(frame.payload)).to_bytes(4, "big") + frame.payload
 

@@ -12,14 +12,14 @@ PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
 
 class Opened(NamedTuple):
-    """The peer opened a stream."""
+    """Event: the peer opened a stream; names of headers are in lower case."""
 
     stream: int
     headers: dict[str, str]
 
 
 class Data(NamedTuple):
-    """The peer sent bytes on a stream."""
+    """Event: the peer sent bytes on a stream."""
 
     stream: int
     data: bytes
@@ -32,7 +32,7 @@ class StreamEnded(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """The peer ended a stream in both directions at once."""
+    """Event: the peer ended a stream in both directions at once."""
 
     stream: int
 

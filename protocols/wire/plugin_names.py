@@ -10,14 +10,14 @@ from protocols.wire.plugins import VERSION
 
 
 def version_fault(version: str) -> str:
-    """Check the API version of a registration."""
+    """Check the API version of a registration; kubelet supports VERSION only."""
     if version == VERSION:
         return ""
     return f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
 
 
 def resource_fault(resource: str) -> str:
-    """Check the resource name of a registration."""
+    """Check the resource name of a registration, which must be an extended resource."""
     return "" if is_extended(resource) else f'the ResourceName "{resource}" is invalid'
 
 

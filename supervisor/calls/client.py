@@ -22,7 +22,7 @@ RECONNECT_S = 0.5
 
 
 class CallQuery(msgspec.Struct, frozen=True):
-    """Records to read."""
+    """Selection of recorded calls, by the resource or driver at the other end."""
 
     peer: str = ""
     """Resource or driver; empty = all."""

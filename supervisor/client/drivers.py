@@ -22,7 +22,7 @@ class DriverRow(msgspec.Struct, frozen=True):
 
 
 class ClaimDeviceRow(msgspec.Struct, frozen=True):
-    """A device of a prepared claim."""
+    """A device of a prepared claim, with all pods that use the claim."""
 
     device: str
     """DRIVER/POOL/DEVICE"""

@@ -17,7 +17,7 @@ from supervisor.base.terminal import Table
 
 
 class CapacityUse(msgspec.Struct, frozen=True):
-    """One capacity of a shared device."""
+    """One capacity of a shared device; amounts are written as in the API."""
 
     name: str
     used: str

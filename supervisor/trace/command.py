@@ -39,7 +39,7 @@ class JsonRow(msgspec.Struct, frozen=True):
 
 
 class JsonTrace(msgspec.Struct, frozen=True):
-    """A pod's trace."""
+    """A pod's trace; `silent` processes did not answer, so that their spans are missing."""
 
     pod: str
     uids: tuple[str, ...]

@@ -43,7 +43,7 @@ WINDOW = GaugeFamily(
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True):
-    """A replica, and how far it could be."""
+    """A replica, with the revision that it would have without lag."""
 
     replica: Replica
     newest: int

@@ -160,7 +160,7 @@ def approvals(csr: Object, wanted: Certificate) -> list[tuple[str, str]]:
 
 
 def usages_of(csr: Object) -> frozenset[str]:
-    """Return spec.usages."""
+    """Return spec.usages as a set: signers do not care about their order."""
     return frozenset(map(str, _spec(csr).get("usages") or ()))
 
 

@@ -190,7 +190,7 @@ def v1alpha1_pod(allocation: PodAllocation) -> v1alpha1.PodResources:
 
 
 def v1alpha1_pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> v1alpha1.PodResources:
-    """Return the same for v1alpha1."""
+    """Return a pod that holds nothing as a message of v1alpha1, which is not encoded beforehand."""
     listed = [v1alpha1.ContainerResources(name=container) for container in containers]
     return v1alpha1.PodResources(name=name, namespace=namespace, containers=listed)
 

@@ -78,7 +78,7 @@ def sandbox_item(sandbox: Sandbox) -> pb.PodSandbox:
 
 
 def container_status(container: Container) -> pb.ContainerStatus:
-    """Return a container as ContainerStatus."""
+    """Return a container as ContainerStatus; it has a reason only once it has exited."""
     config, life = container.config, container.life
     exited = life.state is ContainerState.EXITED
     return pb.ContainerStatus(

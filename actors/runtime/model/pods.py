@@ -179,5 +179,5 @@ def _has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
 
 
 def running_containers(containers: Iterable[Container]) -> list[Container]:
-    """Return those in state running."""
+    """Return the containers in state RUNNING; created ones have no process yet."""
     return [container for container in containers if container.life.state is ContainerState.RUNNING]

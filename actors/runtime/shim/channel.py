@@ -56,7 +56,7 @@ Record = dict[str, Any]
 
 
 def read_record(name: str) -> Record:
-    """Read a record file of JSON."""
+    """Read a record file. Raises OSError, and ValueError for a torn one."""
     with open(name, "rb") as file:
         record: Record = json.load(file)
         return record

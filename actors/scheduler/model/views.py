@@ -122,7 +122,7 @@ class NodeLoad:
 
 
 def pod_view(pod: views.Pod) -> PodView:
-    """Read a pod."""
+    """Read the parts of a pod that the scheduler uses. Raises ObjectUnreadable."""
     try:
         return _pod_view(pod, pod.get("spec") or {})
     except SHAPE_ERRORS as error:
@@ -169,7 +169,7 @@ def _presumed(spec: views.PodSpec) -> Amounts:
 
 
 def node_view(node: views.Node) -> NodeView:
-    """Read a node."""
+    """Read the parts of a node that the scheduler uses. Raises ObjectUnreadable."""
     try:
         return _node_view(node, node.get("spec") or {})
     except SHAPE_ERRORS as error:

@@ -14,7 +14,7 @@ from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, KeyVa
 
 
 class KeyIndex:
-    """Live keys at `revision`."""
+    """Live keys with their latest values at `revision`, sorted."""
 
     def __init__(self, current: Iterable[KeyValue] = (), revision: int = 1, compacted: int = 0) -> None:
         self._items: dict[bytes, KeyValue] = {kv.key: kv for kv in current}

@@ -36,12 +36,12 @@ DOMAINS = Size(32, ENTRIES.deep + 32 * 63)
 
 
 def total(*parts: int) -> int:
-    """Return a sum, capped."""
+    """Return the sum, FAR at most: what no machine can hold needs no exact number."""
     return min(sum(parts), FAR)
 
 
 def product(one: int, other: int) -> int:
-    """Return a product, capped."""
+    """Return the product, FAR at most."""
     return min(one * other, FAR)
 
 

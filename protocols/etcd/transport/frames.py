@@ -48,7 +48,7 @@ class BadFrame(ValueError):
 
 
 def pack(call: int, kind: int, body: bytes) -> bytes:
-    """Return one frame."""
+    """Return a frame with its header; `kind` is the number of a method, OK or ERROR."""
     return HEAD.pack(len(body), call, kind) + body
 
 

@@ -42,7 +42,7 @@ def _take(container: Object, given: Object | None) -> None:
 
 
 def resize_causes(new: Object, old: Object) -> list[Cause]:
-    """Check a resize."""
+    """Check a resize: only CPU and memory of containers change, and the QoS class stays."""
     if is_mirror(old):
         return [forbidden("", "static pods cannot be resized")]
     if has_whole(old):
@@ -98,7 +98,7 @@ def keep_ephemeral(new: Object, old: Object) -> None:
 
 
 def ephemeral_causes(new: Object, old: Object) -> list[Cause]:
-    """Check a change of ephemeral containers."""
+    """Check that ephemeral containers are only added: one that was accepted never changes."""
     if is_mirror(old):
         return [forbidden("", "static pods do not support ephemeral containers")]
     given = at(new, "spec", KEY)

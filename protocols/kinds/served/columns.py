@@ -57,12 +57,12 @@ def age_of(stamp: str) -> str:
 
 
 def name(obj: Object) -> str:
-    """Return the column NAME."""
+    """Return the value of column NAME: metadata.name."""
     return text(obj, "metadata", "name")
 
 
 def age(obj: Object) -> str:
-    """Return the column AGE."""
+    """Return the value of column AGE: the time since creationTimestamp."""
     return age_of(text(obj, "metadata", "creationTimestamp"))
 
 

@@ -42,7 +42,7 @@ EVENT_REASONS = {
 
 
 class NodeStatusInputs(msgspec.Struct, frozen=True):
-    """All that the status is computed from."""
+    """Inputs of `node_status`; None is not known yet, so that the values in the API stay."""
 
     name: str
     machine: MachineInfo

@@ -128,7 +128,7 @@ def initial_state(kind: str, known: bool = False) -> ProbeState:
 
 
 def observe(probe: Probe, state: ProbeState, outcome: ProbeOutcome) -> ProbeState:
-    """Return the state after an attempt."""
+    """Return the state after an attempt; the verdict changes once its threshold is reached."""
     if outcome is ProbeOutcome.UNKNOWN:
         return state
     streak = state.streak + 1 if outcome is state.last else 1

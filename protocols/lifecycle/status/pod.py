@@ -31,7 +31,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class StatusInputs(msgspec.Struct, frozen=True):
-    """All that the status is computed from."""
+    """Inputs of a pod's status: its spec, its runtime status, and what was published before."""
 
     spec: PodSpec
     runtime: PodStatus

@@ -18,7 +18,7 @@ LOG_LINES = 200
 
 
 class ActorScreen(DetailScreen):
-    """The screen of one actor."""
+    """Screen of one actor; its log is read again every READ_S, its keys send orders to the supervisor."""
 
     KIND = "Actor"
     ABOUT = (

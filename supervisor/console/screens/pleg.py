@@ -18,7 +18,7 @@ SWITCHES_SHOWN = 3
 
 
 class PlegScreen(Frame):
-    """The screen of pleg."""
+    """Screen of pleg; a row is a lifecycle event with its pod, gone or not."""
 
     TITLE_OF_TAB = "Pleg"
     ABOUT = (

@@ -18,7 +18,7 @@ FIXED = 44
 
 
 class PodsScreen(Frame):
-    """The screen of pods."""
+    """Screen of all pods of the API, with the devices that this node gave them."""
 
     TITLE_OF_TAB = "Pods"
     ABOUT = (

@@ -17,7 +17,7 @@ Row = tuple[str, str, Values, int, int]
 
 
 class TimelineScreen(Frame):
-    """The screen of plots, as high as fit."""
+    """Screen of plots, each with a scale of its own and as high as fits."""
 
     TITLE_OF_TAB = "Timeline"
     ABOUT = (

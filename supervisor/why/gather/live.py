@@ -33,7 +33,7 @@ NOT_ALLOCATABLE = "kubelet does not list it as allocatable"
 
 
 class LiveSources(NamedTuple):
-    """Connections to a running plane."""
+    """API and bus of a running plane, from which evidence is gathered."""
 
     client: ApiClient
     bus: Bus

@@ -106,7 +106,7 @@ class DeviceEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence about a ResourceClaim."""
+    """Evidence about a ResourceClaim, gathered at `now` (Unix time)."""
 
     key: str
     now: float
@@ -121,7 +121,7 @@ class ClaimEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence about a node."""
+    """Evidence about a node, gathered at `now` (Unix time)."""
 
     name: str
     now: float
@@ -134,7 +134,7 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Evidence about a pod, of which each rule reads its part."""
+    """Evidence about a pod, gathered at `now` (Unix time); each rule reads its part."""
 
     key: str
     """NAMESPACE/NAME"""

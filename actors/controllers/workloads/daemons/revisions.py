@@ -23,7 +23,7 @@ class _History(msgspec.Struct, kw_only=True):
 
 
 def number_of(revision: Object) -> int:
-    """Return the revision's number."""
+    """Return the number by which revisions are ordered; 0 if it is missing."""
     return int(revision.get("revision") or 0)
 
 

@@ -34,7 +34,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_spec(job: Object) -> JobSpec:
-    """Read a Job's spec."""
+    """Read a Job's spec; null counts as absent."""
     spec = job.get("spec") or {}
     parallelism, limit = spec.get("parallelism"), spec.get("backoffLimit")
     template = (spec.get("template") or {}).get("spec") or {}

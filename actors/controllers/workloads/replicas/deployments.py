@@ -74,7 +74,7 @@ class ReplicaSetChange(msgspec.Struct):
 
 
 class DeploymentPlan(msgspec.Struct, kw_only=True):
-    """Changes of one pass."""
+    """Changes of one pass, which is one step of a rollout."""
 
     create: Object | None = None
     """A ReplicaSet for the current template."""

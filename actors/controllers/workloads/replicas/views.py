@@ -87,7 +87,7 @@ class SetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_view(obj: Object) -> SetView:
-    """Read a ReplicaSet."""
+    """Read a ReplicaSet with the Deployment's annotations on it."""
     spec, status, notes = obj.get("spec") or {}, obj.get("status") or {}, annotations_of(obj)
     return SetView(
         name=name_of(obj),

@@ -83,7 +83,7 @@ def read_policy(obj: Object) -> Policy:
 
 
 def read_binding(obj: Object) -> Binding:
-    """Read a stored binding."""
+    """Read a stored binding; without matchResources it matches all that its policy does."""
     spec = obj["spec"]
     match = spec.get("matchResources")
     return Binding(
