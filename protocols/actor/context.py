@@ -16,10 +16,13 @@ from protocols.process.tasks import Tasks, one_line
 
 
 class Actor(Protocol):
-    """Made with a Context by run_actor. What it owns must bear a kill -9 between any two lines of these methods."""
+    """Interface of an actor, which run_actor makes with a Context.
+
+    All that an actor owns must survive a kill -9 between any two lines of these methods.
+    """
 
     async def start(self) -> None:
-        """Own streams, serve methods, follow others, spawn tasks. Does not wait for other actors longer than needed."""
+        """Own streams, serve methods, follow others, spawn tasks; do not wait for other actors longer than needed."""
         ...
 
     async def stop(self) -> None:

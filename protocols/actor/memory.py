@@ -95,7 +95,7 @@ class Trimmer:
         self._policy = TrimPolicy(heap.usage()) if heap.supported else None
 
     async def run(self) -> None:
-        """Until cancelled; returns at once where there is nothing to trim with."""
+        """Run until cancelled; return at once where the C library cannot trim."""
         while self._policy is not None:
             await asyncio.sleep(CHECK_S)
             if self._policy.due(self._heap.usage()):

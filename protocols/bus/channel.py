@@ -144,7 +144,7 @@ class Channel(Generic[M]):
             self._watch_link(self._link)
 
     def _take(self) -> list[M]:
-        """All that waits, up to the bound: handed on in one piece, which is cheaper than message by message."""
+        """Return all that waits, up to the bound: one batch is cheaper than many messages."""
         batch: list[M] = []
         append, read = batch.append, self._read
         try:
@@ -237,7 +237,7 @@ class Sockets:
         self._context.term()
 
     def remove_files(self, name: str) -> None:
-        """After term(), still under the name's lock."""
+        """Remove a name's socket files; call it after term(), while the lock of the name is still held."""
         for file in (f"{name}.pub", f"{name}.rpc"):
             (self._run_dir / file).unlink(missing_ok=True)
 
@@ -249,7 +249,7 @@ class Sockets:
         socket.connect(f"ipc://{self._run_dir / file}")
 
     def _bind(self, socket: "zmq.Socket[bytes]", file: str) -> None:
-        """Only under the name's lock: binding removes what lies at that path."""
+        """Bind a socket; only for the holder of the name's lock, since the file at the path is removed."""
         path = self._run_dir / file
         path.unlink(missing_ok=True)
         before = os.umask(0o177)

@@ -324,7 +324,11 @@ class Follower:
         return self._replay(events, chunks[-1])
 
     def _replay(self, events: list[EventFrame], end: Chunk) -> bool:
-        """By seq: each must follow the position. By mark (seq 0): first skip what was applied of the unsettled mark."""
+        """Apply the events of a sync's answer; return False if one is missing.
+
+        An event with a seq must follow the position. Those without one (seq 0, a replay by mark) begin at the unsettled
+        mark; events of it that were applied before are skipped.
+        """
         skip, mark = self._partial, self.mark
         for event in events:
             if event.seq == 0 and skip and event.mark == mark:

@@ -90,7 +90,7 @@ class FollowingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Following(Generic[V]):
-    """Made by Bus.follow. `synced` False: what the sink has may be behind the owner."""
+    """A followed stream, made by Bus.follow. While `synced` is False, the sink may be behind the owner."""
 
     def __init__(self, options: FollowingOptions, sink: StreamSink[V]) -> None:
         self.owner = options.owner

@@ -22,7 +22,7 @@ EventFrame = Event[bytes]
 
 
 class TickFrame(msgspec.Struct, array_like=True, tag=2, frozen=True):
-    """Where the owner's streams are: name -> (seq, mark)."""
+    """Positions of the owner's streams by name: (seq, mark)."""
 
     version: Literal[1]
     epoch: int
@@ -103,7 +103,7 @@ class ReplayFrame(msgspec.Struct, array_like=True, tag=33, frozen=True):
 
 
 class BusyFrame(msgspec.Struct, array_like=True, tag=34, frozen=True):
-    """Not now (too many syncs), or not yet (the stream is not owned so far): ask again in `retry_ms`."""
+    """Rejection of a sync: too many are under way, or the stream is not owned yet; ask again in `retry_ms`."""
 
     version: Literal[1]
     id: int

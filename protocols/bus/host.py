@@ -70,7 +70,7 @@ class Host:
             self._proofs.discard(stream)
 
     def tick(self) -> None:
-        """One tick at the end of this turn of the loop, however often it is asked for."""
+        """Send one tick at the end of this turn of the loop, however often it is requested."""
         if not self._tick_due:
             self._tick_due = True
             self._loop.call_soon(self._send_tick)

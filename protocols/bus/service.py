@@ -180,7 +180,7 @@ class BusService:
             self._casts -= 1
 
     async def _handle(self, name: str, body: bytes, id: str, deadline: float) -> msgspec.Struct | None:
-        """Any exception of a handler leaves here as a BusError."""
+        """Run a handler; any exception of it is raised as a BusError."""
         method = self._methods.get(name)
         if method is None:
             raise Unimplemented(f"no method {name} is served here")

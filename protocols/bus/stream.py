@@ -80,7 +80,10 @@ class Answering(msgspec.Struct):
 
 
 class Stream:
-    """Made by Bus.own. `publish` and `set_mark` are synchronous and never block; call them from the event loop."""
+    """An owned stream, made by Bus.own.
+
+    `publish` and `set_mark` are synchronous and never block; call them from the event loop.
+    """
 
     def __init__(self, name: str, source: StreamSource, ring: int, send: Callable[[bytes], object]) -> None:
         self.name = name

@@ -82,11 +82,11 @@ class StreamSource(Protocol):
     """The owner's state behind a stream. Called in the event loop; must agree with what was published so far."""
 
     def snapshot(self) -> Iterable[Item]:
-        """The whole state now; nothing for an edge stream."""
+        """Return the whole state now; nothing for an edge stream."""
         ...
 
     def since(self, mark: int) -> Iterable["Event[Value]"] | None:
-        """Every event after the durable position `mark`, in order; None when that is not known any more."""
+        """Return every event after the durable position `mark`, in order; None if some are not known any more."""
         ...
 
 
@@ -94,17 +94,17 @@ class StreamSink(Protocol[V]):
     """A follower's end. All calls come from the event loop, in stream order, never two at once."""
 
     def on_snapshot(self, items: list[tuple[str, V]], mark: int) -> None:
-        """Replaces everything. On an edge stream: events may have been lost, reconcile."""
+        """Replace everything. On an edge stream: events may have been lost, reconcile."""
         ...
 
     def on_event(self, event: Event[V]) -> None: ...
 
     def on_mark(self, mark: int) -> None:
-        """The position moved without an event."""
+        """Note that the position moved without an event."""
         ...
 
     def on_synced(self, synced: bool) -> None:
-        """False: what was received so far may be behind the owner."""
+        """Note a change of `synced`; False: what was received so far may be behind the owner."""
         ...
 
 

@@ -41,7 +41,7 @@ def _config(native: Any, name: str) -> "cel.EnvConfig":
 
 
 def types(native: Any) -> dict[str, "cel.Type"]:
-    """By our names."""
+    """Return the native checker's types by the names used here."""
     kinds = native.Type
     opaque = {name: kinds.AbstractType(full) for name, full in named.OPAQUE.items()}
     plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, functions.DYN: kinds.DYN}

@@ -119,7 +119,7 @@ def device_of(obj: views.Device, driver: str) -> Device:
 
 
 def _named(driver: str, values: Mapping[str, V], read: Callable[[V], T | None]) -> dict[str, T]:
-    """By qualified name; where a driver wrote both spellings, the qualified one is meant."""
+    """Return values by qualified name; if a driver wrote both spellings of a name, the qualified one counts."""
     found: dict[str, T] = {}
     for name, value in values.items():
         full = qualified(driver, name)

@@ -75,7 +75,7 @@ class CounterSet(msgspec.Struct, frozen=True):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """From where a slice's devices, or one device, can be used. Nothing set = unknown: from nowhere."""
+    """Nodes that can use a slice's devices, or one device. If nothing is set, none can."""
 
     node: str = ""
     selector: Mapping[str, Any] | None = None
@@ -148,7 +148,7 @@ class DeviceClass(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which devices a patch is for: all that is set must hold."""
+    """Selection of devices by a patch: all that is set must hold."""
 
     class_name: str | None = None
     driver: str | None = None

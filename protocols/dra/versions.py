@@ -50,7 +50,7 @@ NO_CLASS = {"deviceClassName": ""}
 
 
 def exact_requests(obj: Object) -> Object:
-    """Any field of the flat form that says something makes an exact request."""
+    """Move the fields of flat v1beta1 requests below `exactly`, for requests that have any."""
     return _with_requests(obj, _exact)
 
 

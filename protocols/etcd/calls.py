@@ -47,7 +47,7 @@ async def call(method: Method, request: Message, timeout: float, retry: bool) ->
 
 
 async def ask(method: Method, member: int, request: Message, timeout: float) -> Any:
-    """One try at one member, within the timeout. It connects: nobody else may have called this member yet."""
+    """Try a call once at one member, within the timeout; connects if nobody has called this member yet."""
     members, deadline = method.members, monotonic() + timeout
     if members.several:
         await members.channels[member].stands(timeout)

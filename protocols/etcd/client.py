@@ -61,7 +61,7 @@ class EtcdClient:
         return self._options.timeout if timeout is None else timeout
 
     async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged:
-        """Any range. Raises Compacted, FutureRevision when `revision` is not served."""
+        """Return a range. Raises Compacted or FutureRevision if `revision` is not served."""
         answer: pb.RangeResponse = await call(self._range, request, self._timeout(timeout), retry=True)
         return Ranged([key_value(kv) for kv in answer.kvs], answer.more, answer.count, answer.header.revision)
 
@@ -93,7 +93,7 @@ class EtcdClient:
     async def create_if_absent(
         self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None, also: Companions = ALONE
     ) -> Written:
-        """Not ok when the key exists, or one of the companions to add."""
+        """Create a key and its companions; the result is not ok if one of them exists."""
         request = guarded.accompany(guarded.create(key, value, lease), also)
         return await self._write(request, guarded.put_result, partial(guarded.own_put, value=value, guard=0), timeout)
 
@@ -110,7 +110,10 @@ class EtcdClient:
         timeout: float | None = None,
         also: Companions = ALONE,
     ) -> Written:
-        """Not ok when the key's mod_revision is another, it is absent, or one of the companions to add exists."""
+        """Replace the value of a key.
+
+        The result is not ok if the key's mod_revision differs, it is absent, or one of the companions to add exists.
+        """
         request = guarded.accompany(guarded.update(key, value, revision, lease), also)
         own = partial(guarded.own_put, value=value, guard=revision)
         return await self._write(request, guarded.put_result, own, timeout)
@@ -118,7 +121,7 @@ class EtcdClient:
     async def delete_if_revision(
         self, key: bytes, revision: int, timeout: float | None = None, also: Companions = ALONE
     ) -> Written:
-        """Not ok when the key's mod_revision is another, or it is absent."""
+        """Delete a key; the result is not ok if its mod_revision differs, or it is absent."""
         request = guarded.accompany(guarded.delete(key, revision), also)
         return await self._write(request, guarded.delete_result, guarded.own_delete, timeout)
 
@@ -149,7 +152,7 @@ class EtcdClient:
             return None
 
     async def txn(self, request: pb.TxnRequest, timeout: float | None = None) -> pb.TxnResponse:
-        """Any transaction. Raises OutcomeUnknown when it may or may not have happened."""
+        """Send a transaction. Raises OutcomeUnknown if it may have been applied."""
         message: pb.TxnResponse = await call(self._txn, request, self._timeout(timeout), retry=False)
         return message
 

@@ -10,7 +10,7 @@ def create(key: bytes, value: bytes, lease: int) -> pb.TxnRequest:
 
 
 def create_all(pairs: list[tuple[bytes, bytes]]) -> pb.TxnRequest:
-    """All of them, or none when a key exists already. etcd takes 128 in one transaction."""
+    """Return the transaction that creates all keys, or none if one exists. etcd takes 128 in one transaction."""
     parts = [create(key, value, 0) for key, value in pairs]
     return pb.TxnRequest(compare=[part.compare[0] for part in parts], success=[part.success[0] for part in parts])
 

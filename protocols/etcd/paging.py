@@ -21,13 +21,13 @@ class Pager:
         """Keys to ask for next."""
 
     def took(self, keys: int, size: int) -> None:
-        """A page came: so many keys, so many bytes of values. At most twice as many are asked for next."""
+        """Record a page of `keys` keys and `size` bytes; the next one has at most twice as many keys."""
         if keys:
             fitting = PAGE_BYTES * keys // max(size, 1)
             self.limit = max(1, min(fitting, 2 * self.limit, self._most))
 
     def failed(self) -> bool:
-        """A page was too large, or took too long. Returns False when it was a single key already."""
+        """Record a page that was too large or took too long; return False if it was a single key already."""
         smaller = max(1, self.limit // 8)
         better, self.limit = smaller < self.limit, smaller
         return better

@@ -88,10 +88,10 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchBatch(msgspec.Struct, frozen=True):
-    """One response: events of whole revisions; without events it is progress.
+    """One response of a watch: events of whole revisions, or progress if there are none.
 
-    All that is below or at `revision` has been delivered: with events it is the last one's (a store that catches up
-    names a later one).
+    All changes up to `revision` have been delivered. With events it is the last event's revision, or a later one from a
+    store that catches up.
     """
 
     revision: int

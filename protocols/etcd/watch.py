@@ -82,9 +82,9 @@ class Watch:
                 return WatchBatch(self._floor, events)
 
     def _whole(self, goes_on: bool) -> list[WatchEvent]:
-        """Take what has arrived, in a response that goes on only whole revisions.
+        """Return the events received so far; if the response goes on, without those of its last revision.
 
-        One of a thousand large changes would fill the memory otherwise.
+        Holding back the whole response could fill the memory: one may have a thousand large changes.
         """
         parts = self._parts
         end = len(parts)

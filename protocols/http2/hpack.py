@@ -52,7 +52,7 @@ class DynamicTable:
         self._evict()
 
     def at(self, place: int) -> Header:
-        """By its place in both tables. Raises BadHttp2."""
+        """Return a header by its index in both tables, static and dynamic. Raises BadHttp2."""
         if 0 < place <= len(STATIC):
             return STATIC[place - 1]
         if not 0 < place <= len(STATIC) + len(self._headers):
@@ -118,7 +118,7 @@ class Decoder:
 
 
 class Encoder:
-    """For a bounded set of headers: once its table is full, further ones are not remembered."""
+    """Encodes a bounded set of headers: once the table is full, further ones are not indexed."""
 
     def __init__(self) -> None:
         self._places: dict[Header, int] = {}

@@ -58,7 +58,7 @@ def _renewed(package: str, types: dict[str, Type], release: Release | None) -> d
 
 
 def _with_own(old: Type, new: Type) -> Type:
-    """Our own fields have no number."""
+    """Add the fields of our own, which have no number, to a type read from upstream."""
     own = tuple(field for field in old.fields if not field.number)
     return Type(new.package, new.name, (*new.fields, *own), is_kind=old.is_kind, is_atomic=new.is_atomic)
 

@@ -27,7 +27,7 @@ def declared(definition: Mapping[str, Any]) -> Resource | None:
 
 
 def versions(definition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Those of spec.versions that have a name."""
+    """Yield the entries of spec.versions that have a name."""
     found = (definition.get("spec") or {}).get("versions")
     for version in found if isinstance(found, list) else ():
         if isinstance(version, dict) and isinstance(version.get("name"), str):

@@ -40,7 +40,7 @@ def read_json(text: Text) -> Any:
 
 
 def read_json_object(text: Text) -> Object:
-    """The same for what must be an object; raises msgspec.ValidationError for other values."""
+    """Return a JSON object as `read_json` does; raises msgspec.ValidationError for any other value."""
     return _checked(_read_object, text)
 
 

@@ -87,7 +87,7 @@ def controller_of(obj: Mapping[str, Any]) -> views.OwnerReference | None:
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """When an Event happened last, in the form of the API; "" if nothing says so."""
+    """Return the last occurrence of an Event, as the API has it; "" if it has no time."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp") or "")
 
 

@@ -93,7 +93,7 @@ def _escape_fault(text: str, allowed: Callable[[int, str], bool] | None = None) 
 
 
 def _quoted(text: str) -> str:
-    """As Go writes a text."""
+    """Return a text in quotes, escaped as Go does."""
     return '"' + "".join(SHORT.get(char) or _sayable(char) for char in text) + '"'
 
 

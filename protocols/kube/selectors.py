@@ -40,7 +40,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class LabelSelector(msgspec.Struct, frozen=True):
-    """All requirements must hold; the empty selector matches everything."""
+    """A label selector: all requirements must hold; an empty one matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -76,7 +76,7 @@ class LabelSelector(msgspec.Struct, frozen=True):
 
 
 def _merged(requirements: list[Requirement]) -> Callable[[str], bool]:
-    """One test of the value of a label that exists, for all requirements of one key."""
+    """Return one test for all requirements on one key; its argument is the value of a label that exists."""
     banned: set[str] = set()
     allowed: set[str] | None = None
     compared = [each for each in requirements if each.operator in (ABOVE, BELOW)]
@@ -113,7 +113,7 @@ class FieldTerm(msgspec.Struct, frozen=True):
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
-    """All terms must hold; a missing field counts as the empty string."""
+    """A field selector: all terms must hold; a missing field counts as the empty string."""
 
     terms: tuple[FieldTerm, ...] = ()
 
@@ -314,7 +314,7 @@ Labels = Mapping[str, str]
 
 
 def selects(selector: Mapping[str, Any], name: str, labels: Labels) -> bool:
-    """One of the terms matches; a selector without terms selects nothing."""
+    """Return True if a term of a NodeSelector matches; one without terms selects nothing."""
     return any(term_matches(term, name, labels) for term in selector.get("nodeSelectorTerms") or ())
 
 

@@ -199,9 +199,9 @@ class ApiClient:
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, field_selector: str = "", policy: str = ""
     ) -> None:
-        """All there is of it in one namespace, or of a cluster-wide kind, that the selector picks.
+        """Delete the objects of a namespace, or of a cluster-scoped kind, that the selector matches.
 
-        `policy`: of what the objects own; without it, that of the kind.
+        `policy` is the propagation policy for dependents; empty: the kind's default.
         """
         query = {**_selectors(field_selector, ""), **({"propagationPolicy": policy} if policy else {})}
         await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", None)

@@ -41,7 +41,7 @@ class ElectionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Election:
-    """One candidate's view. `seen` what was read or written last, then `wanted` what to write."""
+    """State of one candidate: call `seen` with the lease that was read or written, then write what `wanted` returns."""
 
     def __init__(self, options: ElectionOptions) -> None:
         self.options = options

@@ -429,7 +429,7 @@ class LedgerHistory(msgspec.Struct, frozen=True):
 
 
 def first_mark(now_ns: int) -> int:
-    """Where a ledger that begins now begins to count: past all that an earlier one can have reached."""
+    """Return the first mark of a ledger created now; it is greater than any mark of an earlier ledger."""
     return (now_ns // 1_000_000 - MARKS_BEGAN_MS) << MARK_SHIFT  # milliseconds since 2020 keep it below 63 bits
 
 

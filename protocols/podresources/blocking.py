@@ -51,11 +51,11 @@ class BlockingPodResources:
         return Allocatable(tuple(allocatable(reply).values()), shown.cpus, shown.memory)
 
     def watch(self, options: WatchOptions = DEFAULTS) -> Iterator[PodEvent]:
-        """Until `close`. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of allocations until `close`. Raises WatchUnsupported or WatchRefused."""
         return self._watch(PodWatchSession[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> Iterator[AllocatableEvent]:
-        """Until `close`. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of resources until `close`. Raises WatchUnsupported or WatchRefused."""
         session = PodWatchSession[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 

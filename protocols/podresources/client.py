@@ -65,11 +65,11 @@ class PodResources:
         return Allocatable(tuple(allocatable(reply).values()), shown.cpus, shown.memory)
 
     def watch(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[PodEvent]:
-        """For ever. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of allocations for ever. Raises WatchUnsupported or WatchRefused."""
         return self._watch(PodWatchSession[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[AllocatableEvent]:
-        """For ever. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of allocatable resources for ever. Raises WatchUnsupported or WatchRefused."""
         session = PodWatchSession[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 

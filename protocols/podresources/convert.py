@@ -68,7 +68,7 @@ def _claimed(shown: v1.ClaimResource) -> ClaimDevice:
 
 
 def allocatable(shown: v1.AllocatableResourcesResponse) -> dict[str, Device]:
-    """By the key of the stream."""
+    """Return devices by the key that they have in the stream."""
     return {f"{resource} {id}": Device(resource, id, numa) for (resource, id), numa in merged(shown.devices).items()}
 
 

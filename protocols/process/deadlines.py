@@ -67,7 +67,7 @@ class Deadlines:
 
 
 class Limit:
-    """As a context manager; made by Deadlines.within."""
+    """Context manager made by Deadlines.within; raises TimeoutError when its time is over."""
 
     __slots__ = ("_cancelling", "_deadlines", "_late", "_number", "_seconds", "_task")
 

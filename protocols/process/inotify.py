@@ -54,7 +54,7 @@ class DirectoryChanges:
         return new
 
     def _add(self, path: str) -> int:
-        """The same directory has the same descriptor, however often it is added."""
+        """Watch a directory and return its descriptor; a directory that is watched already keeps its own."""
         if self._descriptor < 0:
             return -1
         added = int(self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), self._kinds))
@@ -66,7 +66,7 @@ class DirectoryChanges:
         self._event.set()
 
     async def wait(self, timeout: float | None = None) -> None:
-        """Until a change since the last wait, or the time is over."""
+        """Wait for a change since the last wait, or until the time is over."""
         if self.blind:
             timeout = self._blind_s if timeout is None else min(timeout, self._blind_s)
         with contextlib.suppress(TimeoutError):

@@ -13,12 +13,12 @@ class TokenBucket:
     at: float
 
     def ready(self, now: float) -> float:
-        """When there will be a token: `now` or earlier means there is one."""
+        """Return the time of the next token; it is there now if that is not after `now`."""
         tokens = self._tokens(now)
         return now if tokens >= 1 else now + (1 - tokens) / self.rate
 
     def wait(self, now: float) -> float:
-        """Take one; returns seconds to wait before it is there."""
+        """Take a token, and return the seconds until it is there."""
         ready = self.ready(now)
         self.take(now)
         return max(0.0, ready - now)

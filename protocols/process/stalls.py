@@ -22,7 +22,7 @@ LARGEST = 8192
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """One process whose loop is blocked. `what` is one line for users, `key` names the work not to try again."""
+    """A process whose loop is blocked. `what` is a line for users; `key` identifies work that must not be repeated."""
 
     instance: str
     pid: int
@@ -62,7 +62,7 @@ def read(run: Path, instance: str, pid: int) -> Stall | None:
 
 
 def read_all(run: Path, now: float | None = None) -> Iterator[Stall]:
-    """Every record that counts; removes the others. `now` is in seconds since the epoch."""
+    """Yield the records that count, oldest first; remove the others. `now` is in seconds since the epoch."""
     now = time.time() if now is None else now
     found = []
     for path in (run / DIRECTORY).glob("*.json"):

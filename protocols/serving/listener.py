@@ -116,7 +116,7 @@ class Listener:
             self._held[0].close()
 
     def close(self) -> None:
-        """As `stop`, and handshakes end."""
+        """Stop listening, and end handshakes in progress."""
         self.stop()
         self._tasks.cancel()
 
@@ -175,7 +175,7 @@ class Listener:
         slot.evict(f"too many unauthenticated connections, also from {address}: authenticate, or close idle ones")
 
     def _report(self, what: str, about: str) -> None:
-        """At most one line in LOGGED_S."""
+        """Log a line, at most one in LOGGED_S."""
         now = time.monotonic()
         if now >= self._next_log:
             self._next_log = now + LOGGED_S

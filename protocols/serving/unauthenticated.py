@@ -36,7 +36,7 @@ class UnauthenticatedConnections(Generic[Slot]):
         self._by_address.setdefault(address, {})[slot] = None
 
     def leave(self, slot: Slot) -> None:
-        """It proved itself, or is gone. May be called again."""
+        """Remove a connection that has authenticated or ended; it may be gone already."""
         address = self._slots.pop(slot, None)
         if address is not None:
             same = self._by_address[address]

@@ -170,7 +170,7 @@ class Spdy(Received):
         await self._wire.write(data)
 
     async def send_str(self, data: str) -> None:
-        """There is no text in SPDY."""
+        """Do nothing: SPDY has no text messages."""
 
     async def close(self, *, code: int = aiohttp.WSCloseCode.OK, message: bytes = b"") -> bool:
         """The transport itself is closed by the HTTP server, once its handler has returned."""
@@ -201,7 +201,10 @@ _TELLABLE = frozenset(code.value for code in aiohttp.WSCloseCode) - {aiohttp.WSC
 
 
 async def join(left: Socket, right: Socket, passes: Callable[[bytes], bool] | None = None) -> None:
-    """Until one of them ends; the other is closed with the same code. `passes`: which messages reach `right`."""
+    """Copy messages both ways until one end is closed, then close the other with the same code.
+
+    `passes` decides which messages reach `right`; None passes all.
+    """
     ways = [awaited(_copy(left, right, passes)), awaited(_copy(right, left))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

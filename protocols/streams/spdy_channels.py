@@ -118,7 +118,7 @@ class SpdyChannels(Messages):
         self._sizes = b""
 
     async def open(self, channels: set[int]) -> bool:
-        """Until the client has opened all of them; False when it does not."""
+        """Wait until the client has opened all channels; return False if it does not within OPENING_S."""
         try:
             async with asyncio.timeout(OPENING_S):
                 while not channels <= self._streams.keys():
@@ -153,7 +153,7 @@ class SpdyChannels(Messages):
                 yield bytes([CLOSE, STDIN])
 
     def _resized(self, data: bytes) -> Iterator[bytes]:
-        """One JSON object a line."""
+        """Yield the complete sizes: one JSON object a line."""
         *lines, self._sizes = (self._sizes + data).split(b"\n")
         self._sizes = self._sizes[-_LONGEST_SIZE:]
         yield from (bytes([RESIZE]) + line for line in lines)

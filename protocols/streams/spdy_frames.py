@@ -53,7 +53,7 @@ def pack_data(stream: int, data: bytes, fin: bool = False) -> bytes:
 
 
 def number(frame: SpdyFrame, index: int = 0) -> int:
-    """One of the 32-bit numbers at the front of a control frame. Raises SpdyBroken."""
+    """Return a 32-bit number of a control frame, counted from its front. Raises SpdyBroken."""
     data = frame.payload[4 * index : 4 * index + 4]
     if len(data) < 4:
         raise SpdyBroken(f"a control frame of kind {frame.kind} is too short")

@@ -145,7 +145,7 @@ def _first(sizes: Sizes) -> tuple[int, Size]:
 
 
 def _judged(sizes: Sizes) -> tuple[int, Size]:
-    """By the price of a long pattern. The `[?0]` behind it is ours, so its unit is given back."""
+    """Return the price of `validate`, that of a long pattern; the unit of the `[?0]` that we append is given back."""
     message = Size(FAULT + 6 * sizes[-1].length, FAULT + 6 * sizes[-1].length)
     faults = Declared(FAULTS, total(FAULTS, product(FAULTS, message.deep)), message)
     return max(0, product(tenth(sizes[-1].length), PATTERN // 4) - 1), Declared(1, faults.deep, faults)

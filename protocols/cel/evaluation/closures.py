@@ -202,7 +202,7 @@ _WRAPPERS: dict[str, tuple[Any, str]] = {
 
 
 def _message(maker: Maker, node: Message, scope: FrameScope) -> Code:
-    """Only wrappers can be made: nothing in Kubernetes takes another message."""
+    """Compile a wrapper; any other message fails when it is evaluated, since nothing in Kubernetes takes one."""
     wrapper = _WRAPPERS.get(node.name.removeprefix("google.protobuf."))
     if wrapper is not None and len(node.fields) < 2:
         default, kind = wrapper

@@ -59,7 +59,7 @@ class Expression:
         return self._charged(self._run, values, budget)
 
     def plain(self, values: Sequence[Any], budget: CostBudget | None = None) -> Any:
-        """As `evaluate`, with a result of JSON's types. Raises EvaluationError for a result that has none."""
+        """Evaluate to a value of JSON's types. Raises EvaluationError for a result that has none."""
         run = self._run
         return self._charged(lambda frame: plain(frame, run(frame)), values, budget or CostBudget(CALL_LIMIT))
 

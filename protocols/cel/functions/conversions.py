@@ -92,7 +92,7 @@ def write_duration(value: Duration) -> str:
 
 
 def write_double(value: float) -> str:
-    """As Go's shortest form."""
+    """Return the shortest text that Go writes for a double."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -60,7 +60,7 @@ LARGEST = 6_000_000
 
 
 def pattern_cost(pattern: str | None) -> int:
-    """In units; a pattern that is no literal may be as large as the engine lets any be."""
+    """Return the cost of reading a pattern, in units; None is one that is not known before it is evaluated."""
     if pattern is None:
         return LARGEST
     size = len(pattern) + WIDE * len(_WIDE.findall(pattern)) + TABLE * len(_TABLE.findall(pattern))

@@ -59,7 +59,7 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 
 def _from_behind(text: str, part: str) -> int:
-    """In linear time, which rfind does not promise."""
+    """Return the last place of `part`, -1 if there is none. Unlike rfind, it takes linear time."""
     place = text[::-1].find(part[::-1])
     return len(text) - len(part) - place if place >= 0 else -1
 

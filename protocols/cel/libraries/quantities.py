@@ -68,7 +68,7 @@ def normalized(text: str) -> str:
 
 
 def _stripped(part: str) -> str:
-    """Without leading zeros."""
+    """Return the part of a version without leading zeros."""
     rest = part.lstrip("0")
     return rest if rest[:1].isdigit() else "0" + rest if part.startswith("0") else part
 

@@ -61,7 +61,7 @@ _client: CelClient | None = None
 
 
 def use_worker(bus: Bus, instance: str) -> CelClient:
-    """From now on this process asks its worker, and never loads the native library."""
+    """Let this process ask its worker from now on; it never loads the native library then."""
     global _client
     Process.remote = True
     _client = CelClient(bus, instance)

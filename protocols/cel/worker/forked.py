@@ -29,7 +29,7 @@ GRACE_S = 10.0
 
 
 class ForkedSelections:
-    """One evaluator; it is forked with the first selector, and again after one that it died of."""
+    """Selections by one forked evaluator: made with the first selector, and made again after it died."""
 
     def __init__(self) -> None:
         self._evaluator: Evaluator | None = None

@@ -170,7 +170,7 @@ class CheckedRules(msgspec.Struct, frozen=True, tag="checked-rules"):
 
 
 class Selected(msgspec.Struct, frozen=True, tag="selected"):
-    """One outcome a device, of the first so many: what takes long is answered in parts."""
+    """Answer: outcomes for the first devices of the request; a part of them if the evaluation takes long."""
 
     outcomes: tuple[bool | WorkerFault, ...]
 

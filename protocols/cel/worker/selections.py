@@ -175,7 +175,7 @@ _results: Results | None = None
 
 
 def use_selections(client: CelClient) -> None:
-    """From now on this process has its selectors evaluated by its worker."""
+    """Let the worker evaluate the selectors of this process from now on."""
     global _results
     _results = Selections(client)
 

@@ -38,7 +38,7 @@ def has_matching_names(filter: Filter, driver: str, pool: str, device: str) -> b
 
 
 def selectors_of(patch: Patch, classes: Mapping[str, DeviceClass]) -> tuple[Selector, ...] | None:
-    """In the order in which they are asked; None if the class is missing, when the patch applies to nothing."""
+    """Return the selectors in the order of evaluation; None if the class is missing, so that nothing matches."""
     found: list[Selector] = []
     name = patch.filter.class_name
     if name is not None:

@@ -30,7 +30,7 @@ Place = tuple[str | None, str | None]
 
 @dataclass
 class Bucket(Generic[K]):
-    """Those that fix the same driver and pool, or none."""
+    """Values of patches or rules whose filters name the same driver and pool, or none of them."""
 
     version: int
     """Changes with `all`; unique over all buckets."""
@@ -70,7 +70,7 @@ class FilterIndex(Generic[K]):
             del self._buckets[filter.driver, filter.pool]
 
     def buckets(self, driver: str, pool: str) -> list[Bucket[K]]:
-        """All that hold something for devices of this pool."""
+        """Return the buckets that may hold something for devices of this pool."""
         return [
             bucket
             for place in ((None, None), (driver, None), (None, pool), (driver, pool))
@@ -79,7 +79,7 @@ class FilterIndex(Generic[K]):
 
 
 def of_device(buckets: list[Bucket[K]], device: str) -> Iterator[K]:
-    """Those that fix this device."""
+    """Yield the values whose filters name this device."""
     for bucket in buckets:
         held = bucket.by_device.get(device)
         if held:

@@ -58,9 +58,10 @@ class Builder(msgspec.Struct, frozen=True):
     def devices(
         self, each: Slice, old: tuple[Device, ...], only: set[str] | None, verdicts: Verdicts
     ) -> tuple[Device, ...]:
-        """Those named by `only`, or all; the others stay as in `old`.
+        """Return the slice's devices as patched: those in `only` are computed, or all; others stay as in `old`.
 
-        An equal device is the very object of `old`, and a slice that nothing patches has its published devices.
+        A device that did not change is the same object as in `old`; a slice that nothing patches has its published
+        devices.
         """
         self.counts.rebuilds += 1
         layers = self.layers.of(each.driver, each.pool)

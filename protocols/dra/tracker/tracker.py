@@ -124,7 +124,7 @@ class Tracker:
         return self._snapshot
 
     def get(self, name: str) -> Slice | None:
-        """One patched slice."""
+        """Return a slice as patched."""
         return self._patched.get(name)
 
     def _touch(self, touched: Touched) -> None:

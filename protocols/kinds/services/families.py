@@ -45,7 +45,7 @@ def settle(spec: Object, before: Object | None, families: tuple[str, ...]) -> li
 
 
 def _keeps_preference(spec: Object, before: Object) -> bool:
-    """Return True for a PreferDualStack service whose families and addresses stay, whatever ranges there are now."""
+    """Return True for a PreferDualStack service whose families and addresses an update leaves as they are."""
     same = all(spec.get(field) == before.get(field) for field in ("clusterIPs", "ipFamilies"))
     return same and spec.get("ipFamilyPolicy") == before.get("ipFamilyPolicy") == PREFER
 

@@ -172,7 +172,7 @@ def decode_object(body: bytes) -> dict[str, Any]:
 
 
 def encode_object(obj: dict[str, Any]) -> bytes:
-    """With the envelope; fields that the message has no place for are left out. Raises KindUnknown."""
+    """Encode an object with its envelope, without fields that the message lacks. Raises KindUnknown."""
     api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
     raw = encode_message(message_of(api_version, kind), obj)
     envelope = {"apiVersion": api_version, "kind": kind, "raw": raw, "contentEncoding": "", "contentType": ""}

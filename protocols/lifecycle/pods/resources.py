@@ -184,7 +184,7 @@ def amounts(resources: views.ResourceRequirements) -> Amounts:
 
 
 def changes(old: Amounts, new: Amounts) -> set[str]:
-    """Return the resources whose amounts differ, in whatever notation."""
+    """Return the resources whose amounts differ; other notations of one amount are equal."""
     return {
         name
         for side in SIDES

@@ -152,7 +152,7 @@ def _check(place: _Place) -> tuple[list[Cause], list[_Cost]]:
 
 
 class _Check:
-    """Has the rules at one path compiled, all together; without an answer they count as faultless."""
+    """Compiled rules at one path; rules that could not be compiled for lack of an answer count as valid."""
 
     def __init__(self, cel_type: CelType, place: _Place) -> None:
         self._place = place

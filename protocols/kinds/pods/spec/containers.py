@@ -201,9 +201,9 @@ class _Places:
 
 
 def port_conflict_causes(path: str, containers: list[Object], host_network: bool) -> Causes:
-    """Report host ports that several containers take, and, on the host's network, those that are not their own.
+    """Report host ports that two containers take; on the host's network, those unlike their containerPort.
 
-    Those of pods have their defaults by now; those of templates may be left out.
+    Ports of pods have their defaults here; ports of templates may lack them.
     """
     causes: Causes = []
     seen = set()
