@@ -22,7 +22,7 @@ class AsyncApi:
         return await self._in_thread(lambda: self._api.ask(method, path, body, query))
 
     async def delete(self, path: str, grace_s: int = 0) -> None:
-        """One that is gone is no error."""
+        """Delete an object; one that does not exist is no error."""
         await self._in_thread(lambda: self._api.delete(path, grace_s))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:

@@ -98,7 +98,7 @@ def _is_cancelled() -> bool:
 
 
 async def broken_off(call: Coroutine[Any, Any, object], seconds: float, by: Callable[[], Awaitable[object]]) -> None:
-    """Begin a call, do after so many seconds what breaks it off, and await its end, whatever that is."""
+    """Begin a call, run `by` after some seconds to break it off, and wait for its end; a failed call is no error."""
     begun = awaited(call)
     try:
         await asyncio.sleep(seconds)
@@ -111,7 +111,7 @@ async def broken_off(call: Coroutine[Any, Any, object], seconds: float, by: Call
 
 
 class CallStream(Generic[Reply]):
-    """One call whose messages stream: how many came, the newest, and the end."""
+    """A call that receives a stream of messages: their number, the newest one, and the end."""
 
     def __init__(self, peer: ServicePeer, method: Method[Any, Reply]) -> None:
         self.count = 0

@@ -111,7 +111,7 @@ class Running:
                 self.recorder.add(exchange)
 
     def soil(self) -> None:
-        """Have the next script begin with a new process, and all that is played."""
+        """Let the next script begin with a new process and a new kubelet."""
         self._begun = False
 
     async def end(self) -> None:

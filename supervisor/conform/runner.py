@@ -21,10 +21,10 @@ DISTURBING = ("restarts", "end")
 
 
 async def run_all(stage: Running, behaviours: Iterable[Behaviour]) -> AsyncGenerator[Result, None]:
-    """Yield a result for each; the program is ended afterwards.
+    """Yield a result for each behaviour, and end the program afterwards.
 
-    A plugin that hangs makes many behaviours fail by waiting: once they took PATIENCE timeouts, of which each counts
-    for one at most, the rest is not judged.
+    A plugin that hangs makes many behaviours fail by timeout. After PATIENCE timeouts, of which a behaviour counts for
+    one at most, the rest is not judged.
     """
     lost, patience = 0.0, PATIENCE * stage.timeout
     try:

@@ -27,13 +27,13 @@ class SocketUnusable(UsageError, grpc="UNAVAILABLE"):
 
 
 class ServedProgram(Program):
-    """It runs as long as somebody listens at its socket."""
+    """A program that somebody else runs; it counts as running while something listens at its socket."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     async def start(self) -> None:
-        """It has begun before."""
+        """Do nothing: the program runs already."""
 
     @property
     def runs(self) -> bool:

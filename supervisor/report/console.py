@@ -135,7 +135,7 @@ ENDED_EARLY = "the supervisor ended while it was starting; see logs/supervisor.l
 
 
 def detach_plane(options: PlaneOptions) -> tuple[int, int]:
-    """Fork; return (read end, -1) in the caller, and (-1, write end) in the plane, which has a session of its own."""
+    """Fork. Return (read end, -1) in the caller and (-1, write end) in the plane, which leads a new session."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     if os.fork() > 0:

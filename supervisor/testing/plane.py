@@ -45,9 +45,9 @@ class FlagsRejected(PlaneNotStarted, grpc=UsageError.grpc):
 
 
 class TestPlane:
-    """`start` it; `stop` ends every process of it and removes the root.
+    """A plane below a temporary root: `start` it, `stop` it.
 
-    Start it in a thread that lives as long as the plane, such as the main one: the kernel ends the plane with it.
+    Call `start` in a thread that lives as long as the plane, such as the main one: the kernel ends the plane with it.
     """
 
     __test__ = False  # pytest collects no class of this name
@@ -68,7 +68,7 @@ class TestPlane:
         return self._process is not None and self._process.poll() is None
 
     def reaped(self, pid: int, status: int) -> None:
-        """Take note of a process that the caller has waited for."""
+        """Record the exit status of a process that the caller has waited for."""
         if self._process and self._process.pid == pid:
             self._process.returncode = os.waitstatus_to_exitcode(status)
 

@@ -89,7 +89,7 @@ def table(found: Comparison) -> Table:
 
 
 class _Side:
-    """One trace within its window: steps and gaps by key."""
+    """One trace within its window, with steps and gaps by key."""
 
     def __init__(self, rows: Sequence[Row], window: tuple[int, int]) -> None:
         self._begin = window[0]

@@ -134,7 +134,7 @@ class DraObjects(AsyncApi):
         return await self.ask("GET", f"{self._claims}/{name}")
 
     async def delete_claim(self, name: str) -> None:
-        """Delete it whatever holds it, such as the finalizer of its allocation."""
+        """Delete the claim; its allocation is removed before, whose finalizer would retain it."""
         path = f"{self._claims}/{name}"
         try:
             claim = await self.ask("GET", path)
@@ -160,7 +160,7 @@ class DraObjects(AsyncApi):
         await self._set_status(claim, {**claim["status"], "reservedFor": others[:1] or [await self.create_pod()]})
 
     async def deallocate(self, name: str) -> None:
-        """Take the allocation away, as the claim controller does once the last pod is gone."""
+        """Remove the allocation, as the claim controller does once the last pod is gone."""
         claim = await self.read(name)
         await self._set_status(claim, {})
 

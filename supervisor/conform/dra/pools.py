@@ -17,7 +17,7 @@ class Pool(NamedTuple):
 
     @property
     def counts(self) -> set[int]:
-        """Every resourceSliceCount that a slice names."""
+        """Return the values of resourceSliceCount in the pool's slices: one, if they agree."""
         return {int(each["spec"]["pool"].get("resourceSliceCount", 0)) for each in self.slices}
 
     @property

@@ -22,10 +22,10 @@ class ServedDriverKubelet(DriverKubelet):
         self._socket = socket
 
     def prepare_directories(self) -> None:
-        """They are another kubelet's."""
+        """Do nothing: the directories are another kubelet's."""
 
     def remove_sockets(self) -> None:
-        """They are another kubelet's."""
+        """Do nothing: the sockets are another kubelet's."""
 
     def sockets(self) -> Iterator[Path]:
         if is_socket(self._socket):

@@ -45,7 +45,7 @@ class Manifest(NamedTuple):
 
 
 class HostPaths(NamedTuple):
-    """Where directories of a node are on this machine: the kubelet's, and those of CDI files."""
+    """Places on this machine of a node's directories: the kubelet's, and those of CDI files."""
 
     kubelet: Path
     cdi: Path

@@ -48,7 +48,7 @@ class PodLauncher(NamedTuple):
 
 
 class PodProgram(Program):
-    """It runs as long as none of the pod's containers has ended."""
+    """A program in a pod; it runs as long as none of the pod's containers has ended."""
 
     def __init__(self, pods: ManifestPods, body: Object, name: str) -> None:
         self._pods, self._body, self._name = pods, body, name

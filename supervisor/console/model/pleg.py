@@ -76,7 +76,7 @@ class Pleg:
             del self.deleted[next(iter(self.deleted))]
 
     def measured(self, page: Page, now: float) -> None:
-        """Take the metrics of pleg."""
+        """Update rates and latencies from pleg's metrics."""
         self.missed = page.total("kube_pod_missed_events")
         self.received = page.total("evented_pleg_notifications_received")
         self.relists = page.total("kubelet_pleg_relist_duration_seconds_count")

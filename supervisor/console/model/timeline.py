@@ -34,7 +34,7 @@ class Timeline:
         self._pages: dict[str, Page] = {}
 
     def measured(self, actor: str, page: Page, now: float) -> None:
-        """Take a page of an actor's metrics."""
+        """Update the plots from an actor's metrics."""
         for title, name, labels in COUNTERS.get(actor, ()):
             self._count(actor, title, page.total(name, **labels), now)
         for title, name in QUANTILES.get(actor, ()):

@@ -105,14 +105,17 @@ class WatchPage:
                 found.pop(name, None)
 
     def cache_measured(self, page: Page, now: float) -> None:
-        """Take the metrics of the watch cache."""
+        """Update counts from the metrics of the watch cache."""
         for name, count in _by_name(page, BOOKMARKS).items():
             if self._bookmarks.get(name, count) != count:
                 self._marks[name] = (self._marks.get(name, (0, 0.0))[0], now)
             self._bookmarks[name] = count
 
     def server_measured(self, server: str, page: Page) -> None:
-        """Take the metrics of an API process. The first page of those that were there first is the base line."""
+        """Update counts from an API process's metrics.
+
+        Counters of a process that ran before the console begin at their first values, those of a later one at 0.
+        """
         fresh = self._first is not None and server not in self._first
         self._open[server] = _by_name(page, OPEN, verb="WATCH")
         self._windows[server] = _by_name(page, WINDOW)

@@ -19,7 +19,7 @@ class World:
     """State by screen. `version` grows with every change, so that an idle plane costs no drawing."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """Take a clock that returns the Unix time of what is shown."""
+        """`clock` returns the Unix time of the shown state: now, or a time of a recording."""
         self.now = clock
         self.house = House()
         self.devices = DeviceReplicas()
@@ -33,7 +33,7 @@ class World:
         self.version += 1
 
     def measured(self, instance: str, page: Page, now: float) -> None:
-        """Take the metrics of a process."""
+        """Update all models that read this process's metrics."""
         if instance.startswith(SERVER):
             self.watch.server_measured(instance, page)
             self.timeline.server_measured(instance, page, now)

@@ -56,7 +56,7 @@ class History:
         self._uids: dict[str, str] = {}
 
     def add(self, change: RecordedChange) -> None:
-        """Take a change. Raises RecordingInvalid."""
+        """Append a change. Raises RecordingInvalid."""
         if change.source == _PODS:
             self._add_pod(change)
         elif change.source.endswith((sources.METRICS, MODE)):
@@ -103,7 +103,7 @@ def steps(world: World, recording: Recording, history: History, prefix: str, at_
 
 
 class Player:
-    """Takes steps in the order of their times; of the same time in the given order."""
+    """Applies steps in the order of their times; steps of one time in the given order."""
 
     def __init__(self, found: Iterable[Step]) -> None:
         self._waiting = deque(sorted(found, key=lambda step: step[0]))

@@ -46,7 +46,7 @@ class DeviceScreen(DetailScreen):
         self.run_worker(self._follow_calls(), group="calls", exit_on_error=False)
 
     async def _follow_calls(self) -> None:
-        """Take calls as they happen; the clock of the application draws them."""
+        """Collect calls as they happen; the application's timer draws them."""
         try:
             async for batch in self.host.calls_of(self._device.source):
                 self._calls.take(batch, time.monotonic())

@@ -101,7 +101,7 @@ class HouseScreen(Frame):
             self._choose(names[at % len(names)])
 
     def action_sort(self) -> None:
-        """Choose the first actor of the next order, such as the one that uses most CPU."""
+        """Change the order, and choose its first actor, such as the one with most CPU."""
         super().action_sort()
         if found := self.ordered():
             self._choose(found[0].name)

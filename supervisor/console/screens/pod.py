@@ -127,7 +127,7 @@ class PodScreen(DetailScreen):
             self.show_top()
 
     async def _run(self, execution: Execution) -> None:
-        """Take the output as it comes; the clock of the application draws it."""
+        """Collect output as it comes; the application's timer draws it."""
         try:
             words = shlex.split(execution.command)
             command = self.host.exec_in(self._pod, execution.container, words)
@@ -176,7 +176,7 @@ class PodScreen(DetailScreen):
         ]
 
     def _diagnosis(self, width: int) -> list[Line]:
-        """Return the reason in as many lines as it takes, then evidence and advice as far as there is room."""
+        """Return the whole reason, then as many lines of evidence and advice as fit."""
         first, *others = self._why or ["why: reading ..."]
         shown = [*wrap(first, width, 2), *(cut(each, width) for each in others)]
         return [[Part(line, "" if at else TITLE)] for at, line in enumerate(shown[:WHY_LINES])]

@@ -23,7 +23,7 @@ def style_of(role: str) -> Style:
 
 
 def text_of(lines: list[Line]) -> Text:
-    """Return lines as text whose parts are styled and whose content is taken literally."""
+    """Return lines as styled Text; markup in their content has no effect."""
     shown = Text(no_wrap=True, end="")
     for number, line in enumerate(lines):
         if number:

@@ -31,7 +31,7 @@ def plugin_evidence(manager: DeviceManager, resources: Iterable[str], now: float
 
 
 async def best_plugins(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
-    """Return for each resource the evidence of the node whose plugin serves it, else of one that knows it.
+    """Return the evidence about each resource, from the node whose plugin serves it, else from any that knows it.
 
     Raises NotRunning, SupervisorError.
     """

@@ -111,7 +111,7 @@ class Sources(Protocol):
 
 
 class SourceReader:
-    """Reads sources one of which may fail: the others are read all the same."""
+    """Reads sources of evidence; one that fails does not keep the others from being read."""
 
     def __init__(self) -> None:
         self.unread: list[str] = []

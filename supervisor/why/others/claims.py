@@ -59,7 +59,7 @@ def _unallocated(found: ClaimEvidence) -> Finding | None:
 
 
 def not_bound(found: ClaimEvidence) -> Finding | None:
-    """Its devices have binding conditions that are not met, or failed."""
+    """Explain a claim whose devices have binding conditions that failed or are not met."""
     state = verdict(found.claim, found.now)
     waits = unmet(found.claim)
     if state.state == FAILED:

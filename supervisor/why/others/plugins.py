@@ -54,7 +54,7 @@ def rejected(found: PluginEvidence) -> Finding | None:
 
 
 def odd_health(found: PluginEvidence) -> Finding | None:
-    """Some device's health is a word that the protocol does not have."""
+    """Explain a plugin that reports health in words which the protocol does not have."""
     words = odd_words(found)
     if not found.connected or not words:
         return None

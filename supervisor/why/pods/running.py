@@ -147,7 +147,7 @@ def partly_ended(found: PodEvidence) -> Finding | None:
 
 
 def restarted(found: PodEvidence) -> Finding | None:
-    """All containers run, one of them again since a short time."""
+    """Explain a pod in which a container ended with an error and runs again since a short time."""
     for container in containers(found.pod or {}):
         run = container.last
         if container.running and run and run.code and found.now - run.finished < RESTARTED_S:

@@ -102,7 +102,7 @@ def _plugin_advice(plugin: PluginEvidence) -> Iterator[str]:
 
 
 def unscheduled(found: PodEvidence) -> Finding | None:
-    """Nothing but the scheduler's message is known, or not even that."""
+    """Explain a pod without a node by the scheduler's message, if there is any."""
     pod = found.pod or {}
     if node_of(pod):
         return None

@@ -111,7 +111,7 @@ def post_start(found: PodEvidence) -> Finding | None:
 
 
 def step_in_progress(found: PodEvidence) -> Finding | None:
-    """Nothing failed: name the last step that ended, and what waits since."""
+    """Describe a starting pod in which nothing failed: the last step that ended, and what is awaited."""
     pod = found.pod or {}
     pending = [each for each in containers(pod) if not each.running and not each.ended]
     if not node_of(pod) or status_of(pod).get("phase") != "Pending" or not pending:

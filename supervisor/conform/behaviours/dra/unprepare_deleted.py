@@ -11,7 +11,7 @@ ADVICE = "Do not read the claim from the API to unprepare it: remember what is n
 
 
 async def check(driver: DriverPeer) -> None:
-    """Take away the allocation, and then the claim."""
+    """Unprepare a claim without its allocation, then one that was deleted."""
     for what, take in (("without its allocation", driver.objects.deallocate), ("deleted", driver.objects.delete_claim)):
         async with driver.claim(driver.offered()[:1]) as claim:
             await driver.prepared(claim)
