@@ -105,8 +105,8 @@ class PodIdentities:
     def identify(self, listed: Sequence[tuple[PodName, Held]], now: float) -> list[str | None]:
         """Return the uid of each pod that kubelet lists, or None while it is held back for its sandbox.
 
-        Other pods are forgotten, but for those that still run: a kubelet that has just started lists nothing, and lists
-        the same pods again later.
+        Other pods are forgotten unless they still run: a kubelet that has just started lists nothing at first, and the
+        same pods again later.
         """
         numbers: dict[PodName, list[int]] = {pod: [] for pod in self._identities}
         for number, (pod, _) in enumerate(listed):

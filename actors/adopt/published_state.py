@@ -28,7 +28,7 @@ class StoredState(msgspec.Struct, frozen=True):
 
 
 class StateFile:
-    """Its methods block: call them in a thread once the event loop runs."""
+    """The file of the published state. Methods block: call them in a thread once the event loop runs."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME

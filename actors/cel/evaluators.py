@@ -91,7 +91,7 @@ class Running:
         return found
 
     def _whole(self) -> bytes | None:
-        """Take an answer from what was read."""
+        """Return the next answer if all of it was read."""
         read = self._read
         if len(read) < HEAD.size or len(read) < (end := HEAD.size + HEAD.unpack_from(read)[0]):
             return None
@@ -285,7 +285,7 @@ class Evaluators:
         self._dispatch()
 
     def trim(self) -> None:
-        """End evaluators that had no work for long, except for those that are kept ready; replace those that ended."""
+        """Replace evaluators that ended, and end those without work since SPARE_S beyond the READY ones."""
         now = time.monotonic()
         for running in list(self._idle):
             unused = now - running.idle_since > SPARE_S and len(self._all) > READY

@@ -38,7 +38,7 @@ Server = tuple[int, str]
 
 
 class ApiAddress(msgspec.Struct, frozen=True):
-    """Where this plane's API server is reached."""
+    """Address of this plane's API server, and the ranges of its services."""
 
     host: str
     port: int

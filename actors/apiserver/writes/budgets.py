@@ -41,7 +41,7 @@ class Budgets:
         return await self._storage.get(self._budgets.resource, budget.key)
 
     async def take(self, budget: Stored, pod: str, *, dry_run: bool) -> None:
-        """Take one disruption of a budget. Raises TooManyRequests, Forbidden, WorkTimeout.
+        """Decrement a budget's disruptionsAllowed. Raises TooManyRequests, Forbidden, WorkTimeout.
 
         `budget` is as the store has it. A budget that is deleted meanwhile rejects nothing.
         """

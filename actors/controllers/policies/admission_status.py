@@ -31,7 +31,7 @@ class AdmissionPolicyStatusController:
         self._queue.put(("policy", name_of(new)))
 
     def on_delete(self, obj: Object) -> None:
-        """Nothing is left of a policy."""
+        """Do nothing: no state of a policy is held."""
 
     async def run(self) -> None:
         await self._queue.run()

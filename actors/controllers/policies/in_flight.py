@@ -51,7 +51,7 @@ class _Expiring:
             self._live(name, now).append((now + self._seconds, amount))
 
     def take(self, amounts: Amounts, now: float) -> Amounts:
-        """Take the positive amounts, the oldest first. Return what is missing of them."""
+        """Remove the positive amounts, the oldest first; return the part that was not there."""
         missing = {name: self._take(self._live(name, now), amount) for name, amount in amounts.items()}
         return {name: amount for name, amount in missing.items() if amount > ZERO}
 

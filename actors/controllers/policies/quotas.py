@@ -151,7 +151,10 @@ class QuotaController:
         self._work.put_later(work, RESYNC_S if expiry is None else max(INTERVAL_S, expiry - now))
 
     def _adopt(self, key: str, quota: Object, counted: Amounts) -> None:
-        """Take what a quota is charged above its objects at the first pass for charges in flight: we just started."""
+        """Count the excess of `status.used` over the quota's objects as charges in flight, at the first pass only.
+
+        After a start nothing else is known of charges whose objects are not seen yet.
+        """
         if key not in self._adopted:
             self._adopted.add(key)
             used = parsed((quota.get("status") or {}).get("used"))

@@ -18,7 +18,7 @@ from protocols.kube.times import time_or
 
 
 class Deadline(NamedTuple):
-    """When a pod must be evicted, and which rules cause it."""
+    """Time at which a pod must be evicted, and the rules that cause it."""
 
     at: float
     """Seconds since the epoch."""

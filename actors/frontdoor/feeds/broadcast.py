@@ -214,7 +214,7 @@ class Watchers:
 
 @dataclass(frozen=True)
 class WatchOutput:
-    """Where the events of one watch go. Its headers have been sent."""
+    """The response stream of one watch, whose headers have been sent."""
 
     context: Context
     initial: Iterable[EncodedEvent]

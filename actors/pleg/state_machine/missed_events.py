@@ -41,7 +41,7 @@ _TRANSITIONS: dict[int, str] = {
 
 @dataclass
 class MissedEvents:
-    """All times are nanoseconds since the epoch, by our clock."""
+    """Transitions that events should have reported, by cause. Times are ns since the epoch, by our clock."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(cause, transition) -> how many."""

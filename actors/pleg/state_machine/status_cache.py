@@ -42,7 +42,7 @@ class CachedStatus:
 
 @dataclass
 class StatusCache:
-    """All times are nanoseconds since the epoch."""
+    """Statuses and tombstones by pod uid. Times are nanoseconds since the epoch."""
 
     entries: dict[str, CachedStatus] = field(default_factory=dict)
     tombstones: dict[str, int] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Holders:
             return holder
 
     def adopt(self, sandbox: Sandbox) -> bool:
-        """After a restart: watch the holder of a ready sandbox; False if it is gone."""
+        """Watch the holder of a ready sandbox again after a restart; return False if it is gone."""
         if sandbox.record.holder is None:
             return True
         if not sandbox.ready:

@@ -72,7 +72,7 @@ class HollowBackend:
         self._disarm(container)
 
     def adopt(self, container: Container) -> None:
-        """After a restart: end at the scripted time, even if it has passed."""
+        """Continue a script after a restart; a container whose time has passed ends at once."""
         if container.life.state is ContainerState.RUNNING:
             self._arm(container)
 

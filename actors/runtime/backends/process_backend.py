@@ -120,7 +120,7 @@ class ProcessBackend:
         return process.shim.pid if process else 0
 
     async def adopt(self, container: Container) -> None:
-        """After a restart: take over a running shim, or apply the files of one that has ended."""
+        """Take over a running shim after a restart, or read the record files of one that has ended."""
         directory = self._state.shim(container.id)
         began = read_started(directory)
         connection = connect(directory)

@@ -122,7 +122,7 @@ class MountPoints:
 
 
 def _targets(container: Container) -> list[str]:
-    """Return the real paths on the host where a container mounts; none for one that has a root of its own."""
+    """Return the real paths of a container's mounts on the host; none if it has a root of its own."""
     if container.hollow is not None or container.image is not None or not namespaces_allowed():
         return []
     return sorted({os.path.realpath(target) for target in mount_targets(container.config)})

@@ -98,7 +98,7 @@ class SandboxMethods:
         return pb.RemovePodSandboxResponse()
 
     async def PodSandboxStatus(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
-        """Take the time stamp, then the statuses, in one step of the loop."""
+        """Return timestamp and statuses of one moment: both are read in one step of the loop."""
         sandbox = self._pods.sandbox(request.pod_sandbox_id)
         return pb.PodSandboxStatusResponse(
             timestamp=self._clock.next(),

@@ -36,7 +36,10 @@ ENDING = frozenset(signal.valid_signals()) - {
 
 
 class Shim:
-    """One container, ordered by the runtime at the other end of `connection`; later runtimes use the socket file."""
+    """Parent of one container's processes.
+
+    The runtime that started it is at the other end of `connection`; later ones connect to the socket file.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._channel: socket.socket | None = connection
@@ -52,7 +55,6 @@ class Shim:
         self._pid = 0
         self._mounts = 0
         """Descriptor of the container's mount namespace, where it identifies the container's processes."""
-        """Inode of the container's mount namespace, where other containers share its PID namespace."""
         self._status: int | None = None
         self._ended_by = 0
         """Signal that ended the first process, where the kernel would have dropped it."""
@@ -252,7 +254,7 @@ class Shim:
             system.kill_session(pid)
 
     def _finish(self) -> None:
-        """After the first process has ended: kill its descendants and write the last log lines."""
+        """Kill the descendants of the first process, which has ended, and write the last log lines."""
         system.kill_descendants(self._on_ended, self._mounts)
         if self._mounts:
             os.close(self._mounts)

@@ -97,7 +97,7 @@ class InterPodAffinity:
         return not any(self._near_counts.values()) and self._is_first()
 
     def _is_first(self) -> bool:
-        """Return True if the pod matches its own affinity: the first of such pods goes anywhere."""
+        """Return True if the pod matches its own affinity: while no pod does, it may go anywhere."""
         labels = self._index.labels_of(self._pod.namespace)
         return all(_matches(term, self._pod, labels) for term in self._near)
 

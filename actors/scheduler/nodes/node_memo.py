@@ -20,7 +20,7 @@ class NodeMemo:
     scores: Versioned = field(default_factory=dict)
 
     def trim(self, nodes: int) -> None:
-        """Forget nodes that are gone, once they are as many as those that are left."""
+        """Forget everything once nodes that are gone outnumber those that are left."""
         if max(len(self.reasons), len(self.scores)) > 2 * nodes + MAX_SHAPES:
             self.reasons.clear()
             self.scores.clear()

@@ -16,7 +16,7 @@ FIT_WEIGHT = 1_000_000
 
 
 class NodeChanges:
-    """Which nodes changed after a point in time. Bounded by MAX_CHANGES, whatever names nodes come and go by."""
+    """Names of changed nodes by the position of their last change; MAX_CHANGES names at most."""
 
     def __init__(self) -> None:
         self.position = 0

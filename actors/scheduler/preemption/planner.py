@@ -159,7 +159,7 @@ class Planner:
         return NOT_ALLOCATABLE not in self._failed.rejected[node]
 
     def _resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
-        """As upstream, what others cannot give back is no reason to preempt them."""
+        """Return True if the removal of pods can undo all reasons against a node, as upstream."""
         if not all(insufficient(each) or each in FREED_BY_PODS or self._for_devices(each) for each in why):
             return False
         free = node.allocatable

@@ -35,8 +35,9 @@ def importance(victim: Victim) -> tuple[int, float, str, str]:
 def select_victims(node: str, potential: Iterable[Victim], budgets: Sequence[DisruptionBudget]) -> Selection:
     """Ask whether the preemptor fits with some pods removed, and return the victims; None if it never fits.
 
-    Each question is a set of uids, each answer goes to `send`. All potential victims are removed first; then one after
-    the other is reprieved if the preemptor still fits: those past a budget first, the most important first.
+    A generator: it yields sets of uids to remove and is sent the answers. All potential victims are removed first.
+    Then one after the other is put back if the preemptor still fits: first those beyond a budget, the most important
+    first.
     """
     ordered = sorted(potential, key=importance)
     removed = {victim.uid for victim in ordered}
@@ -52,10 +53,10 @@ def select_victims(node: str, potential: Iterable[Victim], budgets: Sequence[Dis
 
 
 def cost(candidate: Candidate) -> tuple[int, int, int, int, float]:
-    """Return what the preemption costs, compared part by part.
+    """Return the cost of a preemption, to compare part by part.
 
-    Violated budgets, highest priority, sum of priorities, number of victims, and how early the first of those with the
-    highest priority started: the latest is best.
+    The parts: violated budgets, highest priority, sum of priorities, number of victims, and the earliest start of the
+    victims with the highest priority, of which the latest is best.
     """
     victims = candidate.victims
     highest = max((victim.priority for victim in victims), default=-PRIORITY_OFFSET)

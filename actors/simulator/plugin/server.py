@@ -137,7 +137,7 @@ class PluginServer:
         return pb.ContainerAllocateResponse(envs={self._options.variable: ",".join(ids)})
 
     async def _pre_start(self, request: pb.PreStartContainerRequest, context: Context) -> pb.PreStartContainerResponse:
-        """Called before each start of a container if our options require it: the place to reset a device."""
+        """Reset a device here: kubelet calls it before each start of a container if our options require it."""
         return pb.PreStartContainerResponse()
 
     async def _get_preferred(

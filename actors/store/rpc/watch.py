@@ -51,7 +51,7 @@ class WatchStream:
         self._fault: BaseException | None = None
 
     def failed(self, task: str, error: BaseException) -> None:
-        """End the stream, so that the client opens another: one that takes no requests, or never ticks, is useless."""
+        """End the stream, so that the client opens another: without any of its tasks it is useless."""
         if isinstance(error, grpc.RpcError | asyncio.CancelledError):
             return  # the client left; the call ends by itself
         report(task, error)
@@ -59,7 +59,7 @@ class WatchStream:
         self.wake.set()
 
     async def receive(self, requests: AsyncIterator[pb.WatchRequest]) -> None:
-        """Take requests, no faster than their answers are sent."""
+        """Receive requests, no faster than their answers are sent."""
         async for request in requests:
             self._handle(request)
             self.wake.set()

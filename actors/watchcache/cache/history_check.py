@@ -70,7 +70,7 @@ class HistoryCheck:
         """True once all expected changes came."""
 
     def contradiction(self, revision: int, events: Iterable[WatchEvent]) -> str:
-        """Take a batch that is complete up to `revision`; return the difference found, empty if there is none."""
+        """Compare a batch that is complete up to `revision`; return the difference, empty if there is none."""
         for event in events:
             at = min(event.kv.mod_revision, self._position + 1)
             if self._open is not None and at != self._open[0] and (found := self._close()):

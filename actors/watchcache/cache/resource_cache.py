@@ -79,13 +79,13 @@ class ResourceCache:
         self._position = revision
 
     def load(self, objects: dict[str, StoredObject], floor: int) -> None:
-        """Take the first list; history begins above `floor`."""
+        """Set the objects of the first list; history begins above `floor`."""
         self.objects = objects
         self.window = Window(self._options, floor)
         self.initializations += 1
 
     def replay(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
-        """Take a change that the list contains already; return it as it entered the window."""
+        """Add a change that the list contains already to the window; return it as it entered."""
         self.received += 1
         known = stored_json(event.previous.value) if event.previous else b""
         if not known and not event.created:
@@ -96,7 +96,7 @@ class ResourceCache:
         return change
 
     def apply(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
-        """Take a new change; return None for the deletion of an unknown object."""
+        """Apply a new change and return it; None for the deletion of an unknown object."""
         self.received += 1
         held = self.objects.get(key)
         known = stored_json(event.previous.value) if event.previous else held.value if held else b""

@@ -114,7 +114,7 @@ class StoreState:
         return self.listed_revision > 0 and self.position >= self.publish_after
 
     def load(self, kvs: list[KeyValue], revision: int, in_order: bool = True) -> None:
-        """Take the first list; the watch must then begin after `position`."""
+        """Load the first list; the watch must then begin after `position`."""
         self.listed_revision = revision
         every_key = in_order or (
             self._options.efficient_resumption and revision > 1
@@ -164,7 +164,7 @@ class StoreState:
         return ""
 
     def replace(self, kvs: list[KeyValue], revision: int) -> list[PublishedEvent]:
-        """Take a later list, after a compaction beyond `position`."""
+        """Load a later list, after a compaction beyond `position`; return the difference."""
         self.listed_revision = self.publish_after = self.position = revision
         self.recent.clear()
         self._define(kvs)
@@ -191,7 +191,7 @@ class StoreState:
         return objects
 
     def take(self, batch: WatchBatch, now: float) -> list[PublishedEvent]:
-        """Take a batch of the watch; return the changes to publish. Changes taken before are ignored."""
+        """Apply a batch of the watch; return the changes to publish. Changes applied before are ignored."""
         changes = []
         target_age = [event for event in batch.events if event.kv.mod_revision > self.position]
         self.recent.note(target_age)

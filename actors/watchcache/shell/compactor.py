@@ -33,7 +33,7 @@ class CompactionRound:
         return pb.TxnRequest(compare=[unchanged], success=[put], failure=[read])
 
     def learn(self, answer: pb.TxnResponse) -> int:
-        """Take the answer; return the revision to compact to, 0 if another process won the round."""
+        """Read the answer of a round; return the revision to compact to, 0 if another process won."""
         target = self.revision if answer.succeeded else 0
         if answer.succeeded:
             self.version += 1

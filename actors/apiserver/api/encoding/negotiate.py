@@ -88,8 +88,9 @@ def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
 def check_form(form: Form, row: Served, verb: str) -> Form:
     """Return a form if the resource supports it for a verb. Raises NotAcceptable.
 
-    Some kinds have no protobuf messages, what is not stored has no columns, and a watch cannot be YAML, since its
-    events have no ends there.
+    - Some kinds have no protobuf messages.
+    - A kind that is not stored has no columns for a table.
+    - A watch cannot be YAML, where events have no ends.
     """
     if form == PLAIN:
         return form

@@ -136,9 +136,9 @@ class WatchStarted(Detached):
 
 
 def take_over(http: web.BaseRequest) -> asyncio.Transport:
-    """Take the transport of the request's connection from the server.
+    """Return the transport of the request's connection, which the server no longer uses.
 
-    The caller calls `set_protocol` on it at once and responds with `WatchStarted`. Raises ServiceUnavailable when the
+    The caller must call `set_protocol` on it at once and respond with `WatchStarted`. Raises ServiceUnavailable if the
     client has left already.
     """
     protocol = http.protocol

@@ -27,7 +27,10 @@ give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=_no_
 
 
 class Unread:
-    """As a context manager around a write that may wait for the client: drains raise once the connection is lost."""
+    """Context manager around a write that may wait for the client, whose connection ends if it reads nothing.
+
+    Draining raises once the connection is lost.
+    """
 
     __slots__ = ("_progress", "_timer", "_transport")
 

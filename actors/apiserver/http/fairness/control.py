@@ -130,7 +130,7 @@ class FlowControl:
         return ticket
 
     def _notify(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
-        """Wake those whose turn has come, and those that lost their place."""
+        """Wake the requests whose turn has come, and those that were rejected from a queue."""
         for ticket in outcome.rejected:
             self._counts[ticket.flow.key[0]].queued -= 1
             self._reject(ticket, QUEUE_FULL, now)

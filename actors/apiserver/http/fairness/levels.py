@@ -95,10 +95,10 @@ def standing_of(user: User) -> Standing:
 
 
 def nominal_seats(level: LevelSpec) -> int:
-    """Seats that requests of this level can always have, whatever the other levels do."""
+    """Return the seats that a level always has, however busy other levels are."""
     return math.ceil(TOTAL_SEATS * level.shares / _ALL_SHARES)
 
 
 def borrowable_seats(level: LevelSpec) -> int:
-    """Seats this level may use beyond its own while the others lend them."""
+    """Return the seats that a level may use beyond its own while other levels lend them."""
     return sum(nominal_seats(other) * other.lendable_percent // 100 for other in LIMITED if other is not level)

@@ -54,7 +54,10 @@ def _put_aside(path: Path, descriptor: int, keep: Keep) -> int:
 
 
 def _shift(path: Path, keep: Keep) -> None:
-    """Every file becomes one older; the last one goes, and those that are too old. A kill in between loses nothing."""
+    """Rename each file to the next older number, and remove the last one and those that are too old.
+
+    A kill in between loses nothing.
+    """
     numbered = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep.files))]
     numbered[-1].unlink(missing_ok=True)
     for newer, older in reversed([*pairwise(numbered)]):

@@ -168,7 +168,7 @@ class WatchMetrics:
         return found.end
 
     def listed(self, target: Target, seconds: float) -> None:
-        """All initial events of a watch that asked for them are written."""
+        """Observe the seconds until all initial events of a watch were written."""
         group, version, resource, _, scope, _ = place_of(target)
         self._beginnings.labels(group, version, resource, scope).observe(seconds)
 

@@ -28,7 +28,7 @@ class ValidatingPolicies(_HookRule):
 
 
 class ValidatingWebhooks(_HookRule):
-    """They are called at once: what they see, nothing changes any more."""
+    """Check a write by webhooks, all called at once: nothing changes the object after them."""
 
     async def apply(self, change: Change) -> None:
         await change.session.check_webhooks()

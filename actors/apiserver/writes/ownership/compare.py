@@ -108,7 +108,7 @@ def _blank(shape: Shape) -> Object:
 
 
 def fields_of_new(new: Object, shape: Shape) -> Fields:
-    """Return the fields of a new object, without those that are as in an object of which nothing is set."""
+    """Return the fields of a new object that differ from those of an object with nothing set."""
     kinds, other, blank = shape.fields, shape.item, _blank(shape)
     written: Fields = {}
     for name in sorted(new):

@@ -81,7 +81,10 @@ Pairs = list[tuple[Hashable, Any]]
 
 
 def _interleaved(others: Pairs, ordered: Pairs, stored: dict[Hashable, int]) -> list[Any]:
-    """Both lists keep their own order; one of `others` goes before an ordered element it stood before in `stored`."""
+    """Merge two lists, each in its own order.
+
+    An element of `others` comes before an ordered element if it stood before that one in `stored`.
+    """
     merged, waiting = [], 0
     for name, item in ordered:
         place = stored.get(name, -1)
@@ -111,7 +114,7 @@ def _merge_key(shape: Shape | None) -> str:
 
 
 def _merge_map(document: Object, patch: Object, shape: Shape | None) -> Object:
-    """One map with one map of the patch, directives included."""
+    """Apply one map of a patch, with its directives, to a map of the document."""
     directive = patch.get(PATCH)
     if directive == "replace":
         return _merge_map({}, {key: value for key, value in patch.items() if key != PATCH}, shape)

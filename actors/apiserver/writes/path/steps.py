@@ -176,7 +176,7 @@ class WritePath:
     async def _attempt(
         self, change: Change, rules: Admitting, current: Stored, mutate: Mutation, taken: Collection[str]
     ) -> Written:
-        """Take the steps from the stored object to the one to store."""
+        """Run the steps that lead from the stored object to the one to store."""
         size = change.size + len(current.raw)
         try:
             await offload(size, partial(_mutate, change, current, mutate))

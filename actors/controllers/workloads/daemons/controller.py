@@ -29,7 +29,7 @@ FAILED_S, LONGEST_FAILED_S = 1.0, 900.0
 
 
 class FailureBackoff:
-    """When failed pods may be replaced, by DaemonSet and node. Pure; bounded by `forget`."""
+    """Pauses before failed pods are replaced, by DaemonSet and node. Pure; bounded by `forget`."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[int, float]] = {}

@@ -228,7 +228,7 @@ class Session:
         return given.matches(hook.webhook.conditions, PolicyScope(), data)
 
     def _patches(self, webhook: Webhook, answer: Answer, obj: Object | None) -> bool:
-        """Take warnings and annotations; return True if the answer has a patch. Raises ApiError, WebhookFailed."""
+        """Record warnings and annotations; return True if there is a patch. Raises ApiError, WebhookFailed."""
         self._called.warnings += answer.warnings
         for key, value in answer.annotations.items():
             self._called.annotate(f"{webhook.name}/{key}", value)
