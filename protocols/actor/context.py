@@ -26,7 +26,7 @@ class Actor(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Orderly end; has Timings.stop seconds. Not called after a fault: a broken state is not to be written."""
+        """End in order, within Timings.stop seconds. Not called after a fault, so that no broken state is written."""
         ...
 
 

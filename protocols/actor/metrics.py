@@ -83,7 +83,7 @@ class PlainCounter(Collector):
             registry.register(self)
 
     def labels(self, *values: object, **named: object) -> "_PlainChild":
-        """The counter of one set of label values, in the order of the names or by name."""
+        """Return the counter of one set of label values, given in the order of the names or by name."""
         given = tuple(str(value) for value in values) or tuple(str(named[name]) for name in self._labels)
         if len(given) != len(self._labels):
             raise ValueError(f"{self._name} has labels {self._labels}, got {given}")

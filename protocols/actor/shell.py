@@ -52,7 +52,7 @@ def run_actor(name: str, factory: Factory, argv: list[str] | None = None) -> NoR
 
 
 def parse(name: str, argv: list[str] | None) -> Arguments:
-    """Exits with code 2 on usage errors."""
+    """Parse the arguments of an actor; exit with code 2 on usage errors."""
     parser = argparse.ArgumentParser(prog=f"actors.{name}", description=f"The {name} actor of nodeplane.")
     parser.add_argument("--settings", required=True, help="ROOT/run/settings.json, written by the supervisor")
     parser.add_argument("--instance", default=name, help="name on the bus (default: %(default)s)")

@@ -70,7 +70,7 @@ class CallTable:
         call.attempts += 1
 
     def due(self, now: float) -> list[OpenCall]:
-        """Calls to send now, oldest first."""
+        """Return the calls to send now, oldest first."""
         return [call for call in self._open.values() if not call.sent and call.resend_at <= now]
 
     def next_due(self) -> float | None:

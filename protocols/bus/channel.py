@@ -71,7 +71,7 @@ class Channel(Generic[M]):
         self._soon()
 
     def send(self, data: bytes) -> bool:
-        """False: not connected, or the queue is full; nothing was sent."""
+        """Send a message; return False if nothing was sent: not connected, or the queue is full."""
         try:
             self._send(data, _NOBLOCK)
         except zmq.ZMQError:
@@ -81,7 +81,7 @@ class Channel(Generic[M]):
         return True
 
     def send_to(self, peer: bytes, data: bytes) -> bool:
-        """ROUTER only. False: that peer is gone or does not read."""
+        """Send to one peer of a ROUTER; return False if the peer is gone or does not read."""
         try:
             self._send(peer, _NOBLOCK_MORE)
             self._send(data, _NOBLOCK)
@@ -233,7 +233,7 @@ class Sockets:
         return Channel(socket, partial(socket.recv, _NOBLOCK), receive)
 
     def term(self) -> None:
-        """Waits until every socket's end is done, at most their linger: call it in a thread."""
+        """Wait until all sockets are closed, at most for their linger time; call it in a thread."""
         self._context.term()
 
     def remove_files(self, name: str) -> None:

@@ -103,7 +103,7 @@ _CODES: dict[str, type[_Coded]] = {kind.grpc: kind for kind in _Coded.__subclass
 
 
 def error_for(code: str, message: str, details: dict[str, str] | None = None) -> BusError:
-    """The subclass whose code is `code`; a plain BusError for a code we have no class for."""
+    """Return an error of the subclass for `code`; a plain BusError for a code without a class."""
     kind = _CODES.get(code)
     return kind(message, details) if kind else BusError(code, message, details)
 

@@ -130,7 +130,7 @@ class Follower:
         return self._heard_at
 
     def accept(self, frame: EventFrame) -> bool:
-        """Fast path: return True when `frame` is the expected next event of a synced stream.
+        """Apply an event fast; return True if `frame` was the expected next event of a synced stream.
 
         It then counts as applied, and the caller delivers it. Otherwise nothing changed, and step() must handle it.
         """
@@ -233,7 +233,7 @@ class Follower:
             self._settle(now)
 
     def _hurry(self, now: float) -> None:
-        """An owner that was busy or not ready speaks of the stream: ask at the first retry interval again."""
+        """Sync at the first retry interval again: an owner that was busy or not ready mentions the stream."""
         if self.wake_at is None or self.wake_at > now + self._options.retry_first:
             self._tries, self.wake_at = 1, now + self._options.retry_first
 
@@ -312,7 +312,7 @@ class Follower:
         self._drain(now)
 
     def _forget_position(self) -> None:
-        """The next sync brings a snapshot."""
+        """Make the next sync bring a snapshot."""
         self.epoch, self.seq, self.mark, self._settled, self._partial = 0, 0, 0, 0, 0
 
     def _apply(self, chunks: list[Chunk]) -> bool:

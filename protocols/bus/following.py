@@ -39,7 +39,7 @@ class Replica(Generic[V]):
         self._on_change = on_change
 
     def on_snapshot(self, items: list[tuple[str, V]], mark: int) -> None:
-        """Swap: deletes first, then what is new or different."""
+        """Replace the state: delete first, then set what is new or different."""
         fresh = dict(items)
         for key in [key for key in self.items if key not in fresh]:
             self._remove(key)
@@ -140,7 +140,7 @@ class Following(Generic[V]):
         return self._machine.syncs
 
     async def wait_synced(self, timeout: float) -> None:
-        """Returns once synced; raises Unavailable after `timeout` seconds."""
+        """Wait until synced; raise Unavailable after `timeout` seconds."""
         if self.synced:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()

@@ -159,7 +159,7 @@ decode_answer: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(Answer).decod
 
 
 def cost(event: EventFrame) -> int:
-    """About what an event held back costs in bytes."""
+    """Return about how many bytes an event costs that is held back."""
     return len(event.value or b"") + len(event.key) + 128
 
 
@@ -184,7 +184,7 @@ def body_of(value: Value | None) -> bytes:
 
 
 def decoder_of(kind: type[T]) -> Callable[[bytes], T]:
-    """A function from body to value that raises one of UNDECODABLE."""
+    """Return a function from body to value, which raises one of UNDECODABLE."""
     decode = _decoders.get(kind)
     if decode is None:
         decode = _decoders[kind] = msgspec.msgpack.Decoder(kind).decode

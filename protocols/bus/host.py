@@ -148,7 +148,7 @@ class Host:
                 return
 
     def _fault(self, error: Exception) -> None:
-        """A source raised: a bug of this actor."""
+        """Report an exception of a source, which is a bug of this actor."""
         if self._options.on_fault is None:
             raise error
         self._options.on_fault(error)

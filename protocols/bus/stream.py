@@ -51,13 +51,13 @@ class Ring:
             self._trim()
 
     def newest(self, count: int) -> list[bytes] | None:
-        """The last `count` events, oldest first; None when some of them are gone."""
+        """Return the last `count` events, oldest first; None if some of them are gone."""
         if count > len(self._events):
             return None
         return [self._events[index] for index in range(-count, 0)]
 
     def _trim(self) -> None:
-        """Down to half of the bytes, so that this stays rare."""
+        """Drop events down to half of the bytes, so that this happens seldom."""
         events = self._events
         self._used = sum(map(len, events)) + OVERHEAD * len(events)
         if self._used > self._size:
@@ -110,7 +110,10 @@ class Stream:
         self.mark = mark
 
     def answer(self, sync: SyncFrame) -> Answering:
-        """The shortest way from a follower's position to ours: nothing, the ring, the source by mark, a snapshot."""
+        """Return the shortest way from a follower's position to ours.
+
+        It is nothing, events of the ring, events of the source by mark, or a snapshot.
+        """
         answering = Answering(self.epoch, self.seq, self.mark)
         events = self._replay(sync)
         if events is None:
@@ -156,13 +159,13 @@ class ChunkLimits(msgspec.Struct, frozen=True):
 
 
 def item_chunks(items: Iterable[Item], limits: ChunkLimits) -> Iterator[tuple[bool, list[Pair]]]:
-    """A snapshot as (is last, pairs); an empty one is one empty chunk."""
+    """Yield a snapshot as (is last, pairs); an empty one is one empty chunk."""
     pairs = ((item.key, body_of(item.value)) for item in items)
     return _cut(pairs, limits, lambda pair: len(pair[0]) + len(pair[1]))
 
 
 def event_chunks(events: Iterable[EventFrame], limits: ChunkLimits) -> Iterator[tuple[bool, list[EventFrame]]]:
-    """A replay as (is last, events)."""
+    """Yield a replay as (is last, events)."""
     return _cut(events, limits, cost)
 
 
@@ -220,7 +223,7 @@ class SyncDesk:
         return len(self._sessions)
 
     def sync(self, peer: bytes, sync: SyncFrame, stream: Stream | None, now: float) -> list[Chunk | BusyFrame]:
-        """Frames to send now. A repeated question whose answer is under way or was just given gets none."""
+        """Return the frames to send now; none for a repeated sync whose answer is under way or was just given."""
         where = (peer, sync.stream)
         if self._is_repeated(where, sync.id, now):
             return []
@@ -243,7 +246,7 @@ class SyncDesk:
         return self._advance((peer, more.stream))
 
     def unsent(self, peer: bytes, stream: str) -> None:
-        """A frame could not be sent: forget the answer, the follower asks again."""
+        """Forget an answer of which a frame could not be sent; the follower syncs again."""
         self._sessions.pop((peer, stream), None)
         self._answered.pop((peer, stream), None)
 

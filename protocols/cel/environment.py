@@ -21,7 +21,7 @@ FUNCTIONS = (*quantities.FUNCTIONS, *addresses.FUNCTIONS, *named.FUNCTIONS, *fun
 def environment(
     name: str, variables: dict[str, "cel.Type"], more: list["cel.FunctionDecl"] | None = None, pool: Any = None
 ) -> "cel.Env":
-    """`pool` holds messages of the variables' types."""
+    """Return an environment of the native checker; `pool` holds messages of the variables' types."""
     from cel_expr_python import cel
 
     known = types(cel)
@@ -55,7 +55,7 @@ def types(native: Any) -> dict[str, "cel.Type"]:
 
 @functools.cache
 def selectors() -> "cel.Env":
-    """The environment of device selectors."""
+    """Return the environment of device selectors."""
     from cel_expr_python import cel
 
     kinds, known = cel.Type, types(cel)

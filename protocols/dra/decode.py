@@ -130,7 +130,7 @@ def _named(driver: str, values: Mapping[str, V], read: Callable[[V], T | None]) 
 
 @functools.lru_cache(maxsize=SHARED)
 def qualified(driver: str, name: str) -> str:
-    """`domain/id` of a name in a slice of `driver`."""
+    """Return the name `domain/id` of a name in a slice of `driver`."""
     return name if "/" in name else sys.intern(f"{driver}/{name}")
 
 
@@ -238,7 +238,7 @@ def _class(meta: views.ObjectMeta, spec: views.DeviceClassSpec) -> DeviceClass:
 
 
 def selectors_of(obj: Obj) -> tuple[str, ...]:
-    """The CEL expressions of `selectors`; an empty one for a selector of another type."""
+    """Return the CEL expressions of `selectors`; an empty one for a selector of another type."""
     selectors: list[views.DeviceSelector] | None = obj.get("selectors")
     return (
         tuple([str((each.get("cel") or _NOTHING).get("expression") or "") for each in selectors]) if selectors else ()

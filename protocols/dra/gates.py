@@ -28,5 +28,5 @@ GATE_FIELDS = {
 
 
 def gates_of(enabled: Callable[[str], bool]) -> Gates:
-    """`enabled` returns the state of a feature gate by its name."""
+    """Read the gates; `enabled` returns the state of a feature gate by its name."""
     return Gates(**{field: enabled(name) for name, field in GATE_FIELDS.items()})

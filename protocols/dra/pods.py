@@ -46,7 +46,7 @@ def claim_names(pod: views.Pod) -> dict[str, str | None]:
 
 
 def used_claims(pod: views.Pod) -> list[str]:
-    """Names of all claims that exist for the pod."""
+    """Return the names of all claims that exist for the pod."""
     return [name for name in (*claim_names(pod).values(), extended_claim_name(pod)) if name]
 
 
@@ -88,7 +88,7 @@ def is_owned_by(claim: views.ResourceClaim | views.PersistentVolumeClaim, pod: v
 
 
 def allocation_of(claim: views.ResourceClaim) -> views.AllocationResult | None:
-    """The AllocationResult, if there is one."""
+    """Return the AllocationResult; None if the claim is not allocated."""
     found = (claim.get("status") or {}).get("allocation")
     return found if isinstance(found, dict) else None
 

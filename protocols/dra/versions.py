@@ -20,7 +20,7 @@ def same(obj: Object) -> Object:
 
 
 def wrapped_devices(obj: Object) -> Object:
-    """A slice as v1beta1 has it."""
+    """Return a slice as v1beta1 has it."""
     return _with_devices(obj, lambda device: {"name": device.get("name"), "basic": _but(device, "name")})
 
 
@@ -37,7 +37,7 @@ def _with_devices(obj: Object, change: Convert) -> Object:
 
 
 def flat_requests(obj: Object) -> Object:
-    """A claim as v1beta1 has it."""
+    """Return a claim as v1beta1 has it."""
 
     def flat(request: Object) -> Object:
         return {**_but(request, "exactly"), **NO_CLASS, **_table(request.get("exactly"))}
@@ -86,7 +86,7 @@ def _but(obj: Object, name: str) -> Object:
 
 
 def as_v1(obj: Object) -> Object:
-    """An object of any of the versions that are no alpha, as v1 has it; others are returned as they are."""
+    """Return an object of v1, v1beta2 or v1beta1 in the form of v1; objects of other versions as they are."""
     if obj.get("apiVersion") not in (f"{GROUP}/v1beta1", f"{GROUP}/v1beta2"):
         return obj
     flat = STORED.get(str(obj.get("kind")), same) if obj["apiVersion"] == f"{GROUP}/v1beta1" else same

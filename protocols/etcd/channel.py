@@ -17,7 +17,7 @@ Contexts = Callable[[], ssl.SSLContext]
 
 
 def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> ConnectionChannel:
-    """A channel that reconnects within half a second. Raises BadEndpoint."""
+    """Return a channel that reconnects within half a second. Raises BadEndpoint."""
     if endpoint.startswith(PRIVATE):
         return private_channel(Path(endpoint.removeprefix(PRIVATE)))
     _check(endpoint)
@@ -25,7 +25,7 @@ def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> C
 
 
 def contexts_of(options: EtcdOptions) -> Contexts | None:
-    """None = not TLS. Raises BadEndpoint."""
+    """Return the TLS contexts of the options; None without TLS. Raises BadEndpoint."""
     if options.ca is None:
         return None
     return Renewed((options.ca, options.cert, options.key), partial(context_of, options)).now

@@ -41,7 +41,7 @@ class EtcdClient:
         self._members: Members | None = None
 
     async def start(self) -> None:
-        """Connects in the background. Raises BadEndpoint."""
+        """Connect in the background. Raises BadEndpoint."""
         members = self._members = Members(self._options)
         members.start()
         self._range = Method(members, "KV/Range", pb.RangeResponse)
@@ -66,26 +66,26 @@ class EtcdClient:
         return Ranged([key_value(kv) for kv in answer.kvs], answer.more, answer.count, answer.header.revision)
 
     async def get(self, key: bytes, revision: int = 0, timeout: float | None = None) -> tuple[KeyValue | None, int]:
-        """A key and the store's revision; linearizable."""
+        """Return a key, None if it does not exist, and the store's revision; linearizable."""
         found = await self.ranged(pb.RangeRequest(key=key, revision=revision), timeout)
         return (found.kvs[0] if found.kvs else None), found.revision
 
     async def range(
         self, prefix: bytes, start: bytes = b"", limit: int = 0, revision: int = 0, timeout: float | None = None
     ) -> Ranged:
-        """Keys below `prefix`, from `start` on (itself included), in key order; linearizable when `revision` is 0."""
+        """Return the keys below `prefix` from `start` on (included), in key order; linearizable if `revision` is 0."""
         request = pb.RangeRequest(
             key=start or prefix or b"\0", range_end=prefix_end(prefix), limit=limit, revision=revision
         )
         return await self.ranged(request, timeout)
 
     async def current_revision(self, prefix: bytes = b"\0", timeout: float | None = None) -> int:
-        """The store's revision now: a linearizable read of next to nothing."""
+        """Return the store's revision by a linearizable read of next to nothing."""
         request = pb.RangeRequest(key=prefix, limit=1, keys_only=True, range_end=prefix_end(prefix))
         return (await self.ranged(request, timeout)).revision
 
     async def put(self, key: bytes, value: bytes, lease: int = 0, timeout: float | None = None) -> int:
-        """Unguarded; the new revision. Raises OutcomeUnknown when it may or may not have happened."""
+        """Write without a guard; return the new revision. Raises OutcomeUnknown if it may have been applied."""
         request = pb.PutRequest(key=key, value=value, lease=lease)
         answer = await call(self._put, request, self._timeout(timeout), retry=False)
         return int(answer.header.revision)
@@ -98,7 +98,7 @@ class EtcdClient:
         return await self._write(request, guarded.put_result, partial(guarded.own_put, value=value, guard=0), timeout)
 
     async def create_all_if_absent(self, pairs: list[tuple[bytes, bytes]], timeout: float | None = None) -> bool:
-        """False, and nothing written, when one of the keys exists."""
+        """Create all keys; return False and write nothing if one of them exists."""
         return bool((await self.txn(guarded.create_all(pairs), timeout)).succeeded)
 
     async def update_if_revision(

@@ -102,7 +102,7 @@ CODES: dict[grpc.StatusCode, type[EtcdError]] = {
 
 
 def etcd_error(error: grpc.aio.AioRpcError) -> EtcdError:
-    """The typed form of a failed call."""
+    """Return the typed form of a failed call."""
     text = error.details() or str(error.code())
     for part, kind in TEXTS.items():
         if part in text:

@@ -39,7 +39,7 @@ class Members:
         return self.count > 1
 
     def start(self) -> None:
-        """Connects in the background. Raises BadEndpoint."""
+        """Connect in the background. Raises BadEndpoint."""
         tls = contexts_of(self._options)
         self.channels = [open_channel(endpoint, self._options, tls) for endpoint in self._options.endpoints]
 
@@ -58,7 +58,7 @@ class Members:
             self.current = (member + 1) % self.count
 
     def blamed(self, member: int, error: EtcdError) -> EtcdError:
-        """The error: what failed because the member is away or has no leader counts against it."""
+        """Return the error; one of a member that is away or has no leader counts against the member."""
         if isinstance(error, Unavailable):
             self.blame(member)
         return error

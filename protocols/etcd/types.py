@@ -114,6 +114,6 @@ def watch_event(event: mvcc_pb2.Event) -> WatchEvent:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The range end which means: every key that starts with `prefix`."""
+    """Return the range end that stands for every key which starts with `prefix`."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"

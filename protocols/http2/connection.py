@@ -31,10 +31,10 @@ class CallListener(Protocol):
     def on_message(self, number: int, message: bytes) -> None: ...
 
     def on_end(self, number: int, code: str, text: str) -> None:
-        """`code` is the name of gRPC's, OK among them."""
+        """Note the end of a call; `code` is a name of gRPC's, OK among them."""
 
     def on_lost(self, connection: "Http2Connection") -> None:
-        """The connection is gone; the ends of its calls follow."""
+        """Note that the connection is lost; the ends of its calls follow."""
 
 
 class Address(msgspec.Struct, frozen=True):

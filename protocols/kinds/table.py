@@ -46,7 +46,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True):
         return f"/registry/{self.etcd_prefix or self.plural}/"
 
     def path(self, name: str = "", namespace: str = "", subresource: str = "") -> str:
-        """URL path of the collection, an object or its subresource; parts must be valid names already."""
+        """Return the URL path of the collection, an object or its subresource; parts must be valid names already."""
         parts = [f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"]
         if self.namespaced and namespace:
             parts.append(f"namespaces/{namespace}")

@@ -35,7 +35,7 @@ def versions(definition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def condition(definition: Mapping[str, Any], kind: str) -> str:
-    """Status of a condition; empty when it is not there."""
+    """Return the status of a condition; empty if it is not there."""
     found = (definition.get("status") or {}).get("conditions")
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("type") == kind:

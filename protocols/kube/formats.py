@@ -72,7 +72,7 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """The hour, the minute and the second are bounded, the zone is not."""
+    """Return True for an RFC 3339 time; hour, minute and second are bounded, the zone is not."""
     day, *clocks = text.lower().split("t")
     found = CLOCK.fullmatch(clocks[0]) if clocks else None
     return found is not None and is_date(day) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"

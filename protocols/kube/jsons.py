@@ -65,7 +65,7 @@ def as_go_writes(raw: bytes) -> bytes:
 
 
 def decode_body(body: bytes) -> Any:
-    """The JSON value of a request body; raises BodyInvalid."""
+    """Return the JSON value of a request body; raises BodyInvalid."""
     try:
         value = read_json(body)
     except JsonTooDeep:
@@ -113,7 +113,7 @@ def _children(value: Any) -> Any:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values: 1 equals 1.0, but true does not equal 1."""
+    """Compare JSON values: 1 equals 1.0, but true does not equal 1."""
     if isinstance(left, dict):
         return isinstance(right, dict) and left.keys() == right.keys() and _same_values(left, right, left)
     if isinstance(left, list):

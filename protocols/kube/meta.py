@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 
 def meta(obj: Mapping[str, Any]) -> views.ObjectMeta:
-    """The object's metadata, or an empty map that is not attached to it."""
+    """Return the object's metadata, or an empty map that is not attached to it."""
     found: views.ObjectMeta | None = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
@@ -50,7 +50,7 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 
 def key_of(obj: Mapping[str, Any]) -> str:
-    """`namespace/name`, or `name` for cluster-scoped objects."""
+    """Return `NAMESPACE/NAME`, or NAME alone for a cluster-scoped object."""
     return join_key(namespace_of(obj), name_of(obj))
 
 
@@ -60,7 +60,7 @@ def join_key(namespace: str, name: str) -> str:
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """(namespace, name) of a key."""
+    """Return namespace and name of a key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
@@ -102,7 +102,7 @@ def new_uid() -> str:
 
 
 def condition(obj: Mapping[str, Any], kind: str) -> views.Condition | None:
-    """The status condition of one type, or None."""
+    """Return the status condition of one type; None if there is none."""
     conditions: Iterable[views.Condition] = (obj.get("status") or {}).get("conditions") or ()
     return next((entry for entry in conditions if entry.get("type") == kind), None)
 
@@ -114,7 +114,7 @@ def condition_true(obj: Mapping[str, Any], kind: str) -> bool:
 
 
 def object_reference(obj: Mapping[str, Any]) -> dict[str, str]:
-    """An ObjectReference to `obj`, as events carry it; empty fields are left out."""
+    """Return an ObjectReference to `obj`, as events carry it; empty fields are left out."""
     reference = {
         "apiVersion": str(obj.get("apiVersion") or ""),
         "kind": str(obj.get("kind") or ""),

@@ -58,7 +58,7 @@ def label_value_faults(text: str) -> list[str]:
 
 
 def qualified_faults(text: str) -> list[str]:
-    """`[prefix/]name`."""
+    """Return upstream's texts about a name that is no `[PREFIX/]NAME`."""
     prefix, slash, name = text.partition("/")
     if "/" in name:
         rest = QUALIFIED_TEXT.removeprefix("name part ")
@@ -86,7 +86,7 @@ def _unlike(text: str, pattern: re.Pattern[str], message: str) -> list[str]:
 
 
 def label_fault(value: str) -> str:
-    """RFC 1123 label: namespaces, containers, volumes."""
+    """Check an RFC 1123 label: namespaces, containers, volumes."""
     if len(value) > LABEL_LIMIT:
         return f"must be no more than {LABEL_LIMIT} characters"
     if not LABEL.fullmatch(value):
@@ -95,7 +95,7 @@ def label_fault(value: str) -> str:
 
 
 def subdomain_fault(value: str) -> str:
-    """RFC 1123 subdomain: most object names."""
+    """Check an RFC 1123 subdomain: most object names."""
     if len(value) > SUBDOMAIN_LIMIT:
         return f"must be no more than {SUBDOMAIN_LIMIT} characters"
     if not SUBDOMAIN.fullmatch(value):
@@ -107,7 +107,7 @@ def subdomain_fault(value: str) -> str:
 
 
 def qualified_name_fault(value: str) -> str:
-    """`[prefix/]name`: label keys, annotation keys, resource names, taint keys."""
+    """Check a `[PREFIX/]NAME`: label keys, annotation keys, resource names, taint keys."""
     prefix, slash, name = value.rpartition("/")
     if slash and (not prefix or "/" in prefix or subdomain_fault(prefix)):
         return "prefix part must be an RFC 1123 subdomain of 1-253 characters"
@@ -119,7 +119,7 @@ def qualified_name_fault(value: str) -> str:
 
 
 def label_value_fault(value: str) -> str:
-    """Value of a label; empty is fine."""
+    """Check the value of a label; an empty one is valid."""
     if len(value) > LABEL_LIMIT:
         return f"must be no more than {LABEL_LIMIT} characters"
     if value and not QUALIFIED.fullmatch(value):

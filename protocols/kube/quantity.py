@@ -59,7 +59,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return Quantity(_capped(self.nanos - other.nanos), self.format if self.nanos else other.format)
 
     def __str__(self) -> str:
-        """Canonical form: no fraction, the largest suffix that loses nothing."""
+        """Return the canonical form: no fraction, the largest suffix that loses nothing."""
         if self.nanos == 0:
             return "0"
         if self.format == BINARY_SI and abs(self.nanos) >= 1024 * NANO and self.is_integer:
@@ -71,11 +71,11 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return self.nanos % NANO == 0
 
     def value(self) -> int:
-        """Whole units, rounded up."""
+        """Return whole units, rounded up."""
         return -(-self.nanos // NANO)
 
     def milli(self) -> int:
-        """Thousandths, rounded up: what schedulers count cpu in."""
+        """Return thousandths, rounded up: the unit in which schedulers count cpu."""
         return -(-self.nanos // (NANO // 1000))
 
 

@@ -17,7 +17,7 @@ SHORT |= {'"': '\\"', "\\": "\\\\"}
 
 
 def uri_fault(text: str) -> str:
-    """Why it is none; empty = it is one."""
+    """Return why a text is no URI of a request; empty if it is one."""
     fault = _fault(text)
     return f"parse {_quoted(text)}: {fault}" if fault else ""
 

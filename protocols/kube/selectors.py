@@ -121,7 +121,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return all((value_of(term.field) == term.value) == term.equal for term in self.terms)
 
     def exact(self, field: str) -> str | None:
-        """The value `field` must have, if one term says so."""
+        """Return the value that `field` must have; None if no term requires one."""
         return next((term.value for term in self.terms if term.equal and term.field == field), None)
 
     def __bool__(self) -> bool:
@@ -135,7 +135,7 @@ def _compare(value: str, operator: str, bound: str) -> bool:
 
 
 def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    """A checked requirement."""
+    """Return a checked requirement. Raises SelectorInvalid."""
     fault = qualified_name_fault(key)
     if fault:
         raise SelectorInvalid(f"label key {key!r}: {fault}")
@@ -319,7 +319,7 @@ def selects(selector: Mapping[str, Any], name: str, labels: Labels) -> bool:
 
 
 def term_matches(term: Mapping[str, Any], name: str, labels: Labels) -> bool:
-    """An empty term matches nothing (upstream)."""
+    """Return True if a NodeSelectorTerm matches; an empty one matches nothing, as upstream."""
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not by_label and not by_field:
         return False

@@ -10,17 +10,17 @@ UTC = datetime.UTC
 
 
 def now() -> str:
-    """The current time in seconds, the form of metav1.Time."""
+    """Return the current time as a metav1.Time: whole seconds."""
     return format_time(time.time())
 
 
 def now_micro() -> str:
-    """The current time in microseconds, the form of metav1.MicroTime (leases, events.k8s.io)."""
+    """Return the current time as a metav1.MicroTime: microseconds (leases, events.k8s.io)."""
     return format_micro(time.time())
 
 
 def format_time(seconds: float) -> str:
-    """Whole seconds, cut off, as upstream does."""
+    """Return seconds since the epoch as a Time; fractions are cut off, as upstream does."""
     return _of_second(int(seconds // 1))
 
 
@@ -35,12 +35,12 @@ def format_micro(seconds: float) -> str:
 
 
 def format_ns(nanoseconds: int) -> str:
-    """Seconds form of a time_ns() value; 0 becomes the empty string (unset)."""
+    """Return a time_ns() value as a Time; 0 becomes the empty string (unset)."""
     return format_time(nanoseconds // 1_000_000_000) if nanoseconds else ""
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time; raises TimeInvalid."""
+    """Return the seconds since the epoch of an RFC 3339 time; raises TimeInvalid."""
     try:
         parsed = datetime.datetime.fromisoformat(text)
     except (ValueError, TypeError):

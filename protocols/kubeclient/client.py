@@ -33,7 +33,7 @@ T = TypeVar("T", bound=Mapping[str, Any])
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Whole lines, however they are cut into chunks; a last line that was cut off is dropped with its connection."""
+    """Yield whole lines, however they are cut into chunks; a last line that is incomplete is dropped."""
     rest: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -152,14 +152,14 @@ class ApiClient:
         self, resource: Resource, namespace: str = "", *, query: Mapping[str, str] | None = None,
         field_selector: str = "", label_selector: str = "", timeout: float | None = None,
     ) -> Object:  # fmt: skip
-        """The List object as served, items and metadata.resourceVersion."""
+        """Return the List object as served, with items and metadata.resourceVersion."""
         parameters = dict(query or {}) | _selectors(field_selector, label_selector)
         return await self._read(resource.path("", namespace), parameters, timeout)
 
     async def create(
         self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = ""
     ) -> Object:
-        """`subresource` (with the object's own name) posts to e.g. pods/NAME/binding."""
+        """Create an object, or with `subresource` (and the object's own name) post to e.g. pods/NAME/binding."""
         name = obj["metadata"]["name"] if subresource else ""
         return await self._write("POST", resource.path(name, namespace, subresource), _json(obj))
 
@@ -171,7 +171,7 @@ class ApiClient:
         self, resource: Resource, name: str, namespace: str = "", body: Any = None, *, kind: str = "merge",
         subresource: str = "", timeout: float | None = None,
     ) -> Object:  # fmt: skip
-        """`kind`: merge, strategic or json."""
+        """Patch an object; `kind` is merge, strategic or json."""
         path = resource.path(name, namespace, subresource)
         return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
 
@@ -185,7 +185,10 @@ class ApiClient:
         self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = "",
         version: str = "", policy: str = "",
     ) -> Object:  # fmt: skip
-        """`uid`, `version`: only this very object, as it is there (409 otherwise). `policy`: of what it owns."""
+        """Delete an object.
+
+        `uid` and `version` are preconditions (409 if they differ). `policy` is the propagation policy for dependents.
+        """
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace

@@ -96,7 +96,7 @@ class Election:
         self._sure_until = asked_at + self.options.renew_deadline
 
     def released(self, stamp: str) -> Object | None:
-        """The lease that lets another one lead at once; None when it is not ours."""
+        """Return the lease by which another candidate can lead at once; None if it is not ours."""
         if self.holder != self.options.identity:
             return None
         self._sure_until = float("-inf")

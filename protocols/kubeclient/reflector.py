@@ -75,12 +75,12 @@ class Reflector(msgspec.Struct):
         return 0.0 if version else self._pause()
 
     def unstreamed(self) -> float:
-        """The server answered, but not with the whole state: it is listed until that succeeds, first at once."""
+        """Note an answer without the whole state: lists follow until one succeeds, the first at once."""
         self.streams = False
         return 0.0
 
     def away(self) -> float:
-        """No answer while nothing is known."""
+        """Note that there was no answer while nothing is known."""
         return min(self._pause(), AWAY_MOST_S)
 
     def moved(self, version: str) -> None:
@@ -88,20 +88,20 @@ class Reflector(msgspec.Struct):
         self.position = version
 
     def ended(self, lasted: float) -> float:
-        """The server ended the watch cleanly; seconds to wait before the next."""
+        """Note a clean end of the watch by the server; return the seconds to wait before the next."""
         if lasted < STEADY_S:
             return self._pause()
         self.failures = 0
         return 0.0
 
     def broken(self, lasted: float) -> float:
-        """Connection lost or rejected, or an error that leaves the position good. The first retry is immediate."""
+        """Note a lost or rejected connection, or an error that keeps the position; the first retry is immediate."""
         if lasted >= STEADY_S:
             self.failures = 0
         return self._pause()
 
     def expired(self, lasted: float) -> float:
-        """The position is gone (410), or cannot be trusted."""
+        """Note that the position is gone (410), or cannot be trusted."""
         self.position = ""
         if lasted >= QUIET_S:
             self.failures = 0

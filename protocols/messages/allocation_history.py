@@ -28,7 +28,7 @@ class AllocationHistory:
         self.mark = event.mark
 
     def since(self, mark: int) -> list[LedgerEvent] | None:
-        """Events after `mark`; None when some are gone or the mark is none of ours."""
+        """Return the events after `mark`; None if some are gone or the mark is not of this ledger."""
         if not self.floor <= mark <= self.mark:
             return None
         return [event for event in self._events if event.mark > mark]

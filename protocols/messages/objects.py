@@ -29,7 +29,7 @@ DIGEST_MASK = (1 << 64) - 1
 
 
 def stream_of(group: str, resource: str) -> str:
-    """Stream name `objects/<group>/<resource>`; the core group is written `core`."""
+    """Return the stream's name `objects/<group>/<resource>`; the core group is written `core`."""
     return f"objects/{group or 'core'}/{resource}"
 
 

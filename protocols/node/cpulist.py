@@ -23,7 +23,7 @@ def parse_list(text: str) -> frozenset[int]:
 
 
 def format_list(numbers: Iterable[int]) -> str:
-    """Ascending, runs as ranges; the inverse of parse_list."""
+    """Return numbers in ascending order, runs as ranges; the inverse of parse_list."""
     parts: list[list[int]] = []
     for number in sorted(set(numbers)):
         if parts and parts[-1][1] == number - 1:

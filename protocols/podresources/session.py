@@ -75,7 +75,7 @@ class PodWatchSession(Generic[E]):
         return self._state.apply(message)
 
     def ended(self, code: grpc.StatusCode, details: str) -> float:
-        """Seconds until the next try. Raises WatchUnsupported or WatchRefused."""
+        """Return the seconds until the next try. Raises WatchUnsupported or WatchRefused."""
         if code is grpc.StatusCode.UNIMPLEMENTED:
             raise WatchUnsupported(f"no watch here: {details}; beside a kubelet, nodeplane adopt serves one")
         if code not in (*PASSING, grpc.StatusCode.OK, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL):

@@ -24,7 +24,7 @@ class Deadlines:
         self._armed = float("inf")
 
     def add(self, seconds: float, late: Callable[[Any], None], what: Any) -> int:
-        """`late(what)` is called in `seconds`, unless the number given here is removed before."""
+        """Call `late(what)` in `seconds`, unless the returned number is removed before."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()

@@ -154,7 +154,7 @@ def seal(data: bytes) -> bytes:
 
 
 def unseal(raw: bytes) -> bytes:
-    """The inverse of seal; raises SealBroken."""
+    """Return the data of a sealed file; raises SealBroken."""
     try:
         envelope = msgspec.json.decode(raw, type=_Envelope)
     except msgspec.DecodeError as error:

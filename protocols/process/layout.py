@@ -57,7 +57,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self.run / "node.id"
 
     def node(self, name: str) -> "Layout":
-        """The root of one of several nodes of a plane."""
+        """Return the root of one of several nodes of a plane."""
         return layout(str(self.root / "nodes" / name))
 
     @property
@@ -70,7 +70,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self.run / "settings.json"
 
     def group_settings(self, supervisor: str) -> Path:
-        """Settings of a group, by its supervisor's name, whose feature gates differ from the plane's."""
+        """Return the path of settings with other feature gates than the plane's, by the group's supervisor."""
         return self.run / f"settings-{supervisor}.json"
 
     @property
@@ -136,11 +136,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.kubelet / "pods-api" / "pods-api.sock"
 
     def grpc_socket(self, name: str) -> Path:
-        """Private socket of the gRPC server behind a public socket of the front door."""
+        """Return the private socket of the gRPC server behind a public socket of the front door."""
         return self.run / f"{name}.grpc"
 
     def client_cert(self, user: str) -> tuple[Path, Path]:
-        """Certificate and key files (PEM) of one API user, e.g. `admin`, `scheduler`."""
+        """Return the certificate and key files (PEM) of an API user, e.g. `admin`, `scheduler`."""
         return self.pki / f"{user}.crt", self.pki / f"{user}.key"
 
     @property
@@ -182,6 +182,6 @@ def _length(path: Path) -> int:
 
 
 def layout(root: str, kubelet_dir: str = "") -> Layout:
-    """The layout of an absolute `root`; an empty `kubelet_dir` means ROOT/kubelet."""
+    """Return the layout of an absolute `root`; an empty `kubelet_dir` means ROOT/kubelet."""
     base = Path(root)
     return Layout(root=base, kubelet=Path(kubelet_dir) if kubelet_dir else base / "kubelet")

@@ -69,7 +69,7 @@ def answers(path: Path) -> bool:
 
 @contextmanager
 def private_sockets() -> Iterator[None]:
-    """Sockets bound inside are born with mode 0600, so nobody can connect before a chmod."""
+    """Create sockets in the block with mode 0600, so that nobody can connect before a chmod."""
     old = os.umask(0o777 & ~SOCKET_MODE)
     try:
         yield

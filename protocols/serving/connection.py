@@ -241,7 +241,7 @@ NAMES = {431: "RequestHeaderFieldsTooLarge", 429: "TooManyRequests", 503: "Servi
 
 
 def answer(code: int, message: str) -> bytes:
-    """A whole answer: a Status of the API conventions."""
+    """Return a whole HTTP response with a Status of the API conventions."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     body = json.dumps({**status, "reason": NAMES[code], "code": code}).encode() + b"\n"
     head = f"HTTP/1.1 {code} {REASONS[code]}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"

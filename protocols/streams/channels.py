@@ -25,7 +25,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def read_size(data: bytes) -> Size | None:
-    """None when it cannot be understood."""
+    """Return a terminal's size; None if the text is not one."""
     try:
         size = msgspec.json.decode(data, type=Size)
     except msgspec.DecodeError:
@@ -34,7 +34,7 @@ def read_size(data: bytes) -> Size | None:
 
 
 def exit_status(code: int) -> bytes:
-    """The Status of a command that has run."""
+    """Return the Status of a command that has run."""
     if code == 0:
         return msgspec.json.encode({"metadata": {}, "status": "Success"})
     return msgspec.json.encode(
@@ -49,6 +49,6 @@ def exit_status(code: int) -> bytes:
 
 
 def failure_status(message: str, reason: str = "InternalError", code: int = 500) -> bytes:
-    """The Status of a command that could not be run or watched to its end."""
+    """Return the Status of a command that could not be run or watched to its end."""
     status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
     return msgspec.json.encode(status)

@@ -33,7 +33,7 @@ def is_spdy_request(request: web.BaseRequest) -> bool:
 
 
 def offered(request: web.BaseRequest) -> list[str]:
-    """Sub-protocols the client knows, its favourite first."""
+    """Return the sub-protocols that the client knows, its favourite first."""
     values = request.headers.getall(VERSION_HEADER, [])
     return [part.strip() for value in values for part in value.split(",")]
 

@@ -102,7 +102,7 @@ _LONGEST_SIZE = 4096
 
 
 def wanted(query: Mapping[str, str]) -> set[int]:
-    """Channels a client opens, by what it asked the node for (`input`, `output`, `error`, `tty`)."""
+    """Return the channels that a client opens, from the node's query (`input`, `output`, `error`, `tty`)."""
     terminal = "tty" in query
     found = {ERROR} | {channel for name, channel in ASKED.items() if name in query}
     return (found - {STDERR}) | {RESIZE} if terminal else found
@@ -129,7 +129,7 @@ class SpdyChannels(Messages):
         return True
 
     async def send_bytes(self, data: bytes) -> None:
-        """A message on the error channel is the last: the others end before it. Raises ConnectionError."""
+        """Send a message; one on the error channel ends the others before it. Raises ConnectionError."""
         channel, content = data[0], data[1:]
         if channel == ERROR:
             ends = (self._streams[c] for c in (STDOUT, STDERR) if c in self._streams)
@@ -174,7 +174,7 @@ class SpdyCommand(Messages):
         self._status = b""
 
     async def open(self, channels: set[int]) -> None:
-        """The runtime begins when all that it was asked for are there. Raises ConnectionError."""
+        """Open the channels; the runtime begins once all that it was asked for are there. Raises ConnectionError."""
         for name, channel in NAMES.items():
             if channel in channels:
                 stream, data = self._spdy.open({"streamtype": name})

@@ -43,7 +43,7 @@ def pack(frame: SpdyFrame) -> bytes:
 
 
 def pack_control(kind: int, *numbers: int, flags: int = 0, rest: bytes = b"") -> bytes:
-    """A control frame whose payload begins with 32-bit numbers."""
+    """Return a control frame whose payload begins with 32-bit numbers."""
     return pack(SpdyFrame(kind, flags, 0, b"".join(number.to_bytes(4, "big") for number in numbers) + rest))
 
 
@@ -138,7 +138,7 @@ class HeaderReader:
         self._zlib = zlib.decompressobj(15, DICTIONARY)
 
     def unpack(self, block: bytes) -> dict[str, str]:
-        """Names in lower case; of values given several times the first. Raises SpdyBroken."""
+        """Return headers with names in lower case; of repeated ones the first value. Raises SpdyBroken."""
         try:
             plain = self._zlib.decompress(block, LARGEST_HEADERS)
         except zlib.error:

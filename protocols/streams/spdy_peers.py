@@ -132,7 +132,7 @@ class Client:
         self._open: set[int] = set()
 
     def open(self, headers: dict[str, str]) -> tuple[int, bytes]:
-        """The new stream's number and the bytes to send, in the order in which streams are opened."""
+        """Return the new stream's number and the bytes to send, in the order in which streams are opened."""
         stream, self._next = self._next, self._next + 2
         self._open.add(stream)
         rest = _UNASSOCIATED + _NO_PRIORITY + self._pack.pack(headers)

@@ -23,7 +23,7 @@ def generate(target: Path) -> None:
 
 
 def differences() -> list[str]:
-    """Names of generated files that are missing, left over, or differ from what the .proto files give."""
+    """Return the names of generated files that are missing, left over, or not what the .proto files give."""
     with tempfile.TemporaryDirectory() as temporary:
         generate(Path(temporary))
         fresh = _made(Path(temporary) / HERE.relative_to(ROOT))

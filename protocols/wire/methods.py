@@ -33,7 +33,7 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
-    """A channel to a unix socket, with `more` options; nothing is dialled before the first call."""
+    """Return a channel to a unix socket, with `more` options; the first call connects."""
     return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
 
 

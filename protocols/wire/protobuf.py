@@ -31,7 +31,10 @@ def delimited(field: int, value: bytes) -> bytes:
 
 
 def fields(data: bytes) -> list[tuple[int, Value]]:
-    """(number, value) of one message. The engine wrote it: it is sound. Short numbers, the rule, are read in place."""
+    """Return (number, value) of each field of a message, which the engine wrote, so that it is valid.
+
+    Short numbers, the rule, are read in place.
+    """
     found: list[tuple[int, Value]] = []
     at, end = 0, len(data)
     while at < end:
@@ -56,7 +59,7 @@ def fields(data: bytes) -> list[tuple[int, Value]]:
 
 
 def message(data: bytes, number: int) -> bytes:
-    """The last field of that number, empty if there is none."""
+    """Return the last field of that number; empty if there is none."""
     found = b""
     for each, value in fields(data):
         if each == number and isinstance(value, bytes):

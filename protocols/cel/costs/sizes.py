@@ -46,12 +46,12 @@ def product(one: int, other: int) -> int:
 
 
 def tenth(count: int) -> int:
-    """The price of walking over so many characters."""
+    """Return the price of reading `count` characters."""
     return max(1, math.ceil(count * 0.1))
 
 
 def walked(size: Size) -> int:
-    """The price of looking at all of a value."""
+    """Return the price of looking at all of a value."""
     return tenth(size.length) if size.length == size.deep else size.deep
 
 

@@ -22,7 +22,7 @@ _IN_LOOPS = FUNCTIONS | {"@not_strictly_false"}
 
 
 def is_simple(serialized: bytes, cost: int) -> bool:
-    """`cost`: the worst case."""
+    """Return True for a cheap expression of which nothing can take long; `cost` is its worst case."""
     return cost <= MOST and _is_simple(tree_of(serialized))
 
 

@@ -94,7 +94,7 @@ ARITHMETIC: dict[str, dict[Pair, Callable[[Any, Any], Any]]] = {
 
 
 def sum_price(one: Any, other: Any) -> int:
-    """Price of `+` beyond one unit: it copies texts and lists."""
+    """Return the price of `+` beyond one unit: it copies texts and lists."""
     if isinstance(one, str | bytes | list) and isinstance(other, str | bytes | list):
         return max(0, tenth(len(one) + len(other)) - 1)
     return 0
@@ -173,7 +173,7 @@ def _equal_maps(frame: Frame, one: dict[Any, Any], other: dict[Any, Any]) -> boo
 
 
 def contains(frame: Frame, value: Any, group: Any) -> bool:
-    """`value in group`: a list costs its length, a map one unit."""
+    """Evaluate `value in group`: a list costs its length, a map one unit."""
     kind = type(group)
     if kind is list:
         charge(frame, len(group))
@@ -237,7 +237,7 @@ def written(key: Any) -> str:
 
 
 def optional_part(operand: Any, key: Any) -> Optional:
-    """`operand[?key]` and `operand.?key`."""
+    """Evaluate `operand[?key]` and `operand.?key`."""
     if type(operand) is Optional:
         if not operand.has_value:
             return NOTHING
@@ -250,5 +250,5 @@ def optional_part(operand: Any, key: Any) -> Optional:
 
 
 def has_part(operand: Any, key: str) -> bool:
-    """`has(operand.key)`."""
+    """Evaluate `has(operand.key)`."""
     return optional_part(operand, key).has_value

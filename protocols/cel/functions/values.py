@@ -151,5 +151,5 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def tenth(size: int) -> int:
-    """Upstream's price of reading so many characters."""
+    """Return upstream's price of reading `size` characters."""
     return (size + 9) // 10

@@ -38,7 +38,10 @@ ADDRESSES = ("ip", "cidr")
 
 
 def renamed(source: str, found: list[Token]) -> str:
-    """`found` are its tokens. Raises CompileError for a call of what is ours alone."""
+    """Return the text with the names under which the checker has our functions; `found` are its tokens.
+
+    Raises CompileError for a call by one of these names.
+    """
     addresses = any(token.text in ADDRESSES for token in found)
     for at in range(len(found) - 2, -1, -1):
         token = found[at]

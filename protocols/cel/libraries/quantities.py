@@ -36,7 +36,7 @@ LONGEST = 256
 
 
 def parse_version(text: str) -> Version:
-    """Strict; raises ValueError."""
+    """Parse a strict semantic version; raises ValueError."""
     if len(text) > LONGEST:
         raise ValueError(f"invalid semantic version {text[:64]!r}")
     return _parsed(text)
@@ -59,7 +59,10 @@ def _fields(text: str) -> tuple[Field, ...]:
 
 
 def normalized(text: str) -> str:
-    """`v1.2` becomes `1.2.0`, `01.2.3` becomes `1.2.3`; raises ValueError for short versions with a pre-release."""
+    """Normalize a version: `v1.2` becomes `1.2.0`, `01.2.3` becomes `1.2.3`.
+
+    Raises ValueError for short versions with a pre-release.
+    """
     parts = text.removeprefix("v").split(".", 2)
     if len(parts) < 3 and re.search(r"[-+]", parts[-1]):
         raise ValueError("short version cannot contain PreRelease/Build meta data")

@@ -55,7 +55,7 @@ class Token(NamedTuple):
 
 
 def tokens(source: str) -> list[Token]:
-    """Spaces and comments are left out. Every text has tokens, sound or not."""
+    """Return the tokens without spaces and comments; every text has some, valid or not."""
     return list(_scan(source))
 
 

@@ -16,7 +16,7 @@ MAX_CONFIG = 64
 def allocation(
     claim: Claim, picks: Iterable[Pick], classes: Mapping[str, DeviceClass], node: str, stamp: str = ""
 ) -> Object:
-    """The AllocationResult; empty parts are left out."""
+    """Return the AllocationResult of a claim; empty parts are left out."""
     picks = tuple(picks)
     config = [*_class_config(claim, picks, classes), *_claim_config(claim, picks)][:MAX_CONFIG]
     devices = {"results": [_result(pick) for pick in picks], **({"config": config} if config else {})}

@@ -155,7 +155,7 @@ class Layers:
         return self._effect, self._taints
 
     def of_device(self, device: str) -> list[Known]:
-        """Patches that name the device."""
+        """Return the patches whose filters name the device."""
         return list(of_device(self._patches, device))
 
     def effect(self, more: list[Known]) -> Effect:

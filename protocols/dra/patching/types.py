@@ -51,7 +51,7 @@ NO_EFFECT = Effect({}, (), {}, {})
 
 
 def patched(device: Device, effect: Effect, rules: tuple[Taint, ...] = ()) -> Device:
-    """`rules` are the taints of the rules that select the device. The device itself if nothing differs."""
+    """Merge a device with an effect and with the taints of `rules`; the same object if nothing differs."""
     if effect is NO_EFFECT and not rules:
         return device
     made = Device(

@@ -63,7 +63,7 @@ class Inputs:
         return [filter]
 
     def put_rule(self, rule: TaintRule) -> Touched:
-        """A rule without a selector selects nothing."""
+        """Add or replace a rule; without a selector it selects nothing, and is not indexed."""
         held = self.rules.get(rule.name)
         if held is not None and held.rule == rule:
             return []

@@ -33,7 +33,7 @@ class CallConnection(Protocol):
         """New calls need another one; those under way may finish."""
 
     def send(self, number: int, method: str, body: bytes, last: bool) -> None:
-        """The first message of a number begins its call; `last`: it is the only one."""
+        """Send a message; the first one of a number begins its call, and with `last` it is the only one."""
 
     def cancel(self, number: int) -> None:
         """Give up a call."""
@@ -256,7 +256,7 @@ class ConnectionStream:
         self._pause(True)
 
     async def read(self) -> Message:
-        """The next message. Raises AioRpcError at the end, CancelledError after cancel()."""
+        """Return the next message. Raises AioRpcError at the end, CancelledError after cancel()."""
         while not self._arrived:
             if self._end is not None:
                 self._raise_end(self._end)

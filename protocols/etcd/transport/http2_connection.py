@@ -58,7 +58,7 @@ async def open_connection(address: Address, on_message: OnMessage, lost: Callabl
 
 
 def http2_channel(endpoint: str, tls: Callable[[], ssl.SSLContext] | None, largest: int) -> ConnectionChannel:
-    """`endpoint` is `host:port` or `unix:PATH`."""
+    """Return a channel over HTTP/2; `endpoint` is `host:port` or `unix:PATH`."""
     if endpoint.startswith("unix:"):
         address = Address(path=endpoint.removeprefix("unix:"), largest=largest)
     else:

@@ -20,42 +20,42 @@ class Cause(NamedTuple):
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A field without a value, or with an empty one where that is not allowed."""
+    """Return the cause for a field without a value, or with an empty one where that is not allowed."""
     return Cause(field, "FieldValueRequired", _join("Required value", detail))
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """A field that must not be set or changed here, whatever its value."""
+    """Return the cause for a field that must not be set or changed here, whatever its value."""
     return Cause(field, "FieldValueForbidden", _join("Forbidden", detail))
 
 
 def invalid(field: str, value: object, detail: str) -> Cause:
-    """A value that breaks a rule; it is shown as Go prints it."""
+    """Return the cause for a value that breaks a rule; it is shown as Go prints it."""
     return Cause(field, "FieldValueInvalid", _join(f"Invalid value: {_show(value)}", detail))
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """A value that an earlier element of the list has."""
+    """Return the cause for a value that an earlier element of the list has."""
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_show(value)}")
 
 
 def too_long(field: str, limit: int) -> Cause:
-    """A value of more than `limit` bytes; the value is not shown."""
+    """Return the cause for a value of more than `limit` bytes, which is not shown."""
     return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
 
 
 def too_many(field: str, actual: int, limit: int) -> Cause:
-    """A list or map of more than `limit` elements."""
+    """Return the cause for a list or map of more than `limit` elements."""
     return Cause(field, "FieldValueTooMany", f"Too many: {actual}: must have at most {limit} items")
 
 
 def not_found(field: str, value: object) -> Cause:
-    """A reference to something that the object does not have."""
+    """Return the cause for a reference to something that the object does not have."""
     return Cause(field, "FieldValueNotFound", f"Not found: {_show(value)}")
 
 
 def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
-    """A value that is none of the allowed ones, which are listed in the given order."""
+    """Return the cause for a value that is none of the allowed ones, listed in the given order."""
     listed = ", ".join(f'"{item}"' for item in allowed)
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
 

@@ -224,7 +224,7 @@ CSI_NODE_SPEC = Ordered(drivers=each(_node_driver, key=lambda driver: driver.get
 
 
 def node_drivers_change_causes(new: Object, old: Object) -> list[Cause]:
-    """A driver may come, go and change its limit; its node and its topology stay."""
+    """Check changed drivers of a CSINode: one may come, go and change its limit, not its node or topology."""
     before = {item.get("name"): item for item in items(old, "spec", "drivers")}
     causes = []
     for index, item in enumerate(items(new, "spec", "drivers")):

@@ -73,7 +73,7 @@ def within(bound: str, *fields: str) -> list[tuple[str, str, str]]:
 
 
 def collision_causes(new: Object, old: Object) -> Causes:
-    """A count of collisions only grows."""
+    """Check that the count of collisions only grows."""
     before, after = ((side.get("status") or {}).get("collisionCount") for side in (old, new))
     if before is None or (after is not None and after >= before):
         return []

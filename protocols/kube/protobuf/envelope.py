@@ -105,7 +105,10 @@ def _too_many() -> ProtobufInvalid:
 
 
 def encode_message(message: Message, obj: Any) -> bytes:
-    """Fields in the order of the table, map entries in that of their keys. Raises Unencodable when `obj` is no dict."""
+    """Encode fields in the order of the table, map entries in that of their keys.
+
+    Raises Unencodable if `obj` is no dict.
+    """
     if not isinstance(obj, dict):
         raise Unencodable(f"not an object: {obj!r:.80}")
     parts: list[bytes] = []
@@ -155,7 +158,7 @@ MAGIC = b"k8s\x00"
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
-    """The object with apiVersion and kind. Raises ProtobufInvalid, KindUnknown."""
+    """Decode an object with apiVersion and kind. Raises ProtobufInvalid, KindUnknown."""
     if not body.startswith(MAGIC):
         raise ProtobufInvalid("the body does not begin with the prefix of Kubernetes protobuf")
     found = decode_message(UNKNOWN, body[len(MAGIC) :])

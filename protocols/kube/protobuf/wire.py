@@ -14,7 +14,7 @@ class ProtobufInvalid(KubeError):
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """(value below 2**64, position behind it). Raises ProtobufInvalid."""
+    """Return (value below 2**64, position behind it). Raises ProtobufInvalid."""
     if at < end and data[at] < 0x80:
         return data[at], at + 1
     value = 0

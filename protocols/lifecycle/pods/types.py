@@ -170,7 +170,7 @@ class PodActions(msgspec.Struct, frozen=True):
 
 
 def read_pod(pod: views.Pod) -> PodSpec:
-    """Typed view of an API pod; missing fields get the API's defaults. Raises PodInvalid."""
+    """Return the typed view of an API pod, with the API's defaults for missing fields. Raises PodInvalid."""
     try:
         return _read(pod)
     except (AttributeError, TypeError, ValueError) as error:
