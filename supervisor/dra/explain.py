@@ -54,7 +54,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
-    """`each` and `device` as published, and as the tracker holds them."""
+    """Explain a device; `each` and `device` are as published, the tracker holds them as patched."""
     ranked = sorted(tracker.inputs.patches.values(), key=lambda known: known.rank)
     known = [patch for patch in ranked if has_matching_names(patch.patch.filter, each.driver, each.pool, device.name)]
     verdicts = tuple([_verdict(tracker, patch, each, device) for patch in known])
@@ -144,7 +144,7 @@ def _taint_name(taint: Taint) -> str:
 
 
 def shown(value: Said) -> str:
-    """`"A"`, `7`, `true`, `v1.2.3`, `80Gi`; of a taint its value and time."""
+    """Return a value as in a table: `"A"`, `7`, `true`, `v1.2.3`, `80Gi`; of a taint its value and time."""
     if value is None:
         return ""
     if isinstance(value, Capacity):

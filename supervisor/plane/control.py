@@ -90,7 +90,7 @@ class Control:
         return messages.Empty()
 
     async def _scale(self, request: messages.ScaleActor, call: Call) -> messages.Empty:
-        """Scale; the answer comes when the surplus is gone, while new processes start."""
+        """Scale; the answer is sent once the surplus is gone, while new processes start."""
         if request.actor == NODE:
             return await self._scale_nodes(request.count)
         if request.actor not in (WATCHER, APISERVER):

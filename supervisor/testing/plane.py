@@ -45,7 +45,7 @@ class FlagsRejected(PlaneNotStarted, grpc=UsageError.grpc):
 
 
 class TestPlane:
-    """A plane below a temporary root: `start` it, `stop` it.
+    """A plane below a temporary root: `start` it; `stop` ends every process of it and removes the root.
 
     Call `start` in a thread that lives as long as the plane, such as the main one: the kernel ends the plane with it.
     """

@@ -115,7 +115,7 @@ class ImageStore:
         return image
 
     def exists(self, name: str) -> bool:
-        """True if containers may use the name."""
+        """Return True if containers may use the name."""
         return not self.imported_only or self.find(name) is not None or is_virtual(name)
 
     def import_(self, path: Path, *names: str) -> Image:
@@ -212,7 +212,7 @@ class ImageStore:
 
 
 def is_virtual(name: str) -> bool:
-    """True for names with a meaning of their own and no files: the pause image, and simulated containers."""
+    """Return True for names that stand for no files: the pause image, and simulated containers."""
     last = name.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return name.startswith(HOLLOW_PREFIX) or last in PAUSE
 

@@ -220,7 +220,7 @@ def _mount_namespace(pid: int) -> int:
 
 
 def handles(pid: int, number: int) -> bool:
-    """True if a process catches, blocks or ignores a signal, or is gone."""
+    """Return True if a process catches, blocks or ignores a signal, or is gone."""
     try:
         with open(f"/proc/{pid}/status") as file:
             fields = dict(line.split(":", 1) for line in file)

@@ -188,11 +188,11 @@ def _check_recursive(mount: pb.Mount) -> None:
 
 @functools.cache
 def recursive_read_only() -> bool:
-    """True where mounts below a read-only mount can be made read-only too."""
+    """Return True if mounts below a read-only mount can be made read-only too."""
     return namespaces_allowed() and recursive_seal_supported()
 
 
 @functools.cache
 def namespaces_allowed() -> bool:
-    """True for root with CAP_SYS_ADMIN, unless a security module denies mounts to root."""
+    """Return True for root with CAP_SYS_ADMIN, unless a security module denies mounts to root."""
     return os.geteuid() == 0 and has_sys_admin() and not try_namespaces()

@@ -45,7 +45,7 @@ INDIFFERENT = Preferences()
 
 
 def node_preference(pod: PodView, node: NodeView, images: int = 0) -> Preferences:
-    """`images`: score of ImageLocality."""
+    """Score a node by the pod's preferences; `images` is the score of ImageLocality."""
     affinity = sum(weight for weight, term in pod.preferred_terms if term_matches(term, node.name, node.labels))
     return Preferences(affinity, sum(not tolerated(taint, pod.tolerations) for taint in node.soft_taints), images)
 

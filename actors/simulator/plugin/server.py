@@ -114,7 +114,7 @@ class PluginServer:
         return service.unary(GET_PREFERRED, self._get_preferred)
 
     async def _get_options(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:
-        """The node calls this while our Register call still waits: so serve first, then register."""
+        """Answer with our options; kubelet asks while our Register call still waits, so serve before registering."""
         return pb.DevicePluginOptions(pre_start_required=False, get_preferred_allocation_available=False)
 
     async def _list_and_watch(self, request: pb.Empty, context: Context) -> AsyncIterator[pb.ListAndWatchResponse]:

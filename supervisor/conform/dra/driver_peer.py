@@ -80,7 +80,7 @@ class DriverPeer(ServicePeer):
     async def claim(
         self, devices: Sequence[Offered], request: str = REQUEST, reserved: Sequence[Reference] | None = None
     ) -> AsyncIterator[DriverClaim]:
-        """A claim allocated to the devices; at the end it is unprepared and deleted."""
+        """Allocate a claim to the devices; at the end it is unprepared and deleted."""
         claim = await self.objects.create_claim([each.result(request) for each in devices], reserved=reserved)
         try:
             yield claim

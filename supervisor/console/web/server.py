@@ -84,7 +84,7 @@ class WebConsole:
         return f"http://{LOOPBACK}:{self._port}/?token={self.access.token}"
 
     async def start(self) -> None:
-        """Listen. Raises PortTaken."""
+        """Start to listen. Raises PortTaken."""
         app = web.Application(middlewares=[self._guard])
         app.add_routes([web.get("/", self._page), web.get("/ws", self._socket), web.get("/static/{name}", self._file)])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)

@@ -28,15 +28,15 @@ class Host(App[None]):
         raise NotImplementedError
 
     def ask_order(self, instance: str, action: str) -> None:
-        """Ask, then restart, kill, stop or continue an actor."""
+        """Ask the user, then restart, kill, stop or continue an actor."""
         raise NotImplementedError
 
     def ask_device(self, device: DeviceTile, health: str) -> None:
-        """Ask, then override a device's health; an empty health ends the override."""
+        """Ask the user, then override a device's health; an empty health ends the override."""
         raise NotImplementedError
 
     def ask_delete(self, pod: Pod) -> None:
-        """Ask, then delete a pod."""
+        """Ask the user, then delete a pod."""
         raise NotImplementedError
 
     def exec_in(self, pod: Pod, container: str, command: Sequence[str]) -> AsyncGenerator[bytes, None]:

@@ -32,7 +32,7 @@ def plugin_sentence(found: PluginEvidence) -> str:
 
 
 def never(found: PluginEvidence) -> Finding | None:
-    """No plugin is known, and none was: neither from calls nor from before a restart."""
+    """Explain a resource of which no plugin is known, neither now nor before a restart."""
     if found.plugins or found.calls or found.known:
         return None
     reason = f"no plugin has registered {found.resource}"
@@ -43,7 +43,7 @@ def never(found: PluginEvidence) -> Finding | None:
 
 
 def rejected(found: PluginEvidence) -> Finding | None:
-    """The last Register was answered with an error, and nothing serves."""
+    """Explain a plugin whose last Register was answered with an error while nothing serves."""
     last = next((call for call in reversed(found.calls) if call.method == REGISTER), None)
     if found.connected or last is None or last.status in ("OK", ""):
         return None
@@ -108,7 +108,7 @@ def _silent(found: PluginEvidence) -> Finding | None:
 
 
 def not_back(found: PluginEvidence) -> Finding | None:
-    """The device manager restarted, and the plugin of before has not registered with the new socket."""
+    """Explain a plugin that has not registered with the new socket since the device manager restarted."""
     if found.connected or found.plugins or not found.known:
         return None
     began = found.manager_since or found.socket_since

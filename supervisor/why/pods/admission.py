@@ -37,7 +37,7 @@ def rejected(found: PodEvidence) -> Finding | None:
 
 
 def no_such_node(found: PodEvidence) -> Finding | None:
-    """The pod names a node that the API does not have."""
+    """Explain a pod that names a node which the API does not have."""
     pod = found.pod or {}
     unread = any(line.startswith("node could not be read") for line in found.unread)
     if not node_of(pod) or found.node is not None or unread or status_of(pod).get("phase") != "Pending":
@@ -48,7 +48,7 @@ def no_such_node(found: PodEvidence) -> Finding | None:
 
 
 def node_lost(found: PodEvidence) -> Finding | None:
-    """The node of the pod does not report."""
+    """Explain a pod whose node does not report."""
     pod = found.pod or {}
     if found.node is None or condition_true(found.node, "Ready") or is_finished(pod):
         return None
@@ -58,7 +58,7 @@ def node_lost(found: PodEvidence) -> Finding | None:
 
 
 def waits_for_plugin(found: PodEvidence) -> Finding | None:
-    """The node has not admitted the pod, which requests devices of plugins."""
+    """Explain a pod that waits for its admission and requests devices of plugins."""
     pod = found.pod or {}
     if not _unadmitted(found) or not requested(pod):
         return None
@@ -77,7 +77,7 @@ def waits_for_plugin(found: PodEvidence) -> Finding | None:
 
 
 def not_admitted(found: PodEvidence) -> Finding | None:
-    """The node has not looked at the pod, or waits for something else before it admits it."""
+    """Explain a pod that waits for its admission for any other reason."""
     if not _unadmitted(found):
         return None
     node = node_of(found.pod or {})

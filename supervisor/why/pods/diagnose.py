@@ -13,7 +13,7 @@ Rule = Callable[[PodEvidence], Finding | None]
 
 
 def otherwise(found: PodEvidence) -> Finding:
-    """No rule matched: show the phase, and what each container waits for."""
+    """Describe a pod for which no rule applies: its phase, and what each container waits for."""
     states = joined(f"{each.kind} {each.name} {each.waiting or _state(each.running, each.ready)}"
                     for each in containers(found.pod or {}))  # fmt: skip
     reason = f"its phase is {status_of(found.pod or {}).get('phase')}: {states}"

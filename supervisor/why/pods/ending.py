@@ -164,7 +164,7 @@ def succeeded(found: PodEvidence) -> Finding | None:
 
 
 def gone(found: PodEvidence) -> Finding | None:
-    """The API has the pod no more: events and trace say how it ended."""
+    """Explain a pod that the API no longer has, from events and trace."""
     if found.pod is not None:
         return None
     detail = eviction_detail(found)

@@ -134,7 +134,7 @@ def _log_command(found: PodEvidence, container: ContainerView) -> str:
 
 
 def partly_ended(found: PodEvidence) -> Finding | None:
-    """A container ended while others run, or is about to be started again."""
+    """Explain a container that ended while others run, or that is about to be started again."""
     pod = found.pod or {}
     over = [(each, each.ended) for each in containers(pod) if each.kind == APP and each.ended]
     if status_of(pod).get("phase") != "Running" or not over:
@@ -214,7 +214,7 @@ def _answer(message: str) -> str:
 
 
 def gate(found: PodEvidence) -> Finding | None:
-    """A readiness gate is not met."""
+    """Explain a pod with a readiness gate that is not met."""
     pod = found.pod or {}
     gates = (str(each.get("conditionType")) for each in rows(spec_of(pod).get("readinessGates")))
     unmet = [each for each in gates if (condition(pod, each) or {}).get("status") != "True"]

@@ -35,7 +35,7 @@ def gated(found: PodEvidence) -> Finding | None:
 
 
 def other_scheduler(found: PodEvidence) -> Finding | None:
-    """The pod is left to a scheduler that the plane does not have."""
+    """Explain a pod for a scheduler that the plane does not have."""
     pod = found.pod or {}
     name = str(spec_of(pod).get("schedulerName") or DEFAULT)
     if node_of(pod) or name == DEFAULT or condition(pod, "PodScheduled"):
@@ -45,7 +45,7 @@ def other_scheduler(found: PodEvidence) -> Finding | None:
 
 
 def missing_claim(found: PodEvidence) -> Finding | None:
-    """The pod waits for somebody to create a claim."""
+    """Explain a pod that waits for somebody to create a claim."""
     answer = found.scheduling
     absent = [each for each in answer.claims if each.missing] if answer else []
     if not answer or not absent:
@@ -58,7 +58,7 @@ def missing_claim(found: PodEvidence) -> Finding | None:
 
 
 def no_node(found: PodEvidence) -> Finding | None:
-    """The scheduler found no node; the reason is that of nodes and devices, not of the event alone."""
+    """Explain a pod for which there is no node, by nodes and devices and not by the event alone."""
     answer = found.scheduling
     if not answer or node_of(found.pod or {}):
         return None

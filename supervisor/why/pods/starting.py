@@ -97,7 +97,7 @@ def sandbox(found: PodEvidence) -> Finding | None:
 
 
 def post_start(found: PodEvidence) -> Finding | None:
-    """A container started, and is shown as waiting until its postStart hook has ended."""
+    """Explain a container that is shown as waiting until its postStart hook has ended."""
     for each in containers(found.pod or {}):
         hook = hook_of(each, "postStart")
         began = next(

@@ -61,7 +61,10 @@ def as_json(found: Mapping[str, Object]) -> bytes:
 
 
 def as_protobuf(found: Mapping[str, Object]) -> bytes:
-    """Field numbers are gnostic's: swagger = 1, info = 2 (title = 1, version = 2), paths = 8, definitions = 9."""
+    """Return the whole document as gnostic's message.
+
+    Its field numbers: swagger = 1, info = 2 (title = 1, version = 2), paths = 8, definitions = 9.
+    """
     info = _text(1, INFO["title"]) + _text(2, INFO["version"])
     named = b"".join(_named(name, schema) for name, schema in found.items())
     return _text(1, "2.0") + delimited(2, info) + delimited(8, b"") + delimited(9, named)
@@ -98,7 +101,7 @@ TEXTS = {"$ref": 1, "format": 2, "title": 3, "description": 4, "pattern": 13}
 
 
 def _any(value: Any) -> bytes:
-    """A value as YAML, of which JSON is a part."""
+    """Return a value as YAML, of which JSON is a part."""
     return _text(2, msgspec.json.encode(value).decode() + "\n")
 
 

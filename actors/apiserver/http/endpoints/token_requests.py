@@ -153,7 +153,7 @@ class Tokens:
         return Grant(account, asked.audiences, asked.seconds, asked.kind, bound, node)
 
     async def _check_node(self, request: Request, asked: _TokenOptions, audiences: list[str]) -> None:
-        """A node gets tokens of pods that run on it, for audiences these pods name. Raises Forbidden, NotFound."""
+        """Let a node get only tokens of pods that run on it, for audiences they name. Raises Forbidden, NotFound."""
         _refuse(request, _unbound(asked))
         pod = await self._stored("pods", request.target.namespace, asked.name)
         if pod is None:
@@ -198,7 +198,7 @@ class Tokens:
         return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
 
     async def _bound(self, namespace: str, asked: _TokenOptions) -> Object:
-        """The object to bind to. Raises NotFound, Conflict."""
+        """Return the object to bind to. Raises NotFound, Conflict."""
         row = self._table.of(RESOURCES[BOUND[asked.kind]])
         found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
         if found is None:

@@ -70,7 +70,7 @@ class FlowControl:
         return self.enter(user, "", "", 1, now)
 
     def leave(self, ticket: Ticket) -> None:
-        """The request is answered, failed, or its client left. Further calls have no effect."""
+        """End a request: it is answered, failed, or its client left. Further calls have no effect."""
         state = ticket.state
         if state is State.DONE:
             return

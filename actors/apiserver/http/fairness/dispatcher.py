@@ -137,7 +137,7 @@ class Dispatcher:
         return ticket, outcome
 
     def leave(self, ticket: Ticket, now: float) -> Outcome:
-        """The request is answered, or its client gave up waiting."""
+        """End a request: it is answered, or its client gave up waiting."""
         state = ticket.state
         ticket.state = State.DONE
         if state is EXECUTING:
@@ -157,14 +157,14 @@ class Dispatcher:
         return not flow.executing or flow.seats + width <= FLOW_SEATS
 
     def _fits(self, level: Level, width: int) -> bool:
-        """A level with nothing under way takes any width, or a small level could never run a wide request."""
+        """Return True if a level has room; one with nothing under way takes any width, however small it is."""
         seats = level.seats + width
         if seats <= level.nominal or not level.seats:
             return True
         return seats <= level.most and self.seats + width <= self.total
 
     def _room(self, flow: Flow, outcome: Outcome) -> bool:
-        """True if the flow may queue one more; makes room at the cost of the longest queue of a full level."""
+        """Return True if the flow may queue a request; a full level makes room in its longest queue."""
         if len(flow.queue) >= FLOW_QUEUE:
             return False
         if flow.level.queued < LEVEL_QUEUE:

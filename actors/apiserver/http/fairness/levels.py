@@ -71,7 +71,7 @@ class Standing(msgspec.Struct, frozen=True):
     resources: frozenset[str] = frozenset()
 
     def schema_of(self, resource: str) -> Schema:
-        """`resource` as in `leases.coordination.k8s.io`; empty for paths that are no resource."""
+        """Return the schema of a request; `resource` is as in `leases.coordination.k8s.io`, empty for other paths."""
         return self.special if self.special is not None and resource in self.resources else self.usual
 
 

@@ -45,7 +45,7 @@ def log_location(pod: Object, node: Object | None, query: Query) -> Location | N
 
 
 def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -> Location:
-    """`kind`: exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
+    """Return the location of exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
     container = container_of(pod, query.get("container", "")) if kind != "portForward" else ""
     name = text(pod, "metadata", "name")
     if not text(pod, "spec", "nodeName"):

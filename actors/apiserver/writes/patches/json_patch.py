@@ -21,7 +21,10 @@ _FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexEr
 
 
 def apply_json_patch(document: Object, patch: Any) -> Object:
-    """`document` with all operations applied, or none: 400 for a malformed patch, 413 over a limit, 422 otherwise."""
+    """Return the document with all operations applied.
+
+    Raises errors of code 400 for a malformed patch, 413 beyond a limit, 422 otherwise.
+    """
     patch = [] if patch is None else patch
     _check_shape(patch)
     found: Any = read_json(msgspec.json.encode(document))
@@ -107,7 +110,7 @@ def _copy_size(document: Any, operation: dict[str, Any]) -> int:
 
 
 def apply_merge_patch(document: Object, patch: Any) -> Object:
-    """`document` with `patch` applied; raises BodyInvalid when the patch is not an object."""
+    """Return the document with the patch applied; raises BodyInvalid if the patch is no object."""
     if not isinstance(patch, dict):
         raise PatchInvalid("a merge patch must be a JSON object")
     return _merge(document, patch)

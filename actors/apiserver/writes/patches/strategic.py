@@ -20,7 +20,7 @@ NO_KEY = object()
 
 
 def token(value: Any) -> Hashable:
-    """Equal for equal JSON values: 1 and 1.0 are the same, true and 1 are not."""
+    """Return equal values for equal JSON values: 1 and 1.0 are the same, true and 1 are not."""
     if isinstance(value, (bool, dict, list)):
         return msgspec.json.encode(value, order="deterministic")
     return value if value is None else (isinstance(value, str), value)
@@ -43,7 +43,7 @@ def places(items: list[Any], key: str) -> dict[Hashable, int]:
 
 
 def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:
-    """The order a directive asks for; raises BodyInvalid."""
+    """Return the places of elements in an order that a directive asks for; raises BodyInvalid."""
     if not isinstance(directive, list):
         raise PatchInvalid(f"$setElementOrder/{field} must be a list")
     if key:
@@ -57,7 +57,7 @@ def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:
 def arranged(
     merged: list[Any], before: Any, patch: Any, listed: dict[Hashable, int], key: str, field: str
 ) -> list[Any]:
-    """`merged` in the listed order; elements only the server has keep their place relative to their old neighbours."""
+    """Return the merged list in the listed order; elements that only the server has stay beside their neighbours."""
     _check_patch(patch if isinstance(patch, list) else [], listed, key, field)
     tokens = [(key_token(item, key), item) for item in merged]
     ordered = sorted((pair for pair in tokens if pair[0] in listed), key=lambda pair: listed[pair[0]])
@@ -129,13 +129,13 @@ def _merge_map(document: Object, patch: Object, shape: Shape | None) -> Object:
 
 
 def _touched(patch: Object) -> list[str]:
-    """Fields the patch speaks of, by themselves or by a directive, in order."""
+    """Return the fields that the patch names, by themselves or by a directive, in order."""
     names = (key.split("/", 1)[1] if key.startswith((ORDER, REMOVE)) else key for key in patch)
     return list(dict.fromkeys(name for name in names if name not in (PATCH, RETAIN)))
 
 
 def _retained(document: Object, patch: Object) -> Object:
-    """A copy of the map without the keys that $retainKeys does not list."""
+    """Return a copy of the map without the keys that $retainKeys does not list."""
     if RETAIN not in patch:
         return dict(document)
     keys = patch[RETAIN]

@@ -85,7 +85,7 @@ def has_failed(spec: JobSpec, pod: PodView, *, ending: bool) -> bool:
 
 
 def account(spec: JobSpec, status: Object, pods: Sequence[PodView], gone: Set[str], *, ending: bool = False) -> Account:
-    """Count. `gone` are uids of pods known not to exist any more, or to have no finalizer."""
+    """Count the finished pods. `gone` are uids of pods known not to exist any more, or to have no finalizer."""
     listed = status.get("uncountedTerminatedPods") or {}
     found = Account(succeeded=int(status.get("succeeded") or 0), failed=int(status.get("failed") or 0))
     if spec.indexed:
