@@ -14,6 +14,8 @@ from protocols.cel.programs import compiled
 from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import Patch, Slice
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from tests.bench import cel_bench
 from tests.bench.row import Row, at_most
 from tests.support.dra_objects import attributes, device, patch_object, slice_object
@@ -42,13 +44,13 @@ def slices(count: int) -> list[Slice]:
     return [slice_of(_slice(number)) for number in range(count)]
 
 
-def _slice(number: int) -> dict[str, Any]:
+def _slice(number: int) -> Object:
     driver = f"gpu{number % DRIVERS}.example.com"
     found = [_device(number, place) for place in range(DEVICES)]
     return slice_object(f"slice-{number}", found, driver=driver, pool=f"node-{number}", nodeName=f"node-{number}")
 
 
-def _device(number: int, place: int) -> dict[str, Any]:
+def _device(number: int, place: int) -> views.Device:
     """Ten attributes and two capacities, as drivers of GPUs publish them."""
     values = {
         "model": "LATEST-GPU-MODEL", "index": place, "healthy": True, "uuid": f"gpu-{number}-{place}",

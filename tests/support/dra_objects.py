@@ -1,12 +1,13 @@
 """Slices, patches, classes and rules as their authors write them, in a line each; and a naive merge to judge by."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from protocols.dra import decode
 from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import has_matching_names, judge, selectors_of
 from protocols.dra.types import Attribute, Capacity, Device, DeviceClass, Patch, Slice, TaintRule
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kube.taints import Taint
 
@@ -37,14 +38,14 @@ def capacities(values: Mapping[str, str]) -> Object:
 
 def device(
     name: str, attrs: Mapping[str, Any] | None = None, capacity: Mapping[str, str] | None = None, **more: Any
-) -> Object:
+) -> views.Device:
     parts = {"attributes": attributes(attrs or {}), "capacity": capacities(capacity or {})}
-    return {"name": name, **{key: value for key, value in parts.items() if value}, **more}
+    return cast("views.Device", {"name": name, **{key: value for key, value in parts.items() if value}, **more})
 
 
 def slice_object(
     name: str,
-    devices: Iterable[Object],
+    devices: Iterable[views.Device],
     driver: str = "d.example.com",
     pool: str = "p",
     generation: int = 1,
@@ -106,7 +107,7 @@ def rule_object(name: str, taint: Object, selector: Object | None) -> Object:
     }
 
 
-def a_slice(name: str, *devices: Object, **more: Any) -> Slice:
+def a_slice(name: str, *devices: views.Device, **more: Any) -> Slice:
     return decode.slice_of(slice_object(name, devices, **more))
 
 

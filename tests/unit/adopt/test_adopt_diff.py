@@ -97,11 +97,9 @@ def holding(*devices: str) -> tuple[tuple[str, str], frozenset[tuple[str, str]]]
 
 def test_uid_of_is_uid_of_newest_ready_sandbox() -> None:
     known = PodIdentities()
-    assert uid_of(known, 0.0) is None
-    assert known.waiting
+    assert (uid_of(known, 0.0), known.waiting) == (None, True)
     known.add(sandbox("s1", "u1", 1))
-    assert uid_of(known, 0.1) == "u1"
-    assert not known.waiting
+    assert (uid_of(known, 0.1), known.waiting) == ("u1", False)
     known.add(sandbox("s2", "u2", 2))
     known.add(sandbox("s1", "u1", 1, ready=False))
     assert uid_of(known, 0.2) == "u2"

@@ -15,6 +15,7 @@ from actors.adopt.published_state import PublishedState, StateFile, StoredState,
 from protocols.bus import Bus, BusOptions
 from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import PodAllocation
+from protocols.process.files import seal
 
 UIDS = st.sets(st.sampled_from(["u0", "u1", "u2", "u3"]))
 
@@ -113,5 +114,5 @@ def test_decode_reads_what_was_stored() -> None:
     state = PublishedState(Bus(BusOptions(name="", run_dir=Path("/"))), 10**18)
     events = state.events(diff_steps({}, pods({"u1", "u2"})))
     kept = state.stored_after(events)
-    assert decode(published_state.seal(msgspec.json.encode(kept))) == kept
+    assert decode(seal(msgspec.json.encode(kept))) == kept
     assert [event.mark for event in events] == [kept.mark - 1, kept.mark]

@@ -11,8 +11,8 @@ Object = dict[str, Any]
 PORT = {"port": 80}
 
 
-def made(plural: str, group: str = "", **fields: Any) -> Object:
-    row = TABLE.of(plural, group) if group else TABLE.of(plural)
+def made(plural: str, **fields: Any) -> Object:
+    row = TABLE.of(plural)
     metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
     obj = {"apiVersion": row.api_version, "kind": row.kind, "metadata": metadata, **copy.deepcopy(fields)}
     row.strategy.default(obj)

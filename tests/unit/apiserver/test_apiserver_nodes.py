@@ -68,7 +68,8 @@ def test_mirror_pod_before_its_node_is_refused() -> None:
 
 
 def test_node_changing_what_steers_pods_is_refused() -> None:
-    node = {"metadata": {"name": "n1", "labels": {"a": "1", "x.k8s.io/y": "2"}}, "spec": {"taints": [{"key": "t"}]}}
+    metadata = {"name": "n1", "labels": {"a": "1", "x.k8s.io/y": "2"}}
+    node = {"metadata": metadata, "spec": {"taints": [{"key": "t"}]}}
 
     def changed(new: Object) -> str:
         return node_fault(write("UPDATE", "nodes", {**node, **new}, node))
@@ -78,7 +79,7 @@ def test_node_changing_what_steers_pods_is_refused() -> None:
     stripped = changed({"metadata": {"name": "n1", "labels": {"a": "1"}}})
     assert stripped == "is not allowed to modify labels: x.k8s.io/y"
     assert "taints" in changed({"spec": {}})
-    owned = changed({"metadata": {**node["metadata"], "ownerReferences": [OWNER]}})
+    owned = changed({"metadata": {**metadata, "ownerReferences": [OWNER]}})
     assert "ownerReferences" in owned
 
 

@@ -220,7 +220,7 @@ def test_a_new_object_is_written_as_a_change_of_nothing(config: Object) -> None:
     assert fields_of_new(named, POD) == changes({}, named, POD).written
 
 
-trees = st.recursive(
+trees: st.SearchStrategy[Object] = st.recursive(
     st.just({}), lambda inner: st.dictionaries(st.sampled_from(["f:a", "f:b", "."]), inner, max_size=3), max_leaves=8
 )
 
@@ -244,8 +244,8 @@ def test_fields_are_written_as_upstream_writes_them() -> None:
         "metadata": {"name": "x", "labels": {"app": "web"}, "finalizers": ["a/b"]},
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "nodeSelector": {"a": "b"}},
     }
-    labels = {"f:labels": {"f:app": {}}, "f:finalizers": {'v:"a/b"': {}}}
-    port = {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}}
+    labels: Object = {"f:labels": {"f:app": {}}, "f:finalizers": {'v:"a/b"': {}}}
+    port: Object = {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}}
     container = {'k:{"name":"c"}': {".": {}, "f:name": {}, "f:ports": port}}
     assert owned(pod, POD) == {
         "f:metadata": labels,
@@ -305,7 +305,7 @@ def test_updaters_are_summed_up_when_they_are_many() -> None:
 
 
 def test_entries_that_clients_send_are_checked() -> None:
-    good = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
+    good: Object = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
     good |= {"fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {'k:{"b":1, "a":2}': {".": {}}}}}
     found = sent_entries([good])
     assert found is not None
@@ -385,6 +385,6 @@ def test_field_that_becomes_null_is_owned_by_its_writer() -> None:
     old = {"metadata": {}, "status": {"conditions": [condition]}}
     new = {"metadata": {}, "status": {"conditions": [{**condition, "status": "True", "lastTransitionTime": None}]}}
     found = changes(old, new, pod_shape())
-    entry = {'k:{"type":"Ready"}': {"f:status": {}, "f:lastTransitionTime": {}}}
+    entry: Object = {'k:{"type":"Ready"}': {"f:status": {}, "f:lastTransitionTime": {}}}
     assert found.written == {"f:status": {"f:conditions": entry}}
     assert found.removed == {}

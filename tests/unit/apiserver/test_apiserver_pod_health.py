@@ -1,6 +1,8 @@
 """allocatedResourcesStatus at the API: what is refused, what a gate drops, and that what the node writes is taken."""
 
 import copy
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
@@ -11,6 +13,7 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kinds.pods.health import drop_disabled, health_causes
 from protocols.kinds.pods.pods import PodStrategy
 from protocols.kinds.shapes.registry import kind_shape
+from protocols.kube.meta import Object
 from protocols.lifecycle.devices.status_table import pod_status
 from protocols.lifecycle.status.device_health import HEALTH, Retention, health_entries
 from protocols.messages.devices import AllocatedDevice, ClaimDevice, ContainerAllocation, PodAllocation, PreparedClaim
@@ -18,9 +21,10 @@ from protocols.messages.devices import DeviceHealth as Health
 from protocols.messages.health import health_key, held_by
 
 GPU = "example.com/gpu"
+SHAPE: Any = kind_shape("", "v1", "Pod")
 
 
-def pod(*entries, field="containerStatuses", name="main", **status):
+def pod(*entries: Mapping[str, object], field: str = "containerStatuses", name: str = "main", **status: Any) -> Object:
     claims = [{"name": "gpu"}, {"name": "nic", "request": "fast"}]
     container = {"name": "main", "resources": {"requests": {GPU: "1", "cpu": "1"}, "claims": claims}}
     spec = {
@@ -31,16 +35,16 @@ def pod(*entries, field="containerStatuses", name="main", **status):
     return {"spec": spec, "status": {field: [{"name": name, HEALTH: list(entries)}], **status}}
 
 
-def entry(name=GPU, *devices):
+def entry(name: str = GPU, *devices: Object) -> Object:
     return {"name": name, "resources": list(devices) or [{"resourceID": "g1", "health": "Healthy"}]}
 
 
-def texts(obj):
+def texts(obj: Object) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in health_causes(obj)]
 
 
 @pytest.mark.parametrize("name", [GPU, "cpu", "claim:gpu", "claim:gpu/any", "claim:nic/fast"])
-def test_what_the_container_asks_for_is_taken(name):
+def test_what_the_container_asks_for_is_taken(name: str) -> None:
     assert texts(pod(entry(name))) == []
     assert texts(pod(entry(name), field="initContainerStatuses", name="side")) == []
 
@@ -53,7 +57,7 @@ CLAIMS = (
 
 
 @pytest.mark.parametrize("device", [{"health": "Healthy"}, {"resourceID": "", "health": "Healthy"}])
-def test_a_device_without_id_is_refused(device):
+def test_a_device_without_id_is_refused(device: Object) -> None:
     """It was stored as "": an id must identify the device (KEP-4680)."""
     path = "status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].resourceID"
     assert texts(pod(entry(GPU, device))) == [f"{path}: Required value"]
@@ -70,13 +74,13 @@ def test_a_device_without_id_is_refused(device):
         ("claim:", CLAIMS),
     ],
 )
-def test_other_names_are_refused(name, text):
+def test_other_names_are_refused(name: str, text: str) -> None:
     path = "status.containerStatuses[0].allocatedResourcesStatus[0].name"
     assert texts(pod(entry(name))) == [f'{path}: Invalid value: "{name}": {text}']
     assert texts(pod(entry(name), name="unknown-to-the-spec")) == []
 
 
-def test_devices_are_judged_one_by_one():
+def test_devices_are_judged_one_by_one() -> None:
     one = {"resourceID": "g1", "health": "Healthy"}
     sick = {"resourceID": "g1", "health": "PermanentlyUnhealthy", "message": ""}
     long = {"resourceID": "g2", "health": "Unknown", "message": "ä" * 513}
@@ -93,14 +97,14 @@ def test_devices_are_judged_one_by_one():
     ]
 
 
-def test_ephemeral_containers_have_none():
+def test_ephemeral_containers_have_none() -> None:
     path = "status.ephemeralContainerStatuses[0].allocatedResourcesStatus"
     assert texts(pod(entry(), field="ephemeralContainerStatuses")) == [
         f"{path}: Forbidden: must not be specified in container status"
     ]
 
 
-def test_the_pod_s_own_are_its_claims():
+def test_the_pod_s_own_are_its_claims() -> None:
     assert texts(pod(allocatedResourcesStatus=[entry("claim:spare"), entry("claim:gpu")])) == []
     (text,) = texts(pod(allocatedResourcesStatus=[entry(GPU)]))
     assert text.startswith(
@@ -108,11 +112,11 @@ def test_the_pod_s_own_are_its_claims():
     )
 
 
-def gates(*off):
+def gates(*off: str) -> Callable[[str], bool]:
     return lambda name: name not in off
 
 
-def test_a_gate_that_is_off_drops_what_is_new_and_keeps_what_is_in_use():
+def test_a_gate_that_is_off_drops_what_is_new_and_keeps_what_is_in_use() -> None:
     sick = {"resourceID": "g1", "health": "Unhealthy", "message": "ECC"}
     new, none = pod(entry(GPU, sick), allocatedResourcesStatus=[entry("claim:spare")]), pod()
     status = copy.deepcopy(new["status"])
@@ -130,7 +134,7 @@ def test_a_gate_that_is_off_drops_what_is_new_and_keeps_what_is_in_use():
     assert status == new["status"]
 
 
-def test_through_the_strategy():
+def test_through_the_strategy() -> None:
     strategy, old = PodStrategy(), {**pod(), "metadata": {}}
     strategy.gate = gates("ResourceHealthStatus")
     new = {**pod(entry()), "metadata": {}}
@@ -139,15 +143,15 @@ def test_through_the_strategy():
     assert strategy.validate_status({**pod(entry("x/y"))}, old)
 
 
-def test_own_entries_merge_by_name_and_their_devices_are_replaced():
+def test_own_entries_merge_by_name_and_their_devices_are_replaced() -> None:
     before = pod(allocatedResourcesStatus=[entry("claim:gpu"), entry("claim:spare")])
     sick = entry("claim:gpu", {"resourceID": "g2", "health": "Unhealthy"})
     patch = {"status": {HEALTH: [sick, {"name": "claim:spare", "$patch": "delete"}]}}
-    assert apply_strategic_patch(kind_shape("", "v1", "Pod"), before, patch)["status"][HEALTH] == [sick]
+    assert apply_strategic_patch(SHAPE, before, patch)["status"][HEALTH] == [sick]
 
 
-def test_how_the_lists_are_keyed():
-    status = kind_shape("", "v1", "Pod").fields["status"]
+def test_how_the_lists_are_keyed() -> None:
+    status = SHAPE.fields["status"]
     owned, of_container = status.fields[HEALTH], status.fields["containerStatuses"].item.fields[HEALTH]
     for entries in (owned, of_container):
         assert (entries.keys, entries.patch) == (("name",), ("merge", "name"))
@@ -169,7 +173,7 @@ devices = st.lists(
 
 
 @st.composite
-def claims_of(draw, names):
+def claims_of(draw: st.DrawFn, names: list[str]) -> tuple[PreparedClaim, ...]:
     return tuple(
         PreparedClaim("ns", f"c-{name}", "u", draw(devices), (name,)) for name in draw(st.sets(st.sampled_from(names)))
     )
@@ -192,7 +196,13 @@ def claims_of(draw, names):
     ),
     keep=st.sampled_from(Retention),
 )
-def test_every_status_the_node_writes_is_taken(plugin_ids, claims, own, told, keep):
+def test_every_status_the_node_writes_is_taken(
+    plugin_ids: list[str],
+    claims: tuple[PreparedClaim, ...],
+    own: tuple[PreparedClaim, ...],
+    told: dict[str, Health],
+    keep: Retention,
+) -> None:
     held = tuple(AllocatedDevice(GPU, one) for one in plugin_ids)
     main = ContainerAllocation(name="main", devices=held, claims=claims)
     status = pod_status("u", held_by(PodAllocation("u", "ns", "p", (main,), own)), told)

@@ -11,7 +11,7 @@ from protocols.kinds.pods.pods import PODS
 Object = dict[str, Any]
 LIVE = {"httpGet": {"port": 8080}}
 VOLUME = {"name": "v", "emptyDir": {}}
-GATE = {"schedulingGates": [{"name": "example.com/g"}]}
+GATE: Object = {"schedulingGates": [{"name": "example.com/g"}]}
 
 
 def pod(container: Object | None = None, **spec: Any) -> Object:

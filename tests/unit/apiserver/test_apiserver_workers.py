@@ -47,7 +47,13 @@ async def test_workers_users_with_long_queues_do_not_hold_up_others() -> None:
 
     async def ask(name: str, work: object) -> None:
         workers.user.set(name)
-        await pool.run(lambda: (free.wait(30), order.append(name)) if work == "slow" else order.append(name))
+
+        def run() -> None:
+            if work == "slow":
+                free.wait(30)
+            order.append(name)
+
+        await pool.run(run)
 
     greedy = [asyncio.create_task(ask("greedy", "slow")) for _ in range(5)]
     await asyncio.sleep(0)

@@ -35,8 +35,10 @@ class Slices:
         self.stored[body["metadata"]["name"]] = body
         return deepcopy(body)
 
-    def replace_cluster_custom_object(self, *path: Any, **options: object) -> Any:
-        return self.create_cluster_custom_object(*path[:3], path[4], **options)
+    def replace_cluster_custom_object(
+        self, group: str, version: str, plural: str, name: str, body: Any, **options: object
+    ) -> Any:
+        return self.create_cluster_custom_object(group, version, plural, body)
 
     def delete_cluster_custom_object(self, *path: str, **options: object) -> None:
         del self.stored[path[3]]
@@ -48,7 +50,7 @@ def kubelet(monkeypatch: pytest.MonkeyPatch) -> Any:
     kubernetes = ModuleType("kubernetes")
     for name in ("client", "config", "watch"):
         setattr(kubernetes, name, ModuleType(name))
-    kubernetes.client.CustomObjectsApi = Slices  # type: ignore[attr-defined]  # set above
+    kubernetes.client.CustomObjectsApi = Slices
     monkeypatch.setitem(sys.modules, "kubernetes", kubernetes)
     for module in STUBS:
         monkeypatch.setitem(sys.modules, module.__name__.rpartition(".")[2], module)

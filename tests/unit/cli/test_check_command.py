@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import msgspec
@@ -85,7 +86,7 @@ def test_check_good_machine_finds_nothing_limited() -> None:
         ({"programs": {}}, "programs", LIMITED, "no kubectl"),
     ],
 )
-def test_check_bad_fact_is_named_with_its_effect(changes: dict, name: str, state: str, says: str) -> None:
+def test_check_bad_fact_is_named_with_its_effect(changes: dict[str, Any], name: str, state: str, says: str) -> None:
     found = findings(msgspec.structs.replace(GOOD, **changes))
     bad = [each for each in found if each.name == name]
     assert [each.state for each in bad] == [state]
@@ -99,7 +100,7 @@ def test_unlimited_descriptors_are_enough() -> None:
     assert (found.state, found.found) == (OK, "unlimited, at most unlimited")
 
 
-def test_cgroups_v2_without_write_access_lists_no_controllers(tmp_path) -> None:
+def test_cgroups_v2_without_write_access_lists_no_controllers(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     mounts = f"cgroup2 {tmp_path} cgroup2 rw 0 0\n"
     assert cgroups(mounts, "0::/\n") == Cgroups(("v2",), ("cpu", "memory", "pids"))
@@ -109,7 +110,7 @@ def test_cgroups_v2_without_write_access_lists_no_controllers(tmp_path) -> None:
 @contextlib.contextmanager
 def runtime(path: Path, *handlers: grpc.GenericRpcHandler) -> Iterator[None]:
     """Serve gRPC on a socket; without handlers as somebody who is no runtime."""
-    server = grpc.server(ThreadPoolExecutor(1), handlers=handlers)
+    server = grpc.server(ThreadPoolExecutor(1), handlers=list(handlers))
     server.add_insecure_port(f"unix:{path}")
     server.start()
     try:

@@ -33,7 +33,7 @@ IDENTITIES = {
 def root() -> Iterator[Path]:
     """The root of a plane that has run once."""
     with TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        where = layout(Path(directory))
+        where = layout(directory)
         issue.issue(where.pki, certificates.wanted("n1"))
         where.settings.parent.mkdir(parents=True, exist_ok=True)
         options = msgspec.convert({"root": directory, "node_name": "n1"}, PlaneOptions)

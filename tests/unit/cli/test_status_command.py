@@ -101,7 +101,8 @@ def test_status_json_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_status_watch_outlives_the_plane(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    answers: list[PlaneStatus | Exception] = [plane(actor("store")), NotRunning("no plane runs"), KeyboardInterrupt()]
+    ends = NotRunning("no plane runs"), KeyboardInterrupt()
+    answers: list[PlaneStatus | BaseException] = [plane(actor("store")), *ends]
 
     def ask(*_: object) -> PlaneStatus:
         answer = answers.pop(0)

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ GO = (REPO / "supervisor" / "begin" / "templates" / "plugin-go" / "plugin_test.g
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def jobs() -> Iterator[dict]:
+def jobs() -> Iterator[dict[str, Any]]:
     for text in BLOCK.findall(PAGES[0].read_text()):
         loaded = yaml.safe_load(text)
         yield from loaded.get("jobs", loaded).values()

@@ -1,6 +1,7 @@
 """The documents of a manifest: which are refused, with what error, and the pod of its DaemonSet."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,9 @@ def test_container_without_a_command_needs_its_image(path: Path) -> None:
 def test_embedded_runtime_needs_root_for_mounts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = manifest(daemon_set("/var/lib/kubelet"), path=path)
     for uid, image in ((0, ""), (0, "plugin.tar")):
-        monkeypatch.setattr(install.os, "geteuid", lambda uid=uid: uid)
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
         check_manifest(found, PATHS.kubelet, runtime="", image=image)
-    monkeypatch.setattr(install.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ManifestUnusable, match="needs root"):
         check_manifest(found, PATHS.kubelet, runtime="", image="")
 

@@ -75,7 +75,7 @@ def test_socket_that_answers_nothing_is_named_after_the_timeout(path: Path) -> N
         assert "was not answered" in fault(path, 0.3)
 
 
-class Answer(grpc.GenericRpcHandler):  # type: ignore[misc]  # the stubs declare it without types
+class Answer(grpc.GenericRpcHandler):
     """Answers each method with a status; OK is an empty message."""
 
     def __init__(self, code: grpc.StatusCode) -> None:
@@ -94,7 +94,7 @@ class Answer(grpc.GenericRpcHandler):  # type: ignore[misc]  # the stubs declare
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.OK, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED])
 def test_answer_of_the_right_service_is_judged_whatever_it_is(path: Path, code: grpc.StatusCode) -> None:
-    server = grpc.server(ThreadPoolExecutor(1), handlers=(Answer(code),))
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[Answer(code)])
     server.add_insecure_port(f"unix:{path}")
     server.start()
     try:

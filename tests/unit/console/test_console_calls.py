@@ -54,7 +54,7 @@ def test_equal_messages_of_a_stream_are_counted_not_shown_again() -> None:
 
 
 class Page(DeviceScreen):
-    size = Size(80, 24)  # type: ignore[assignment]
+    size = Size(80, 24)
 
 
 def page(follow: Any) -> Page:
@@ -62,7 +62,8 @@ def page(follow: Any) -> Page:
     devices.inventory = {GPU: ResourceInventory(GPU, True, (Listed(GPU, "gpu-0"),))}
     devices.health = {f"{GPU} gpu-0": DeviceHealth(GPU, "gpu-0", HEALTHY)}
     host = SimpleNamespace(world=SimpleNamespace(devices=devices), calls_of=follow)
-    return type("Shown", (Page,), {"host": host})(devices.all()[0])
+    made: type[Page] = type("Shown", (Page,), {"host": host})
+    return made(devices.all()[0])
 
 
 def text_of(shown: Page) -> list[str]:
@@ -103,7 +104,8 @@ async def test_page_says_why_there_are_no_calls() -> None:
     words = "16 commands follow calls already"
 
     async def follow(peer: str) -> AsyncIterator[CallBatch]:
-        raise SupervisorError(words)
+        if peer:
+            raise SupervisorError(words)
         yield batch()
 
     shown = page(follow)

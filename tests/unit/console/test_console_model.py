@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from protocols.messages.devices import (
     HEALTHY,
@@ -209,8 +210,8 @@ def test_neighbour_goes_over_gaps_and_stays_at_edges() -> None:
 def test_pad_is_printable_and_as_wide_as_asked(value: str, width: int) -> None:
     shown = text.pad(value, width)
     assert shown.isprintable()
-    assert text.cell_len(shown) == width
-    assert text.cell_len(text.cut(value, width)) <= width
+    assert cell_len(shown) == width
+    assert cell_len(text.cut(value, width)) <= width
 
 
 def test_cut_escapes_control_and_direction_characters() -> None:

@@ -31,7 +31,7 @@ ACTORS = ("store", "watchcache", "apiserver-0", "pleg", "devices")
 class Shown(Screens):
     """The screens over a world that does not change; `deleted` is the pods that were to be deleted."""
 
-    CSS_PATH = REPO / "supervisor/console/console.tcss"
+    CSS_PATH = str(REPO / "supervisor/console/console.tcss")
     deleted: list[str]
 
     async def on_mount(self) -> None:
@@ -57,7 +57,7 @@ class Shown(Screens):
         return ""
 
     async def calls_of(self, peer: str) -> AsyncIterator[Any]:
-        for never in ():
+        for never in list[Any]():
             yield never
 
     def watch_page_shown(self, shown: bool) -> None:

@@ -10,6 +10,8 @@ from textual.geometry import Size
 
 from protocols.kubeclient.exec import CommandFailed
 from protocols.trace import Row
+from supervisor.console.drawing import trace
+from supervisor.console.drawing.text import Part
 from supervisor.console.model.execution import Execution
 from supervisor.console.model.pods import pod_of
 from supervisor.console.screens import pod as page_of_pod
@@ -48,15 +50,15 @@ class Page(PodScreen):
     host = SimpleNamespace(  # type: ignore[assignment]  # the part of an app that the page reads
         world=SimpleNamespace(pods=SimpleNamespace(items={}), devices=SimpleNamespace(of_pod=lambda uid: []))
     )
-    size = Size(80, 24)  # type: ignore[assignment]
+    size = Size(80, 24)
 
 
 def test_crash_loop_shows_exit_code_last_steps_and_log_on_80_by_24(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [[page_of_pod.Part(f"step {number}")] for number in range(188)]
-    monkeypatch.setattr(page_of_pod.trace, "lines", lambda rows, width: [[page_of_pod.Part("title")], *steps])
+    steps = [[Part(f"step {number}")] for number in range(188)]
+    monkeypatch.setattr(trace, "lines", lambda rows, width: [[Part("title")], *steps])
     monkeypatch.setattr(page_of_pod, "is_cut", lambda rows: False)
     page = Page(pod_of(crash_loop(lastState={"terminated": CRASHED})))
-    page._trace = [Row(*[None] * len(Row.__struct_fields__))] * 188
+    page._trace = [Row("", "", 0, 0, 0, {}, 0)] * 188
     page._log = "\n".join(f"line {number}" for number in range(10))
     page._events = [f"event {number}" for number in range(30)]
     reason = "container main ended with exit code 3 at 12:00:00 (2 s ago), after 0.1 s; it was restarted 4 times"

@@ -11,10 +11,11 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from supervisor.base.errors import PortTaken
 from supervisor.console.web import process as web_process
 from supervisor.console.web import server as web_server
 from supervisor.console.web.access import AccessVerdict, ConsoleAccess
-from supervisor.console.web.server import FULL, MAX_MESSAGE, MAX_SESSIONS, PortTaken, WebConsole
+from supervisor.console.web.server import FULL, MAX_MESSAGE, MAX_SESSIONS, WebConsole
 from tests.support.waiting import until_async
 
 HELLO = "import os, sys; os.write(1, b'__GANGLION__\\n' + b'D\\0\\0\\0\\5hello'); "

@@ -18,6 +18,7 @@ from protocols.dra.allocator import (
 )
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.gates import Gates
+from protocols.dra.types import DeviceId
 from tests.support.allocator_objects import DRIVER, Words, claim
 
 N1 = Node("n1", {"zone": "a"})
@@ -59,12 +60,17 @@ def class_named(name: str, *words: str, **spec: Any) -> Any:
 CLASSES = {"any": class_named("any"), "large": class_named("large", "size=large")}
 
 
+class Used(set[DeviceId]):
+    def consumed(self, device: DeviceId) -> None:
+        """All are allocated as a whole."""
+
+
 class World:
     def __init__(self, *slices: Any, used: tuple[str, ...] = (), node: Node = N1) -> None:
         self.catalog = Catalog()
         for each in slices:
             self.catalog.put(each)
-        self.used = {(DRIVER, "n1", name) for name in used}
+        self.used = Used(DeviceId(DRIVER, "n1", name) for name in used)
         self.node = node
         self.words = Words()
 
@@ -265,7 +271,7 @@ def test_counters_of_devices_on_other_nodes_count() -> None:
     )
     world = World(*slices)
     assert world.names(claim(exactly())) == [["here"]]
-    world.used = {(DRIVER, "p", "there")}
+    world.used = Used({DeviceId(DRIVER, "p", "there")})
     assert world.names(claim(exactly())) is None
 
 

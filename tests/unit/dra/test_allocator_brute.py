@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, claim_of
 from protocols.dra.allocator.pruning import PATIENCE
 from protocols.dra.decode import slice_of
+from protocols.dra.types import DeviceId
 from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim_object, request_objects
 
 NODE = Node("n1", {})
@@ -83,7 +84,7 @@ def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
     return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
-def subrequest_json(subrequest: dict[str, Any]) -> dict[str, Any]:
+def subrequest_json(subrequest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "deviceClassName": "any",
         "selectors": [{"cel": {"expression": subrequest["kind"]}}] if subrequest["kind"] else [],
@@ -170,11 +171,14 @@ class Used:
     def __contains__(self, device: object) -> bool:
         return isinstance(device, tuple) and device[2] in self._brute.used
 
+    def consumed(self, device: DeviceId) -> None:
+        """All are allocated as a whole."""
+
 
 @given(st.lists(steps, max_size=12), st.sampled_from([0, PATIENCE]))
 def test_search_over_random_histories_equals_trying_everything(history: list[Any], patience: int) -> None:
     """With patience 0 dead ends are kept from the first step on."""
-    catalog, brute, held = Catalog(), Brute(), []
+    catalog, brute, held = Catalog(), Brute(), list[Any]()
     for step, one, two in history:
         if step == "publish" and not brute.used:
             brute.pools[one] = two

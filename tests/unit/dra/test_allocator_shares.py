@@ -40,7 +40,7 @@ def device(name: str, *, shared: bool = True, policy: Any = None, consumes: int 
     }
 
 
-def exactly(count: int = 1, **capacity: str) -> dict[str, Any]:
+def exactly(count: int = 1, /, **capacity: str) -> dict[str, Any]:
     """`count` 0 stands for all."""
     mode = {"count": count} if count else {"allocationMode": "All"}
     return {"deviceClassName": "any", **mode, **({"capacity": {"requests": capacity}} if capacity else {})}
@@ -72,10 +72,14 @@ class World:
     def names(self, *claims: Any) -> list[list[str]] | None:
         """Devices by claim, each with what is consumed of its capacity `m`."""
         found = self.results(*claims)
-        return found and [
-            [f"{each['device']}:{(each.get('consumedCapacity') or {}).get('m', '-')}" for each in results]
-            for results in found
-        ]
+        return (
+            None
+            if found is None
+            else [
+                [f"{each['device']}:{(each.get('consumedCapacity') or {}).get('m', '-')}" for each in results]
+                for results in found
+            ]
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,19 +114,20 @@ def test_amount_of_a_share_follows_the_request_policy(policy: Any, asked: str | 
 
 
 def test_result_of_a_share_has_a_fresh_lower_case_uuid_and_every_capacity_as_the_driver_spells_it() -> None:
-    world = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "8", "other.com/o": "1"}))
+    amounts: dict[str, Any] = {"m": "4Gi", f"{DRIVER}/n": "8", "other.com/o": "1"}
+    world = World(device("a", **amounts))
     found = world.results(claim(exactly(m="1Gi", n="2"), name="1"), claim(exactly(**{f"{DRIVER}/m": "1Gi"}), name="2"))
     assert found is None, "all of other.com/o is taken by the first"
     asked = claim(
         exactly(m="1Gi", **{"other.com/o": "0"}), exactly(**{f"{DRIVER}/m": "512Mi", "n": "1", "other.com/o": "1"})
     )
-    results = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "9", "other.com/o": "1"})).results(asked)
+    results = World(device("a", **amounts | {f"{DRIVER}/n": "9"})).results(asked)
     assert results is None, "a request takes all that it does not name"
     asked = claim(
         exactly(n="3", **{"other.com/o": "0"}, m="1Gi"),
         exactly(**{f"{DRIVER}/m": "512Mi", "n": "6", "other.com/o": "1"}),
     )
-    ((one, two),) = World(device("a", **{"m": "4Gi", f"{DRIVER}/n": "9", "other.com/o": "1"})).results(asked) or []
+    ((one, two),) = World(device("a", **amounts | {f"{DRIVER}/n": "9"})).results(asked) or []
     assert one["consumedCapacity"] == {"m": "1Gi", f"{DRIVER}/n": "3", "other.com/o": "0"}
     assert two["consumedCapacity"] == {"m": "512Mi", f"{DRIVER}/n": "6", "other.com/o": "1"}
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", one["shareID"])

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.dra.binding import FAILED, READY, WAITING, BindingVerdict, has_binding_conditions, verdict
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 
@@ -26,13 +27,14 @@ def status(device: str = "d0", share: str = "", **conditions: str) -> Object:
     return {"driver": "d", "pool": "p", "device": device, "conditions": found, **shared}
 
 
-def claim(*results: Object, devices: Any = (), age: float | None = 0.0) -> Object:
+def claim(*results: Object, devices: Any = (), age: float | None = 0.0) -> views.ResourceClaim:
     stamp = {} if age is None else {"allocationTimestamp": format_time(NOW - age)}
     allocation = {"allocation": {"devices": {"results": list(results)}, **stamp}} if results else {}
-    return {"metadata": {"name": "c"}, "status": {**allocation, "devices": list(devices)}}
+    status: Any = {**allocation, "devices": list(devices)}
+    return {"metadata": {"name": "c"}, "status": status}
 
 
-def judged(obj: Object) -> BindingVerdict:
+def judged(obj: views.ResourceClaim) -> BindingVerdict:
     return verdict(obj, NOW, 600)
 
 
@@ -109,7 +111,7 @@ JSON = st.recursive(
 @given(JSON, JSON, JSON, JSON)
 def test_wrong_shapes_of_another_server_are_left_out(one: Any, two: Any, three: Any, four: Any) -> None:
     odd = {**result(), "bindingConditions": one, "bindingFailureConditions": two}
-    found = claim(odd, devices=[])
+    found: Any = claim(odd, devices=[])
     found["status"]["devices"] = [{**status(), "conditions": three}] if one else three
     found["status"]["allocation"]["allocationTimestamp"] = four
     has_binding_conditions(found)

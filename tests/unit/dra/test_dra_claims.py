@@ -94,7 +94,7 @@ def test_a_claim_made_anew_under_an_old_name_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("pqr"), st.sampled_from("abc")), max_size=40))
 def test_a_claim_is_given_back_exactly_when_its_last_pod_leaves(steps: list[tuple[bool, str, str]]) -> None:
-    cache, users = ClaimCache(), {name: set() for name in "abc"}
+    cache, users = ClaimCache(), {name: set[str]() for name in "abc"}
     for enter, pod, name in steps:
         if enter:
             cache.add(pod, claim(name))
@@ -198,7 +198,7 @@ def test_claims_of_several_drivers_are_asked_for_once() -> None:
 
 
 async def test_a_caller_that_gives_up_does_not_let_an_older_state_come_last() -> None:
-    claims, disk, gate = [ClaimInfo("ns", "a", "a-uid", {"p"})], [], threading.Event()
+    claims, disk, gate = [ClaimInfo("ns", "a", "a-uid", {"p"})], list[set[str]](), threading.Event()
 
     def save(raw: bytes) -> None:
         if not disk:

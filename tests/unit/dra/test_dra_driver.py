@@ -217,6 +217,8 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     config.write_text(whole % ", client-key-data: ZGVm")
     with client_options(config, "x") as options:
         assert (options.server, options.ca) == ("https://h:1", tmp_path / "ca.crt")
+        assert options.cert is not None
+        assert options.key is not None
         assert (options.cert.read_text(), options.key.read_text()) == ("abc", "def")
         assert options.key.stat().st_mode & 0o077 == 0
     assert not options.key.exists()

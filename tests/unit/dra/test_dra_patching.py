@@ -390,11 +390,8 @@ def test_the_worked_example() -> None:
 
 
 def test_a_policy_stays_the_drivers_when_the_amount_is_patched() -> None:
-    shared = {
-        "capacity": {"m": {"value": "80Gi", "requestPolicy": {"default": "1Gi"}}},
-        "allowMultipleAllocations": True,
-    }
-    cluster = Cluster(a_slice("s", {**device("x"), **shared}))
+    capacity: Any = {"m": {"value": "80Gi", "requestPolicy": {"default": "1Gi"}}}
+    cluster = Cluster(a_slice("s", device("x", allowMultipleAllocations=True) | {"capacity": capacity}))
     cluster.patch("p", capacity={f"{DRV}/m": "40Gi"})
     amount = cluster.device().capacity[f"{DRV}/m"]
     assert str(amount.value) == "40Gi"

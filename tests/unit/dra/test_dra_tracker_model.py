@@ -1,5 +1,6 @@
 """The tracker against a computation from nothing, over random histories in any order."""
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given, settings
@@ -114,8 +115,13 @@ class History:
 
     def take(self, step: Any) -> None:
         tracker = self.tracker
-        kinds = {Slice: "slices", Patch: "patches", TaintRule: "rules", DeviceClass: "classes"}
-        puts = {"slices": tracker.put_slice, "patches": tracker.put_patch, "rules": tracker.put_rule}
+        kinds: dict[type, str] = {Slice: "slices", Patch: "patches", TaintRule: "rules", DeviceClass: "classes"}
+        puts: dict[str, Callable[[Any], object]] = {
+            "slices": tracker.put_slice,
+            "patches": tracker.put_patch,
+            "rules": tracker.put_rule,
+            "classes": tracker.put_class,
+        }
         drops = {"slices": tracker.drop_slice, "patches": tracker.drop_patch, "rules": tracker.drop_rule}
         if step == "settle":
             self.settle(None)
@@ -128,7 +134,7 @@ class History:
         else:
             kind = kinds[type(step)]
             self.now[kind][step.name] = step
-            {**puts, "classes": tracker.put_class}[kind](step)
+            puts[kind](step)
 
     def settle(self, limit: int | None) -> None:
         for old, new in self.tracker.settle(limit):

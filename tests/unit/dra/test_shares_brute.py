@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,7 +108,7 @@ def claim_json(name: str, claim: dict[str, Any]) -> dict[str, Any]:
     return claim_object(name, request_objects(claim["requests"], subrequest_json), constraints=constraints)
 
 
-def subrequest_json(subrequest: dict[str, Any]) -> dict[str, Any]:
+def subrequest_json(subrequest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "deviceClassName": "any",
         "selectors": [{"cel": {"expression": subrequest["kind"]}}] if subrequest["kind"] else [],

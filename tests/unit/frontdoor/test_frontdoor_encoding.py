@@ -1,5 +1,7 @@
 """Encoding of CPUs, memory and claims, and events that fold into the response."""
 
+from typing import Any
+
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
@@ -239,5 +241,5 @@ def test_a_client_with_a_singular_pod_reads_the_same(action: Action) -> None:
     pool.Add(file)
     draft = message_factory.GetMessageClass(pool.FindMessageTypeByName("draft.Event"))
     allocation = PodAllocation("u", "default", "p", (FULL,))
-    told = draft.FromString(pod_event(action, allocation, pod_bytes(allocation)))
+    told: Any = draft.FromString(pod_event(action, allocation, pod_bytes(allocation)))
     assert (told.action, told.pod_resources.name) == (action, "p")

@@ -134,8 +134,9 @@ def _host_path(spec: dict[str, Any], name: str) -> str:
 def misfits(value: Any, kind: str, path: str) -> list[str]:
     """Return the paths of fields that the Kubernetes client's models do not have, or have with another type."""
     inner = re.fullmatch(r"(list|dict)[\[(](?:str, )?(.*)[\])]", kind, re.IGNORECASE)
-    if inner and isinstance(value, list if inner[1].lower() == "list" else dict):
-        pairs = enumerate(value) if inner[1].lower() == "list" else value.items()
+    kind_of: type[list[Any] | dict[Any, Any]] = list if inner and inner[1].lower() == "list" else dict
+    if inner and isinstance(value, kind_of):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
         return [fault for key, item in pairs for fault in misfits(item, inner[2], f"{path}[{key}]")]
     if kind in PLAIN:
         return [] if isinstance(value, PLAIN[kind]) else [f"{path} is no {kind}"]

@@ -61,7 +61,7 @@ def test_attributes_of_a_patch(attributes: Object, fault: str) -> None:
 
 @pytest.mark.scenario("S24")
 def test_as_many_and_as_long_as_allowed() -> None:
-    longest = {f"{'d' * 63}/{'x' * 29}_{number:02}": {"null": {}} for number in range(16)}
+    longest: Object = {f"{'d' * 63}/{'x' * 29}_{number:02}": {"null": {}} for number in range(16)}
     amounts = {f"d/c{number}": {"value": "-1"} for number in range(16)}
     assert patch_faults(attributes=longest, capacity=amounts) == []
     found = created(PATCHES, {"devices": {"attributes": longest, "capacity": {**amounts, "d/one": {"value": 1}}}})[1]
@@ -164,7 +164,7 @@ def test_null_stays_an_empty_object() -> None:
 
 
 def gated(strategy: PatchStrategy | RuleStrategy | SliceStrategy, *off: str) -> Any:
-    strategy.gate = lambda name: name not in off  # type: ignore[method-assign]  # as whoever serves the kind does
+    strategy.gate = lambda name: name not in off
     return strategy
 
 

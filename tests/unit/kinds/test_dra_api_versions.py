@@ -17,8 +17,6 @@ from protocols.kinds.shapes.clean import clean
 from protocols.kube.meta import Object
 from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
 
-TERMS = {"nodeSelectorTerms": [{"matchFields": []}]}
-
 
 @pytest.mark.parametrize(
     ("change", "fault"),
@@ -245,7 +243,7 @@ plain_devices = st.lists(
 
 @given(requests, plain_devices)
 def test_older_versions_show_and_store_the_same(asked: list[Object], found: list[Object]) -> None:
-    shown_as = {
+    shown_as: dict[str, Object] = {
         "resourceclaims": {"devices": {"requests": asked}},
         "resourceclaimtemplates": {"spec": {"devices": {"requests": asked}}},
         "resourceslices": {**SLICE, "devices": found},

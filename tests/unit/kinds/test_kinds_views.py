@@ -37,7 +37,7 @@ def test_misspelt_field_is_error_of_mypy(tmp_path: Path) -> None:
 
 
 def test_view_is_plain_object_at_run_time() -> None:
-    assert views.Pod == dict[str, Any]  # type: ignore[comparison-overlap]
+    assert views.Pod == dict[str, Any]
     with pytest.raises(AttributeError, match="__path__"):
         _ = views.__path__
 

@@ -91,12 +91,8 @@ def test_workload_defaults_equal_upstream(plural: str, defaults: Object, status:
 
 
 def test_template_has_no_defaults_of_admission() -> None:
-    spec = {
-        "serviceAccountName": "s",
-        "containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}],
-    }
-    spec |= {"hostNetwork": True}
-    spec["containers"][0]["ports"] = [{"containerPort": 80}]
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}, "ports": [{"containerPort": 80}]}
+    spec = {"serviceAccountName": "s", "containers": [container], "hostNetwork": True}
     made = created("deployments", with_path(SELECTED, "template.spec", spec))["spec"]["template"]["spec"]
     assert made["serviceAccount"] == "s"
     assert "enableServiceLinks" not in made

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.http.endpoints.subresources import scale_of, with_replicas
+from actors.apiserver.http.endpoints.scales import scale_of, with_replicas
 from actors.apiserver.writes.delete import DeleteOptions, delete_options, deleted
 from protocols.kinds.shapes.clean import clean
 from protocols.kinds.shapes.registry import kind_shape
@@ -149,6 +149,7 @@ KINDS = {
 def test_protobuf_loses_nothing(plural: str) -> None:
     row, made = row_of(plural), created(plural, KINDS[plural])
     back = decode_object(encode_object(made))
+    assert row.shape is not None
     for obj in (back, made):
         clean(obj, row.shape)
         row.strategy.default(obj)

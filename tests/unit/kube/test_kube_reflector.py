@@ -31,7 +31,7 @@ def test_only_an_expired_position_leads_to_a_list(course: list[tuple[str, str | 
         if (what == "moved" and not position) or (what in ("unstreamed", "away") and position):
             continue
         pause = getattr(reflector, what)(*([] if value is None else [value]))
-        position = "" if what == "expired" else value if what in ("listed", "moved") else position
+        position = "" if what == "expired" else str(value) if what in ("listed", "moved") else position
         streams = what == "listed" or (streams and what != "unstreamed")
         assert reflector.position == position
         assert reflector.next is (Next.WATCH if position else Next.STREAM if streams else Next.LIST)
@@ -106,7 +106,7 @@ def test_initial_events_end_only_with_their_bookmark(events: list[Object]) -> No
 
 
 def collect(chunks: list[bytes]) -> list[bytes]:
-    async def feed():  # type: ignore[no-untyped-def] # an async generator over chunks
+    async def feed() -> AsyncIterator[bytes]:
         for chunk in chunks:
             yield chunk
 

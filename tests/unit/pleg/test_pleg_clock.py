@@ -65,7 +65,7 @@ class Pleg:
 async def test_status_of_a_time_to_come_is_not_newer_than_a_change() -> None:
     """A container that was just started was started again, and its pod failed."""
     pleg = Pleg(NOW + YEAR)
-    observer = RuntimeObserver("u", pleg, lambda: NOW)  # type: ignore[arg-type]  # a fake
+    observer = RuntimeObserver("u", pleg, lambda: NOW)
     observer.mutated()
     assert (await observer.status()).timestamp_ns == NOW + 1
     assert pleg.asked == [NOW]
@@ -73,7 +73,7 @@ async def test_status_of_a_time_to_come_is_not_newer_than_a_change() -> None:
 
 async def test_change_before_a_step_back_waits_for_no_time_to_come() -> None:
     clock, pleg = [NOW + YEAR], Pleg(0)
-    observer = RuntimeObserver("u", pleg, lambda: clock[0])  # type: ignore[arg-type]  # a fake
+    observer = RuntimeObserver("u", pleg, lambda: clock[0])
     observer.mutated()
     clock[0] = NOW
     await observer.status()
@@ -85,7 +85,7 @@ async def test_change_before_a_step_back_waits_for_no_time_to_come() -> None:
 async def test_answer_of_a_time_to_come_gives_way_to_what_is_published_later() -> None:
     """An inspection was under way while the clock went back: a container's end was not reported for as long as that."""
     pleg = Pleg(0)
-    observer = RuntimeObserver("u", pleg, lambda: NOW)  # type: ignore[arg-type]  # a fake
+    observer = RuntimeObserver("u", pleg, lambda: NOW)
     observer.mutated()
     observer._confirmed = PodStatus(uid="u", timestamp_ns=NOW + YEAR)
     pleg.status = PodStatus(uid="u", timestamp_ns=NOW + 2)
@@ -100,7 +100,7 @@ async def test_answer_from_before_a_step_back_gives_way_though_the_clock_has_cau
     clock, elapsed = [NOW], [0]
     monkeypatch.setattr(time, "monotonic_ns", lambda: elapsed[0])
     pleg = Pleg(0)
-    observer = RuntimeObserver("u", pleg, lambda: clock[0])  # type: ignore[arg-type]  # a fake
+    observer = RuntimeObserver("u", pleg, lambda: clock[0])
     observer.mutated()
     await observer.status()
     clock[0], elapsed[0] = NOW + seconds * SECOND, 10 * SECOND

@@ -17,6 +17,7 @@ from actors.pleg.shell.runtime_client import Inspection, _agrees
 from actors.pleg.state_machine.cri_status import sane_stamp
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger, must_inspect
+from protocols.kinds import views
 from protocols.lifecycle.pods.types import read_pod
 from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -48,7 +49,7 @@ def event(kind: int, id: str, created_at: int = NOW, sandbox: str = "s1") -> "cr
 
 
 def spec(policy: str = "Always") -> Any:
-    container = {"name": "main", "image": "i"}
+    container: views.Container = {"name": "main", "image": "i"}
     return read_pod(
         {"metadata": {"uid": UID, "name": "p"}, "spec": {"restartPolicy": policy, "containers": [container]}}
     )

@@ -77,7 +77,7 @@ def as_written() -> type[Message]:
         event.field.add(
             name=name, number=at, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL, type_name=request_relist
         )
-    pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]  # the library leaves it untyped
+    pool = descriptor_pool.Default()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("written.Event"))
 
@@ -178,8 +178,8 @@ async def test_a_container_has_two_seconds_after_its_hook(grace: int, hook: int)
 @pytest.mark.scenario("trap 29")
 @pytest.mark.parametrize(("asked", "given_"), [(None, 30), (0, 1), (1, 1), (7, 7)])
 def test_a_forced_deletion_of_0_s_becomes_1_s(asked: int | None, given_: int) -> None:
-    pod = {"metadata": {"uid": "u", "name": "p", "deletionGracePeriodSeconds": asked}, "spec": {"containers": []}}
-    assert read_pod(pod).grace == given_
+    metadata: Any = {"uid": "u", "name": "p", "deletionGracePeriodSeconds": asked}
+    assert read_pod({"metadata": metadata, "spec": {"containers": []}}).grace == given_
 
 
 # 36: the API's pod is deleted as this very pod, and another of its name is let be

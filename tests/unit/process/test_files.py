@@ -24,7 +24,7 @@ def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_atomic(path, b"two")
     assert path.read_bytes() == b"one"

@@ -1,7 +1,9 @@
 """The two contexts of a listening side: its own chain is not made up, and the client's certificate is checked."""
 
 import contextlib
+import ctypes
 import ssl
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,6 @@ def test_servers_of_others_are_verified_as_programs_in_go_do(
 
 def test_memory_of_an_unknown_build_of_python_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-    monkeypatch.setattr(tls.sys, "version_info", (3, 14, 0))
-    monkeypatch.setattr(tls.ctypes, "CDLL", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0))
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("it was read"))
     assert not tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), "resumed handshakes are refused instead"

@@ -8,6 +8,7 @@ import pytest
 from actors.runtime.model.errors import CdiUnusable
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices
 from actors.runtime.spec.isolation import _devices
+from protocols.kube.meta import Object
 from protocols.wire import cri_pb2 as pb
 
 EDITS = {
@@ -18,11 +19,11 @@ EDITS = {
 }
 
 
-def spec(*devices: dict, kind: str = "gpu.example.com/device", **more: object) -> str:
+def spec(*devices: Object, kind: str = "gpu.example.com/device", **more: object) -> str:
     return json.dumps({"cdiVersion": "0.6.0", "kind": kind, "devices": list(devices), **more})
 
 
-def device(name: str, **edits: object) -> dict:
+def device(name: str, **edits: object) -> Object:
     return {"name": name, "containerEdits": edits}
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def base(path: Path, cpus: str = "0-3", mems: str = "0-1") -> Path:
     return path
 
 
-def fitted(base: Path | None, **wanted: str) -> dict[str, str]:
+def fitted(base: Path | None, **wanted: Any) -> dict[str, str]:
     found = cpusets.fit(placement(pb.LinuxContainerResources(**wanted)), base)
     return {setting.file: setting.value for setting in found}
 

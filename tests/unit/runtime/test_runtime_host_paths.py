@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
@@ -23,8 +23,8 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def container(*targets: Path, image: object = None) -> Container:
     mounts = [pb.Mount(container_path=str(target), host_path="/source") for target in targets]
-    made: Any = SimpleNamespace(config=pb.ContainerConfig(mounts=mounts), image=image, hollow=None)
-    return made
+    made = SimpleNamespace(config=pb.ContainerConfig(mounts=mounts), image=image, hollow=None)
+    return cast(Container, made)
 
 
 def start(points: MountPoints, made: Container) -> None:
@@ -106,9 +106,7 @@ async def test_host_path_that_does_not_answer_fails_its_container_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back, exists = threading.Event(), os.path.exists
-    monkeypatch.setattr(
-        host_paths.os.path, "exists", lambda path: back.wait() if str(path).startswith("/nfs") else exists(path)
-    )
+    monkeypatch.setattr(os.path, "exists", lambda path: back.wait() if str(path).startswith("/nfs") else exists(path))
     monkeypatch.setattr(host_paths, "SOURCES_S", 0.05)
     try:
         for _ in range(2):

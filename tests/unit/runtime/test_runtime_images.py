@@ -154,7 +154,7 @@ def lay(root: Path, *entries: tuple[tarfile.TarInfo, bytes]) -> None:
 def test_no_layer_leads_out_of_its_directory(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "victim").write_text("whole")
-    root, link = tmp_path / "root", {"type": tarfile.SYMTYPE}
+    root, link = tmp_path / "root", dict[str, Any](type=tarfile.SYMTYPE)
     lay(
         root,
         images.entry("up", linkname="../outside", **link),
@@ -178,7 +178,7 @@ def test_no_layer_leads_out_of_its_directory(tmp_path: Path) -> None:
 
 def test_later_layers_replace_and_empty(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    directory = {"type": tarfile.DIRTYPE}
+    directory: dict[str, Any] = {"type": tarfile.DIRTYPE}
     lay(root, images.entry("a/", **directory), images.entry("a/one", b"1"), images.entry("b", b"file"))
     lay(root, images.entry("a/.wh..wh..opq"), images.entry("a/two", b"2"), images.entry("b/", mode=0o500, **directory))
     assert [path.name for path in (root / "a").iterdir()] == ["two"]

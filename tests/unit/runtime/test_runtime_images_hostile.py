@@ -28,7 +28,7 @@ from tests.support.images import _written, entry, layer
 
 MIB = 1 << 20
 SMALL = Bounds(size=8 * MIB, entries=100, layers=4, ratio=20, ratio_from=MIB, header=64 * 1024, members=50)
-LINK, HARD, FOLDER = {"type": tarfile.SYMTYPE}, {"type": tarfile.LNKTYPE}, {"type": tarfile.DIRTYPE}
+LINK, HARD, FOLDER = (dict[str, Any](type=kind) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE))
 Layer = list[tuple[tarfile.TarInfo, bytes]]
 
 
@@ -137,7 +137,7 @@ def played(host: Path, entries: Layer) -> list[Layer]:
     """As one layer, and each entry in a layer of its own."""
     for member, _ in entries:
         member.linkname = member.linkname.format(host=host)
-    return entries and [entries, *([item] for item in entries)]
+    return [entries, *([item] for item in entries)] if entries else []
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -64,7 +64,7 @@ def test_isolation_of_a_plain_pod_is_its_processes_and_name() -> None:
 
 @pytest.mark.usefixtures("as_root")
 def test_masked_paths_hold_unless_privileged() -> None:
-    paths = {"masked_paths": ["/proc/kcore"], "readonly_paths": ["/proc/sys"]}
+    paths: dict[str, Any] = {"masked_paths": ["/proc/kcore"], "readonly_paths": ["/proc/sys"]}
     held = parse(isolation_spec(config(**paths), pod()))
     assert (held.masked, held.sealed) == (("/proc/kcore",), ("/proc/sys",))
     free = parse(isolation_spec(config(privileged=True, **paths), pod()))

@@ -4,8 +4,10 @@ from typing import Any
 from tests.simulation.world.loop import SimLoop
 
 
-def loop() -> Any:
-    return SimLoop(SimpleNamespace(now=1_000.0), SimpleNamespace(clock=SimpleNamespace(boot=5.0)))
+def loop() -> SimLoop:
+    world: Any = SimpleNamespace(now=1_000.0)
+    process: Any = SimpleNamespace(clock=SimpleNamespace(boot=5.0))
+    return SimLoop(world, process)
 
 
 def test_timers_run_in_order_of_time_and_cancelled_ones_never() -> None:

@@ -107,7 +107,11 @@ def test_forked_job_may_fork_jobs_of_its_own() -> None:
 
 
 def test_forked_job_killed_by_a_signal_names_it() -> None:
-    [(_, ended)] = forked([0], lambda _: os.kill(os.getpid(), signal.SIGKILL) or b"", at_a_time=1, deadline=ENOUGH)
+    def work(job: int) -> bytes:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return b""
+
+    [(_, ended)] = forked([0], work, at_a_time=1, deadline=ENOUGH)
     assert ended == Ended(fault="ended by SIGKILL")
 
 

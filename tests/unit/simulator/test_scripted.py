@@ -59,7 +59,7 @@ def test_any_bytes_are_a_script_or_a_clear_refusal(raw: bytes) -> None:
 
 def test_the_example_is_a_script() -> None:
     script = read_script(REPO / "examples" / "plugins" / "bad-day.yaml", PluginScript)
-    assert [step.at for step in script.steps] == [5, 8, 9, 15, 20, 60]
+    assert [float(step.at) for step in script.steps] == [5, 8, 9, 15, 20, 60]
     assert script.steps[1].crash
     assert (script.steps[2].remove, script.steps[2].register) == (2, True)
     assert script.steps[3].calls == {"Allocate": CallFault(error="out of luck", times=1)}
@@ -84,7 +84,7 @@ def test_each_step_comes_once_in_time_and_in_order(steps: list[ScriptStep], paus
 
 def test_a_script_may_begin_anew() -> None:
     timeline = Timeline([ScriptStep(at=Seconds(1)), ScriptStep(at=Seconds(2))], repeat=5.0)
-    seen = [(now, step.at) for now in range(14) for step in timeline.due(now)]
+    seen = [(now, float(step.at)) for now in range(14) for step in timeline.due(now)]
     assert seen == [(1, 1), (2, 2), (6, 1), (7, 2), (11, 1), (12, 2)]
     assert timeline.wait(13.5) == 1.5
 

@@ -25,6 +25,7 @@ from actors.store.model.options import StoreOptions
 from actors.store.mvcc.index import Draft
 from actors.store.rpc.watch import WatchService, WatchStream
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.process.tasks import FAILURES
 from protocols.wire import etcd_pb2 as pb
 from tests.support.waiting import until_async
@@ -151,7 +152,7 @@ async def test_host_path_that_does_not_answer_keeps_no_thread_of_others(
 
     monkeypatch.setattr(os, "stat", hanging)
     monkeypatch.setattr(volumes, "HOST_PATH_S", 0.05)
-    dead = [{"path": f"/nfs/{number}", "type": "Directory"} for number in range(20)]
+    dead: list[views.HostPathVolumeSource] = [{"path": f"/nfs/{number}", "type": "Directory"} for number in range(20)]
     try:
         for _ in range(2):
             found = await asyncio.gather(*map(volumes.ready_host_path, dead), return_exceptions=True)

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from actors.podworker.endpoint import requests as query
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.endpoint.requests import PodTarget
 from actors.podworker.logs.reader import LogOptions, Renderer, read_log, stamp_ns, tail_offset
+from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 WHERE = PodTarget("default", "p", "a")
@@ -97,21 +99,21 @@ def test_stamps(stamp: bytes, wanted: int | None) -> None:
 
 
 @pytest.fixture
-def log():
+def log() -> Iterator[Path]:
     """Path of a container's log."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
         yield Path(directory) / "0.log"
 
 
-def follow(log: Path, steps, **options) -> bytes:
+def follow(log: Path, steps: Iterable[tuple[Callable[[], object], bytes]], limit: int = -1, tail: int = -1) -> bytes:
     """Read while `steps` run; each is done once the ones before have been seen. The container ends after the last."""
 
     async def run() -> bytes:
-        alive, got = True, b""
+        options, alive, got = LogOptions(follow=True, limit=limit, tail=tail), True, b""
 
         async def read() -> None:
             nonlocal got
-            async with aclosing(read_log(str(log), LogOptions(follow=True, **options), lambda: alive)) as chunks:
+            async with aclosing(read_log(str(log), options, lambda: alive)) as chunks:
                 async for chunk in chunks:
                     got += chunk
 
@@ -128,7 +130,7 @@ def follow(log: Path, steps, **options) -> bytes:
     return asyncio.run(run())
 
 
-def append(path: Path, data: bytes):
+def append(path: Path, data: bytes) -> Callable[[], None]:
     def step() -> None:
         with path.open("ab") as file:
             file.write(data)
@@ -183,7 +185,7 @@ def runs(*states: str) -> PodStatus:
     )
 
 
-WAITING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+WAITING: views.ContainerStatus = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ WAITING = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
         (["exited", "exited"], {}, True, "0"),
     ],
 )
-def test_the_run_a_log_is_of(states: list[str], status: dict[str, object], previous: bool, wanted: str) -> None:
+def test_the_run_a_log_is_of(states: list[str], status: views.ContainerStatus, previous: bool, wanted: str) -> None:
     assert requests.run_for_log(WHERE, runs(*states), status, previous).id == wanted
 
 

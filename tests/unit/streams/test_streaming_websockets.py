@@ -101,7 +101,7 @@ def _application(handler: object) -> web.Application:
 async def far_end(accepted: Accepted) -> None:
     socket, spdy = accepted.socket, SpdyServer()
     assert socket is not None
-    data, errors = {}, {}
+    data, errors = dict[int, str](), dict[int, str]()
     async for message in socket:
         for event in spdy.feed(message.data):
             match event:

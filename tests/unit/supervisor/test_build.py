@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from protocols.process.settings import GATES
 from supervisor.begin.project import TEMPLATES
 from supervisor.machine import version as about
 
@@ -135,6 +136,6 @@ def test_commit_is_that_of_the_clone_or_of_the_build(tmp_path: Path) -> None:
 def test_version_names_every_gate_once_and_its_first_line_is_the_version() -> None:
     found = about.version()
     gates = [gate for each in found.documents.values() for gate in each]
-    assert sorted(gates) == sorted(about.GATES)
+    assert sorted(gates) == sorted(GATES)
     assert about.lines(found)[0] == f"nodeplane {found.version}"
     assert found.libraries["grpcio"]

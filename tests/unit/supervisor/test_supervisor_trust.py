@@ -87,8 +87,9 @@ def test_parent_sticky_may_be_everybodys(place: Path) -> None:
     made = layout(str(parent / "root"))
     parent.chmod(0o1777)
     make_directories(made)
-    for spoil in (lambda: parent.chmod(0o777), lambda: os.chown(parent, STRANGER, 0) or parent.chmod(0o755)):  # type: ignore[func-returns-value]  # two steps
-        spoil()
+    for owner, mode in ((0, 0o777), (STRANGER, 0o755)):
+        os.chown(parent, owner, 0)
+        parent.chmod(mode)
         with pytest.raises(DirectoryNotTrusted, match=str(parent)):
             make_directories(made)
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,12 @@ def test_save_is_a_file_made_written_or_removed(tmp_path: Path, monkeypatch: pyt
     touch(tmp_path / "src" / "a.py")
     seen = SavedFiles(["."])
     assert seen.found() == ""
-    for action in (
+    actions: tuple[Callable[[], None], ...] = (
         lambda: touch(tmp_path / "src" / "a.py", "longer"),
         lambda: touch(tmp_path / "src" / "b.py"),
         lambda: (tmp_path / "src" / "b.py").unlink(),
-    ):
+    )
+    for action in actions:
         action()
         assert seen.found().startswith("src/")
         seen.take()

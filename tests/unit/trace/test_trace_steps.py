@@ -47,14 +47,14 @@ def test_blocks_and_calls_outside_of_them_are_steps_with_ordinals(counter: StepC
 
 def test_stop_comes_once_before_the_step_and_end_forgets_it() -> None:
     stops: list[int] = []
-    counter = StepCounter(lambda: stops.append(len(counter.found().steps)))
-    counter.start((), Step("sync", "", 2))
+    counting = StepCounter(lambda: stops.append(len(counting.found().steps)))
+    counting.start((), Step("sync", "", 2))
     for _ in range(3):
-        counter.begin("pod", "sync", {})
+        counting.begin("pod", "sync", {})
     assert stops == [2]
-    counter.start((), Step("sync", "", 1))
-    counter.end()
-    counter.begin("pod", "sync", {})
+    counting.start((), Step("sync", "", 1))
+    counting.end()
+    counting.begin("pod", "sync", {})
     assert stops == [2]
 
 

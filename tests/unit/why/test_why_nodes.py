@@ -176,8 +176,8 @@ async def test_user_of_a_node_is_shown_what_its_node_has() -> None:
 
 
 async def test_device_of_a_node_elsewhere_is_not_called_unknown() -> None:
-    spec = {"driver": DRIVER, "nodeName": "n3", "devices": [{"name": "gpu-0"}]}
-    spec["pool"] = {"name": "n3", "generation": 1, "resourceSliceCount": 1}
+    pool = {"name": "n3", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "n3", "devices": [{"name": "gpu-0"}], "pool": pool}
     name, published = f"{DRIVER}/n3/gpu-0", [{"metadata": {"name": "s"}, "spec": spec}]
     result = {"driver": DRIVER, "pool": "n3", "device": "gpu-0"}
     claim = {
