@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from actors.devices.admission.chooser import Chooser, ChooserOptions
 from actors.devices.admission.plan import PodPlan
 from actors.devices.calls.log import Purpose
+from actors.devices.cpu.pool import CpuPool
 from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.machine.sysfs import read_hardware
@@ -78,6 +79,11 @@ class Node:
 
     def choose(self, uid: str, *containers: ContainerRequest) -> PodPlan:
         return asyncio.run(self.chooser.choose(AdmitPod(uid, "ns", uid, containers, guaranteed=True)))
+
+    @property
+    def cpu_pool(self) -> CpuPool:
+        assert self.placer.cpus is not None
+        return self.placer.cpus
 
     def cpus(self, uid: str, container: str = "c") -> set[int]:
         return set(self.placer.placed(uid, container).cpus)

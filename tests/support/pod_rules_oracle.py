@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from protocols.kube.meta import Object, meta
+from protocols.kinds import views
+from protocols.kube.meta import meta
 
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -10,23 +11,24 @@ ANTI = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 LABEL = f"{SPREAD} (missing required label)"
-Placed = list[tuple[Object, Object]]
+Placed = list[tuple[views.Pod, views.Node]]
 """Pods with their nodes."""
 Namespaces = dict[str, dict[str, str]]
 
 
-def reason(pod: Object, node: Object, nodes: list[Object], placed: Placed, namespaces: Namespaces) -> str:
+def reason(pod: views.Pod, node: views.Node, nodes: list[views.Node], placed: Placed, namespaces: Namespaces) -> str:
     """Return why the pod may not go to the node; empty if it may."""
     return _spread(pod, node, nodes, placed) or _affinity(pod, node, placed, namespaces)
 
 
-def _labels(obj: Object) -> dict[str, str]:
+def _labels(obj: views.Pod | views.Node) -> dict[str, str]:
     found: dict[str, str] = meta(obj).get("labels") or {}
     return found
 
 
-def _rules(pod: Object, kind: str) -> list[Any]:
-    return list((((pod["spec"].get("affinity") or {}).get(kind) or {}).get(HARD)) or ())
+def _rules(pod: views.Pod, kind: str) -> list[Any]:
+    affinity: Any = pod["spec"].get("affinity") or {}
+    return list((affinity.get(kind) or {}).get(HARD) or ())
 
 
 def _selects(selector: Any, labels: dict[str, str]) -> bool:
@@ -50,14 +52,14 @@ def _holds(expression: Any, labels: dict[str, str]) -> bool:
     raise AssertionError(expression)
 
 
-def _own_keys(term: Any, owner: Object, other: Object) -> bool:
+def _own_keys(term: Any, owner: views.Pod, other: views.Pod) -> bool:
     """The two pods agree on matchLabelKeys and differ in mismatchLabelKeys, as far as the owner has them."""
     mine, theirs = _labels(owner), _labels(other)
     same = all(theirs.get(key) == mine[key] for key in term.get("matchLabelKeys") or () if key in mine)
     return same and all(theirs.get(key) != mine[key] for key in term.get("mismatchLabelKeys") or () if key in mine)
 
 
-def _term(term: Any, owner: Object, other: Object, namespaces: Namespaces) -> bool:
+def _term(term: Any, owner: views.Pod, other: views.Pod, namespaces: Namespaces) -> bool:
     """The term of one pod selects another."""
     there = meta(other)["namespace"]
     if "namespaceSelector" not in term and not term.get("namespaces"):
@@ -69,12 +71,12 @@ def _term(term: Any, owner: Object, other: Object, namespaces: Namespaces) -> bo
     return inside and _selects(term.get("labelSelector"), _labels(other)) and _own_keys(term, owner, other)
 
 
-def _together(term: Any, one: Object, other: Object) -> bool:
+def _together(term: Any, one: views.Node, other: views.Node) -> bool:
     key = term["topologyKey"]
     return key in _labels(one) and key in _labels(other) and _labels(one)[key] == _labels(other)[key]
 
 
-def _affinity(pod: Object, node: Object, placed: Placed, namespaces: Namespaces) -> str:
+def _affinity(pod: views.Pod, node: views.Node, placed: Placed, namespaces: Namespaces) -> str:
     near = _rules(pod, "podAffinity")
     if near:
         friends = [at for at in placed if all(_term(term, pod, at[0], namespaces) for term in near)]
@@ -94,7 +96,7 @@ def _affinity(pod: Object, node: Object, placed: Placed, namespaces: Namespaces)
     return ""
 
 
-def _spread(pod: Object, node: Object, nodes: list[Object], placed: Placed) -> str:
+def _spread(pod: views.Pod, node: views.Node, nodes: list[views.Node], placed: Placed) -> str:
     hard = [
         each
         for each in pod["spec"].get("topologySpreadConstraints") or ()
@@ -116,17 +118,17 @@ def _spread(pod: Object, node: Object, nodes: list[Object], placed: Placed) -> s
     return ""
 
 
-def _peer(constraint: Any, pod: Object, other: Object) -> bool:
+def _peer(constraint: Any, pod: views.Pod, other: views.Pod) -> bool:
     if meta(other)["namespace"] != meta(pod)["namespace"] or meta(other).get("deletionTimestamp"):
         return False
     return _selected(constraint, pod, other)
 
 
-def _selected(constraint: Any, pod: Object, other: Object) -> bool:
+def _selected(constraint: Any, pod: views.Pod, other: views.Pod) -> bool:
     return _selects(constraint.get("labelSelector"), _labels(other)) and _own_keys(constraint, pod, other)
 
 
-def _counts(constraint: Any, pod: Object, node: Object) -> bool:
+def _counts(constraint: Any, pod: views.Pod, node: views.Node) -> bool:
     wanted = pod["spec"].get("nodeSelector") or {}
     affine = all(_labels(node).get(key) == value for key, value in wanted.items())
     tainted = any(taint["effect"] == "NoSchedule" for taint in node["spec"].get("taints") or ())

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -13,6 +13,7 @@ from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import base_name
 from actors.controllers.common.informers import ChangeHandler
 from protocols.dra.pods import CLAIM_NAME, FINALIZER, allocation_of, consumers
+from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES, Resource
 from protocols.kube.meta import Object, meta, name_of
 from protocols.kubeclient import workqueue
@@ -85,7 +86,7 @@ def all_of(api: MemoryApi, resource: Resource) -> list[Object]:
     return list(api.objects[resource.plural].values())
 
 
-def the(api: MemoryApi, resource: Resource, name: str) -> Object:
+def the(api: MemoryApi, resource: Resource, name: str) -> Any:
     return api.objects[resource.plural][f"ns/{name}"]
 
 
@@ -138,7 +139,7 @@ async def test_lagging_informer_creates_no_second_claim() -> None:
     api.put(PODS, pod())
     world = World(api)
     await world.until(lambda: status_of(api, "p"), late=True)
-    world.controller.pod_changed(pod())
+    world.controller.pod_changed(cast("views.Pod", pod()))
     await world.until(lambda: True, late=True)
     assert len(all_of(api, RESOURCECLAIMS)) == 1
 

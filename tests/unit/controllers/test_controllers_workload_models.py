@@ -1,5 +1,7 @@
 """Controllers of workloads against simulated nodes: they converge from any history and break no promise on the way."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ MANY = settings(max_examples=8, deadline=None)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def overdue():
+def overdue() -> Iterator[None]:
     """Look up at once what the informer does not show: the loop's time stands still."""
     was, pod_control.OVERDUE_S = pod_control.OVERDUE_S, 0.0
     yield
@@ -186,7 +188,7 @@ async def test_job_counts_every_pod_once(seed: int, parallelism: int, completion
     life.api.put(JOBS, job)
     ended: dict[str, str] = {}
 
-    def end(pod) -> str:  # type: ignore[no-untyped-def]
+    def end(pod: object) -> str:
         return life.random.choice(("Succeeded", "Failed", ""))
 
     def check() -> None:

@@ -1,6 +1,6 @@
 """The rules of workloads: deletion order, templates, node selection, proportional scaling, jobs' policies."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -32,6 +32,7 @@ from actors.controllers.workloads.jobs.spec import (
 from actors.controllers.workloads.replicas.deployments import new_set, plan
 from actors.controllers.workloads.replicas.scaling import scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
+from protocols.kinds import views
 from protocols.kinds.table import JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
@@ -184,9 +185,9 @@ def test_conditions_keep_their_transition_time_while_the_status_is_equal() -> No
 # daemon sets
 
 
-def node(name: str = "n", labels: dict[str, str] | None = None, *taints: tuple[str, str]) -> Object:
+def node(name: str = "n", labels: dict[str, str] | None = None, *taints: tuple[str, str]) -> views.Node:
     entries = [{"key": key, "effect": effect} for key, effect in taints]
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": entries}}
+    return cast("views.Node", {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": entries}})
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,9 @@ def node(name: str = "n", labels: dict[str, str] | None = None, *taints: tuple[s
         ({"hostNetwork": True}, node("n", {}, ("node.kubernetes.io/network-unavailable", "NoSchedule")), True, True),
     ],
 )
-def test_daemon_pods_fit_nodes_by_name_labels_and_taints(spec: Object, target: Object, run: bool, stay: bool) -> None:
+def test_daemon_pods_fit_nodes_by_name_labels_and_taints(
+    spec: Object, target: views.Node, run: bool, stay: bool
+) -> None:
     found = fit(target, workload("d", "DaemonSet", template=template("d", **spec)))
     assert (found.run, found.stay) == (run, stay)
 
@@ -225,7 +228,8 @@ def test_daemon_set_on_delete_updates_nothing_and_failed_pods_wait() -> None:
     fits = {"n": fit(node(), daemon_set)}
     old = view("old", target="n", node="n", ready=True, labels={"controller-revision-hash": "before"})
     daemons = Daemons(daemon_set, "now", fits, [old], NOW)
-    assert daemons.repair(lambda name: 0.0).create == daemons.update().delete == []
+    assert daemons.repair(lambda name: 0.0).create == []
+    assert daemons.update().delete == []
     failed = view("failed", target="n", node="n", phase="Failed")
     daemons = Daemons(daemon_set, "now", fits, [failed], NOW)
     assert daemons.repair(lambda name: 4.0).wait == 4.0

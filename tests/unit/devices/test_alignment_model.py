@@ -2,7 +2,9 @@
 trying everything confirms, and a new life made from the ledger alone has the same picture."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 from actors.devices.admission.grants import AllocationBuilder
 from actors.devices.machine.machine_manager import make_placer
+from actors.devices.machine.placer import Placer
 from actors.devices.machine.sysfs import read_hardware
+from actors.devices.memory.nodes import NodeMemory
 from actors.devices.model.errors import TopologyAffinity
 from protocols.lifecycle.devices.types import PodRecord
 from protocols.lifecycle.errors import AdmissionRejected
@@ -42,15 +46,15 @@ policies = st.sampled_from(["none", "best-effort", "restricted", "single-numa-no
 
 class World:
     def __init__(self, path: Path, machine: Described, policy: str, scope: str) -> None:
-        self.settings = {
+        settings: dict[str, Any] = {
             "memoryManagerPolicy": "Static",
             "reservedMemory": {"0": {"memory": "1Mi"}},
             "cpuManagerPolicyOptions": {},
         }
-        self.node = Node(path, policy, scope=scope, machine=machine, **self.settings)
+        self.node = Node(path, policy, scope=scope, machine=machine, **settings)
         self.node.plugins.options = type(self.node.plugins.options)()
         self.node.devices(**{f"d{node}{n}": (node,) for node in range(machine.nodes) for n in range(2)})
-        self.alignment = Alignment(cpuManagerPolicy="static", reservedSystemCPUs="0", **self.settings)
+        self.alignment = Alignment(cpuManagerPolicy="static", reservedSystemCPUs="0", **settings)
         self.hardware = read_hardware(path)
         self.records = AllocationBuilder(self.node.inventory, self.node.placer)
 
@@ -76,9 +80,13 @@ class World:
         self.node.ledger.release(uid)
         self.node.placer.release(uid)
 
+    @staticmethod
+    def memory(placer: Placer) -> Mapping[int, NodeMemory]:
+        assert placer.memory is not None
+        return placer.memory.nodes
+
     def picture(self) -> tuple[object, ...]:
-        placer = self.node.placer
-        return dict(self.node.ledger.owners), placer.cpus.free, placer.memory.nodes
+        return dict(self.node.ledger.owners), self.node.cpu_pool.free, self.memory(self.node.placer)
 
     def confirm(self, container: ContainerRequest) -> None:
         """Under single-numa-node: really no node has room for all of it."""
@@ -86,9 +94,9 @@ class World:
         if placer.rules.policy != "single-numa-node":
             return
         free = self.node.ledger.free(GPU, self.node.inventory.healthy(GPU))
-        for node, memory in placer.memory.nodes.items():
+        for node, memory in self.memory(placer).items():
             gpus = sum(1 for id in free if id[1] == str(node))
-            cpus = len(placer.cpus.free & self.hardware.cpus.in_nodes((node,)))
+            cpus = len(self.node.cpu_pool.free & self.hardware.cpus.in_nodes((node,)))
             room = memory.tables["memory"].free if len(memory.group) == 1 else 0
             fits = (
                 gpus >= container.resources.get(GPU, 0),
@@ -112,13 +120,14 @@ class World:
         owners = [(cpu, pod.uid) for pod in allocations for cpu in {c for item in pod.containers for c in item.cpus}]
         assert len({cpu for cpu, _ in owners}) == len(owners)
         assert not {cpu for cpu, _ in owners} & {0}
-        for node in self.node.placer.memory.nodes.values():
+        for node in self.memory(self.node.placer).values():
             assert all(0 <= table.free <= table.allocatable for table in node.tables.values())
         again = make_placer(self.alignment, self.hardware)
         for pod in allocations:
             assert again.adopt(pod) == []
-        assert again.cpus.free == self.node.placer.cpus.free
-        ours, theirs = self.node.placer.memory.nodes, again.memory.nodes
+        assert again.cpus is not None
+        assert again.cpus.free == self.node.cpu_pool.free
+        ours, theirs = self.memory(self.node.placer), self.memory(again)
         assert {n: m.assignments for n, m in ours.items()} == {n: m.assignments for n, m in theirs.items()}
         assert sum(m.tables["memory"].free for m in ours.values()) == sum(
             m.tables["memory"].free for m in theirs.values()
@@ -146,4 +155,4 @@ def test_any_history(
     for uid in list(world.node.ledger.pods):
         world.go(uid)
     assert world.node.ledger.owners == {}
-    assert world.node.placer.cpus.free == world.node.placer.cpus.allocatable
+    assert world.node.cpu_pool.free == world.node.cpu_pool.allocatable

@@ -1,12 +1,13 @@
 """Devices, CPUs and memory of a pod are chosen together (scenarios S15, S19, S20 of the device facts)."""
 
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
 
 from actors.devices.machine.machine_manager import make_placer
+from actors.devices.machine.placer import InitResources
 from actors.devices.machine.sysfs import read_hardware
 from actors.devices.model.errors import TopologyAffinity
 from protocols.lifecycle.devices.types import DeviceKey
@@ -17,7 +18,7 @@ from tests.support.alignment_node import GPU, TWO, Node, container
 from tests.support.machines import GIB, Described, write_machine
 
 
-def four(path: Path, policy: str, **more) -> Node:
+def four(path: Path, policy: str, **more: Any) -> Node:
     return Node(path, policy, **more).devices(a=(0,), b=(0,), c=(1,), d=(1,))
 
 
@@ -84,7 +85,7 @@ def test_a_device_taken_while_the_plugin_answers_is_chosen_again(tmp_path: Path)
     node.plugins.meanwhile = lambda: node.ledger.reserve("other", [DeviceKey(GPU, "a"), DeviceKey(GPU, "b")])
     assert node.choose("p", container(gpu=1, cpu=1)).chosen["c"][GPU] == ["c"]
     assert node.cpus("p") == {4}, "the CPU went along, and the first one is free again"
-    assert 1 in node.placer.cpus.free
+    assert 1 in node.cpu_pool.free
 
 
 def test_init_containers_hand_on_what_they_had(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_init_containers_hand_on_what_they_had(tmp_path: Path) -> None:
     node.choose("p", container("i", cpu=2, kind="init"), container("s", cpu=1, kind="sidecar"), container(cpu=1))
     assert node.cpus("p", "i") == {1, 2}
     assert node.cpus("p", "s") | node.cpus("p") == {1, 2}
-    assert len(node.placer.cpus.exclusive) == 2
+    assert len(node.cpu_pool.exclusive) == 2
 
 
 def test_refusals_of_cpus_give_everything_back(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_refusals_of_cpus_give_everything_back(tmp_path: Path) -> None:
         node.choose("p", container("x", gpu=1), container("y", cpu=8))
     node.chooser.cancel("p")
     assert node.ledger.owners == {}
-    assert node.placer.cpus.exclusive == frozenset()
+    assert node.cpu_pool.exclusive == frozenset()
 
 
 def test_smt_alignment(tmp_path: Path) -> None:
@@ -115,8 +116,8 @@ def test_smt_alignment(tmp_path: Path) -> None:
 
 
 def test_memory_follows_the_hint(tmp_path: Path) -> None:
-    memory = {"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "1Gi"}}}
-    node = Node(tmp_path, "single-numa-node", **memory)
+    reserved = {"0": {"memory": "1Gi"}}
+    node = Node(tmp_path, "single-numa-node", memoryManagerPolicy="Static", reservedMemory=reserved)
     node.choose("p", container(cpu=1, memory=6 * GIB))
     assert node.placer.placed("p", "c").memory[0].numa == (0,)
     node.choose("q", container(cpu=1, memory=6 * GIB))
@@ -131,7 +132,7 @@ async def test_pods_that_are_not_guaranteed_and_parts_of_cpus_share(tmp_path: Pa
     pod = AdmitPod("p", "ns", "p", (container(cpu=2),))
     await node.chooser.choose(pod)
     await node.chooser.choose(AdmitPod("q", "ns", "q", (ContainerRequest("c", cpu=1500),), guaranteed=True))
-    assert node.placer.cpus.exclusive == frozenset()
+    assert node.cpu_pool.exclusive == frozenset()
 
 
 def test_a_running_pod_nobody_remembers_keeps_what_it_says_it_has(tmp_path: Path) -> None:
@@ -166,7 +167,4 @@ def test_what_is_counted(tmp_path: Path) -> None:
 def test_a_plan_of_nothing_asks_nobody(tmp_path: Path) -> None:
     placer = make_placer(Alignment(), read_hardware(write_machine(tmp_path, TWO)))
     pod = AdmitPod("p", "ns", "p", (container(cpu=2),), guaranteed=True)
-    assert placer.container_hints(pod, pod.containers[0], SimpleNamespace(memory=None, cpus=frozenset())) == [
-        None,
-        None,
-    ]
+    assert placer.container_hints(pod, pod.containers[0], InitResources()) == [None, None]

@@ -237,7 +237,8 @@ class Story(RuleBasedStateMachine):
 
         async def play() -> list[Any]:
             whole = asyncio.gather(*stories, return_exceptions=True)
-            await asyncio.wait([whole, self.running], return_when=asyncio.FIRST_COMPLETED)
+            futures: list[asyncio.Future[Any]] = [whole, self.running]
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             return await whole if not self.running.done() else []
 
         results = self.loop.run_until_complete(play())

@@ -1,10 +1,11 @@
 """`nodeplane devices --why POD`: from the objects of an API to the text."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from protocols.dra.gates import Gates
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.node_rules import NodeRules
@@ -25,8 +26,8 @@ def node(name: str, ready: bool = True, labels: dict[str, str] | None = None, **
     return {"kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
-def exclusion(pod: Object, node: Object) -> str:
-    return ", ".join(each.text for each in NodeRules(pod, ()).rejections(node))
+def exclusion(pod: views.Pod, node: Object) -> str:
+    return ", ".join(each.text for each in NodeRules(pod, ()).rejections(cast("views.Node", node)))
 
 
 def class_object() -> Object:
@@ -48,11 +49,14 @@ def claim(name: str, *results: str, selector: str = "", count: int = 1, node_nam
     }
 
 
-def pod(*claims: str, message: str = "0/2 nodes are available", **spec: Any) -> Object:
+def pod(*claims: str, message: str = "0/2 nodes are available", **spec: Any) -> views.Pod:
     conditions = [{"type": "PodScheduled", "status": "False", "message": message}]
     entries = [{"name": each, "resourceClaimName": each} for each in claims]
     metadata = {"name": "p", "namespace": "ns", "uid": "p"}
-    return {"metadata": metadata, "spec": {"resourceClaims": entries, **spec}, "status": {"conditions": conditions}}
+    return cast(
+        "views.Pod",
+        {"metadata": metadata, "spec": {"resourceClaims": entries, **spec}, "status": {"conditions": conditions}},
+    )
 
 
 def world(*more: Object) -> list[Object]:

@@ -1,7 +1,7 @@
 """`nodeplane devices --why POD` rejects the nodes that the scheduler rejects, for the same reasons."""
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
 from actors.scheduler.nodes.node_cache import NOT_READY, UNSCHEDULABLE, reasons
 from protocols.dra.gates import Gates
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.scheduling.host_ports import NO_PORTS
 from protocols.scheduling.node_selection import NOT_SELECTED
@@ -18,10 +19,10 @@ from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts, reason_of
 
 KEY = "node.kubernetes.io/unschedulable"
-CORDONED = {"unschedulable": True}
-WRITTEN = {**CORDONED, "taints": [{"key": KEY, "effect": "NoSchedule"}]}
-NODES = (CORDONED, WRITTEN, {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}, {})
-TOLERATIONS = (
+CORDONED: Object = {"unschedulable": True}
+WRITTEN: Object = {**CORDONED, "taints": [{"key": KEY, "effect": "NoSchedule"}]}
+NODES: tuple[Object, ...] = (CORDONED, WRITTEN, {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}, {})
+TOLERATIONS: tuple[list[Object], ...] = (
     [],
     [{"key": KEY, "operator": "Exists"}],
     [{"key": KEY, "operator": "Exists", "effect": "NoExecute"}],
@@ -32,28 +33,27 @@ TOLERATIONS = (
 GPU = "example.com/gpu"
 
 
-def node(spec: Object, ready: bool = True, labels: Object | None = None, **allocatable: str) -> Object:
+def node(spec: Object, ready: bool = True, labels: Object | None = None, /, **allocatable: str) -> views.Node:
     conditions = [{"type": "Ready", "status": str(ready)}]
     status = {"conditions": conditions, "allocatable": {"pods": "10", "cpu": "2", "memory": "1Gi", **allocatable}}
-    return {"kind": "Node", "metadata": {"name": "n", "labels": labels or {}}, "spec": spec, "status": status}
+    return cast(
+        "views.Node",
+        {"kind": "Node", "metadata": {"name": "n", "labels": labels or {}}, "spec": spec, "status": status},
+    )
 
 
-def pod(name: str = "p", phase: str = "Pending", nominated: str = "", **spec: Any) -> Object:
+def pod(name: str = "p", phase: str = "Pending", nominated: str = "", **spec: Any) -> views.Pod:
     metadata = {"name": name, "namespace": "ns", "uid": name}
-    return {
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec,
-        "status": {"phase": phase, "nominatedNodeName": nominated},
-    }
+    status = {"phase": phase, "nominatedNodeName": nominated}
+    return cast("views.Pod", {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
 
 
-def container(port: int = 0, **requests: str) -> Object:
+def container(port: int = 0, /, **requests: str) -> Object:
     ports = [{"containerPort": 80, "hostPort": port}] if port else []
     return {"name": "c", "resources": {"requests": requests}, "ports": ports}
 
 
-def filtered(pod: Object, node: Object, *placed: Object) -> list[str]:
+def filtered(pod: views.Pod, node: views.Node, *placed: views.Pod) -> list[str]:
     """Return what the scheduler's event says."""
     load = NodeLoad(node_view(node))
     for each in placed:
@@ -61,7 +61,7 @@ def filtered(pod: Object, node: Object, *placed: Object) -> list[str]:
     return reasons(pod_view(pod), load)
 
 
-def why(pod: Object, node: Object, *placed: Object) -> list[str]:
+def why(pod: views.Pod, node: views.Node, *placed: views.Pod) -> list[str]:
     return [each.text for each in NodeRules(pod, placed).rejections(node)]
 
 
@@ -122,12 +122,13 @@ PODS = st.builds(
     st.sampled_from([{}, {GPU: "1"}, {"pods": "2"}]),
 )
 def test_any_node_is_rejected_for_the_reasons_of_the_event(
-    wanting: Object, others: list[Object], spec: Object, ready: bool, labels: Object, allocatable: dict[str, str]
+    wanting: views.Pod, others: list[views.Pod], spec: Object, ready: bool, labels: Object, allocatable: dict[str, str]
 ) -> None:
-    wanting = {**wanting, "metadata": {**wanting["metadata"], "uid": "own"}}
+    wanting["metadata"]["uid"] = "own"
     where = node(spec, ready, labels, **allocatable)
-    placed = [{**each, "spec": {**each["spec"], "nodeName": "n"}} for each in others]
-    found, event = why(wanting, where, *placed), filtered(wanting, where, *placed)
+    for each in others:
+        each["spec"]["nodeName"] = "n"
+    found, event = why(wanting, where, *others), filtered(wanting, where, *others)
     assert len(found) == len(event)
     assert all(text.startswith(as_event(reason)) for text, reason in zip(found, event, strict=True)), (found, event)
 
@@ -153,7 +154,8 @@ def test_pods_that_ended_count_nowhere_and_nominated_ones_by_their_priority() ->
     assert why(wanting, node({}), ended, broken) == []
     nominated = pod("c", nominated="n", priority=5, containers=[container(cpu="2")])
     assert why(wanting, node({}), nominated) == ["Insufficient cpu: requested 2, free 0"]
-    assert why({**wanting, "spec": {**wanting["spec"], "priority": 9}}, node({}), nominated) == []
+    wanting["spec"]["priority"] = 9
+    assert why(wanting, node({}), nominated) == []
 
 
 def test_backed_resource_need_not_be_on_a_node_that_has_none() -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from protocols.node.alignment import Alignment
 from tests.support.machines import GIB, Described, set_online, write_machine
 
 DUAL = Described(sockets=2, cores_per_node=2, threads=2, memory=8 * GIB, huge={2048: 512})
-STATIC = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,4"}
-MEMORY = {
+STATIC: dict[str, Any] = {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0,4"}
+MEMORY: dict[str, Any] = {
     "memoryManagerPolicy": "Static",
     "reservedMemory": {"0": {"memory": "1Gi", "hugepages-2Mi": "512Mi"}},
     "systemReserved": {"memory": "1Gi"},
@@ -24,11 +25,11 @@ MEMORY = {
 
 
 def keeper(
-    path: Path, *pods: PodAllocation, machine: Described = DUAL, foreign: bool = False, **settings: object
+    path: Path, *pods: PodAllocation, machine: Described = DUAL, foreign: bool = False, **settings: Any
 ) -> MachineManager:
     if not (path / "sys").exists():
         write_machine(path, machine)
-    alignment = Alignment(sysfsRoot=str(path), **settings)  # type: ignore[arg-type]  # msgspec checks them
+    alignment = Alignment(sysfsRoot=str(path), **settings)
     return MachineManager(MachineManagerOptions(alignment, path / "kubelet", logging.getLogger("test")), pods, foreign)
 
 
@@ -85,9 +86,9 @@ def test_after_a_kubelets_time_its_file_knows_better(tmp_path: Path, caplog: pyt
     kubelets = keeper(tmp_path, pod("theirs", 1, 5), **STATIC)
     kubelets.save(kubelets.encoded_state())
     ours = keeper(tmp_path, pod("ours", 1, 5), **STATIC)
-    assert (ours.placer.placed("ours", "c").cpus, ours.placer.placed("theirs", "c").cpus) == ({1, 5}, set())
+    assert [ours.placer.placed(uid, "c").cpus for uid in ("ours", "theirs")] == [{1, 5}, set()]
     back = keeper(tmp_path, pod("ours", 1, 5), foreign=True, **STATIC)
-    assert (back.placer.placed("ours", "c").cpus, back.placer.placed("theirs", "c").cpus) == (set(), {1, 5})
+    assert [back.placer.placed(uid, "c").cpus for uid in ("ours", "theirs")] == [set(), {1, 5}]
     assert "pod ns/ours holds CPUs that another pod has too" in caplog.text
 
 
@@ -170,7 +171,7 @@ def test_a_start_with_cpus_offline_is_no_failure(tmp_path: Path, caplog: pytest.
         ({"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "9Gi"}}}, "keeps more memory"),
     ],
 )
-def test_settings_only_the_machine_can_reject(settings: dict[str, object], says: str, tmp_path: Path) -> None:
+def test_settings_only_the_machine_can_reject(settings: dict[str, Any], says: str, tmp_path: Path) -> None:
     with pytest.raises(MachineUnreadable, match=says):
         keeper(tmp_path, **settings)
 

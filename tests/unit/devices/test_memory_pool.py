@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.devices.memory.nodes import empty_node, memory_hints
+from actors.devices.memory.nodes import Blocks, NodeMemory, empty_node, memory_hints
 from actors.devices.memory.pool import MemoryPool, ReusableMemory
 from actors.devices.model.errors import NoMemory
 from actors.devices.topology.hints import Hint, masks_over, nodes_of
@@ -13,12 +13,12 @@ from protocols.messages.devices import AllocatedMemory
 ANY = Hint(None, False)
 
 
-def nodes(*sizes: int, huge: int = 0):
+def nodes(*sizes: int, huge: int = 0) -> dict[int, NodeMemory]:
     totals = {"hugepages-2Mi": huge} if huge else {}
     return {node: empty_node(node, {"memory": size, **totals}, {}) for node, size in enumerate(sizes)}
 
 
-def take(pool: MemoryPool, uid: str, hint: Hint = ANY, **request: int):
+def take(pool: MemoryPool, uid: str, hint: Hint = ANY, **request: int) -> Blocks:
     return pool.take(uid, "c", {kind.replace("_", "-"): size for kind, size in request.items()}, hint, ReusableMemory())
 
 
@@ -141,4 +141,5 @@ def test_hints_of_an_empty_machine_are_just_the_sets_that_are_large_enough(
     ]
     hints = memory_hints(empty, request, lambda mask, kind: 0)
     assert [hint.mask for hint in hints] == fits
-    assert all(hint.preferred == (hint.mask.bit_count() == min(m.bit_count() for m in fits)) for hint in hints)
+    fewest = min((mask.bit_count() for mask in fits), default=0)
+    assert [hint.preferred for hint in hints] == [mask.bit_count() == fewest for mask in fits]

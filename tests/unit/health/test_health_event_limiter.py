@@ -17,18 +17,18 @@ GPU = AllocatedDevice("u1", "main", "example.com/gpu", "gpu-1")
 H, U, X = Health.HEALTHY, Health.UNHEALTHY, Health.UNKNOWN
 
 
-def reasons(limiter, now):
+def reasons(limiter: HealthEventLimiter, now: float) -> list[str]:
     return [event.reason for event in limiter.due(now)]
 
 
-def test_observe_first_healthy_gives_no_event():
+def test_observe_first_healthy_gives_no_event() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, H, "", 0)
     assert not limiter.due(0)
     assert limiter.next_due(0) is None
 
 
-def test_due_transition_gives_event_with_message_at_once():
+def test_due_transition_gives_event_with_message_at_once() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, H, "", 0)
     limiter.observe(GPU, U, "ECC error", 1)
@@ -39,7 +39,7 @@ def test_due_transition_gives_event_with_message_at_once():
     assert [(n.type, n.reason) for n in limiter.due(2)] == [("Normal", "DeviceHealthy")]
 
 
-def test_due_brief_unknown_gives_no_event():
+def test_due_brief_unknown_gives_no_event() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, H, "", 0)
     limiter.observe(GPU, X, "", 10)
@@ -48,7 +48,7 @@ def test_due_brief_unknown_gives_no_event():
     assert not limiter.due(100)
 
 
-def test_due_lasting_unknown_gives_event():
+def test_due_lasting_unknown_gives_event() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, H, "", 0)
     limiter.observe(GPU, X, "plugin gone", 10)
@@ -56,7 +56,7 @@ def test_due_lasting_unknown_gives_event():
     assert reasons(limiter, 12) == ["DeviceHealthUnknown"]
 
 
-def test_due_first_unknown_is_held_longer():
+def test_due_first_unknown_is_held_longer() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, X, "", 0)
     limiter.observe(GPU, H, "", 3)
@@ -67,7 +67,7 @@ def test_due_first_unknown_is_held_longer():
     assert reasons(later, 15) == ["DeviceHealthUnknown"]
 
 
-def test_observe_driver_without_health_reports_gives_no_event():
+def test_observe_driver_without_health_reports_gives_no_event() -> None:
     claimed = AllocatedDevice("u1", "main", "claim:gpu", "gpu.example.com/n1/gpu-0")
     limiter = HealthEventLimiter()
     for second in range(100):
@@ -80,8 +80,8 @@ def test_observe_driver_without_health_reports_gives_no_event():
     assert reasons(limiter, 212) == ["DeviceHealthUnknown"]
 
 
-def test_due_flapping_device_is_bounded_and_ends_with_latest():
-    limiter, events = HealthEventLimiter(), []
+def test_due_flapping_device_is_bounded_and_ends_with_latest() -> None:
+    limiter, events = HealthEventLimiter(), list[str]()
     limiter.observe(GPU, H, "", 0)
     for tick in range(1, 1001):
         limiter.observe(GPU, U if tick % 2 else H, "", tick / 10)
@@ -92,7 +92,7 @@ def test_due_flapping_device_is_bounded_and_ends_with_latest():
     assert events[-1] == "DeviceUnhealthy"
 
 
-def test_forget_pod_leaves_nothing():
+def test_forget_pod_leaves_nothing() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, U, "", 0)
     limiter.forget("u1")
@@ -100,7 +100,7 @@ def test_forget_pod_leaves_nothing():
     assert not limiter.due(10)
 
 
-def test_observe_finished_pod_first_observation_gives_no_event():
+def test_observe_finished_pod_first_observation_gives_no_event() -> None:
     limiter = HealthEventLimiter()
     limiter.observe(GPU, U, "ECC", 0, pod_finished=True)
     assert limiter.next_due(0) is None
@@ -108,11 +108,11 @@ def test_observe_finished_pod_first_observation_gives_no_event():
     assert reasons(limiter, 1) == ["DeviceHealthy"]
 
 
-def gpus(count, uid="u1"):
+def gpus(count: int, uid: str = "u1") -> list[AllocatedDevice]:
     return [AllocatedDevice(uid, "main", "example.com/gpu", f"gpu-{n:02}") for n in range(count)]
 
 
-def test_due_same_transition_shares_one_event():
+def test_due_same_transition_shares_one_event() -> None:
     limiter = HealthEventLimiter()
     for device in gpus(10):
         limiter.observe(device, H, "", 0)
@@ -123,7 +123,7 @@ def test_due_same_transition_shares_one_event():
     assert limiter.next_due(1) is None
 
 
-def test_due_different_messages_give_separate_events():
+def test_due_different_messages_give_separate_events() -> None:
     limiter, own = HealthEventLimiter(), AllocatedDevice("u1", "", "claim:gpu", "drv/p/d")
     limiter.observe(own, U, "", 0)
     limiter.observe(GPU, U, "ECC", 0)
@@ -134,7 +134,7 @@ def test_due_different_messages_give_separate_events():
     ]
 
 
-def test_due_many_flapping_pods_keep_node_rate():
+def test_due_many_flapping_pods_keep_node_rate() -> None:
     limiter, events = HealthEventLimiter(), 0
     devices = [device for n in range(200) for device in gpus(5, f"u{n}")]
     for second in range(60):
@@ -144,7 +144,7 @@ def test_due_many_flapping_pods_keep_node_rate():
     assert events <= NODE_BURST + 60 * NODE_RATE + 1
 
 
-def test_due_flapping_pods_do_not_starve_others():
+def test_due_flapping_pods_do_not_starve_others() -> None:
     limiter = HealthEventLimiter()
     for tick in range(2000):
         for device in gpus(1, f"u{tick % 300}"):
@@ -156,8 +156,8 @@ def test_due_flapping_pods_do_not_starve_others():
 
 
 @given(st.lists(st.tuples(st.sampled_from([H, U, X]), st.floats(0, 5)), max_size=40))
-def test_due_any_changes_alternate_and_end_with_latest(changes):
-    limiter, now, events = HealthEventLimiter(), 0.0, []
+def test_due_any_changes_alternate_and_end_with_latest(changes: list[tuple[Health, float]]) -> None:
+    limiter, now, events = HealthEventLimiter(), 0.0, list[str]()
     limiter.observe(GPU, H, "", now)
     last = H
     for health, gap in changes:

@@ -1,4 +1,5 @@
 from collections import ChainMap
+from collections.abc import Iterable, Mapping
 
 import hypothesis.strategies as st
 from hypothesis import given
@@ -12,38 +13,53 @@ from protocols.messages.devices import (
     PodAllocation,
     PreparedClaim,
 )
-from protocols.messages.health import HeldContainer, HeldResource, PodHeld, health_key, held_by, truncate_message
+from protocols.messages.health import (
+    HeldContainer,
+    HeldResource,
+    PodHeld,
+    PodResourceStatus,
+    ResourceStatus,
+    health_key,
+    held_by,
+    truncate_message,
+)
 
 GPU, NIC, DRIVER = "example.com/gpu", "example.com/nic", "gpu.example.com"
 
 
-def allocation(*containers, uid="u1", claims=()):
-    return PodAllocation(uid=uid, namespace="ns", name="p", containers=tuple(containers), claims=tuple(claims))
+def allocation(*containers: ContainerAllocation, claims: Iterable[PreparedClaim] = ()) -> PodAllocation:
+    return PodAllocation(uid="u1", namespace="ns", name="p", containers=containers, claims=tuple(claims))
 
 
-def holds(name, *devices, kind="app", claims=()):
+def holds(
+    name: str, *devices: tuple[str, str], kind: str = "app", claims: Iterable[PreparedClaim] = ()
+) -> ContainerAllocation:
     given_out = tuple(AllocatedDevice(r, i) for r, i in devices)
     return ContainerAllocation(name=name, kind=kind, devices=given_out, claims=tuple(claims))
 
 
-def claim(*names, devices=(("dev-0", ()),)):
+Devices = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names, and the requests that each is of."""
+
+
+def claim(*names: str, devices: Devices = (("dev-0", ()),)) -> PreparedClaim:
     made = tuple(ClaimDevice(DRIVER, "pool", device, requests=requests) for device, requests in devices)
     return PreparedClaim("ns", "claim-object", "c1", made, names)
 
 
-def health(*entries):
+def health(*entries: tuple[str, str, str, str]) -> dict[str, DeviceHealth]:
     return {health_key(r, i): DeviceHealth(r, i, state, message) for r, i, state, message in entries}
 
 
-def shown(entries):
+def shown(entries: Iterable[ResourceStatus]) -> list[tuple[str, list[tuple[str, str, str]]]]:
     return [(e.name, [(d.resourceID, d.health, d.message) for d in e.resources]) for e in entries]
 
 
-def status_of(pod, known):
+def status_of(pod: PodAllocation, known: Mapping[str, DeviceHealth]) -> PodResourceStatus:
     return pod_status(pod.uid, held_by(pod), known)
 
 
-def test_pod_status_apps_and_sidecars_sorted_by_resource_and_id():
+def test_pod_status_apps_and_sidecars_sorted_by_resource_and_id() -> None:
     pod = allocation(
         holds("a", (NIC, "n1"), (GPU, "g2"), (GPU, "g1")),
         holds("init", (GPU, "g1"), kind="init"),
@@ -60,7 +76,7 @@ def test_pod_status_apps_and_sidecars_sorted_by_resource_and_id():
     assert status.containers["side"][0].resources[0].health == "Unknown"
 
 
-def test_pod_status_claims_follow_plugins_named_as_in_container():
+def test_pod_status_claims_follow_plugins_named_as_in_container() -> None:
     devices = (("dev-1", ("big",)), ("dev-0", ("small/half",)), ("dev-2", ()))
     pod = allocation(
         holds("a", (GPU, "g1"), claims=[claim("gpu/big", "gpu/small", "gpu/small/half", devices=devices)]),
@@ -68,7 +84,7 @@ def test_pod_status_claims_follow_plugins_named_as_in_container():
         holds("init", kind="init", claims=[claim("gpu")]),
         claims=[claim("spare"), claim(devices=devices)],
     )
-    known = ChainMap({}, health(("claim:", f"{DRIVER}/pool/dev-1", "Unhealthy", "gone")))
+    known = ChainMap[str, DeviceHealth]({}, health(("claim:", f"{DRIVER}/pool/dev-1", "Unhealthy", "gone")))
     status = status_of(pod, known)
     one, two, three = (f"{DRIVER}/pool/dev-{n}" for n in range(3))
     x = "Unknown"
@@ -83,7 +99,7 @@ def test_pod_status_claims_follow_plugins_named_as_in_container():
     assert "init" not in status.containers
 
 
-def test_held_by_shows_init_containers_until_they_complete():
+def test_held_by_shows_init_containers_until_they_complete() -> None:
     pod = allocation(
         holds("fetch", (GPU, "g1"), kind="init"), holds("check", kind="init", claims=[claim("gpu")]), holds("a")
     )
@@ -95,7 +111,7 @@ def test_held_by_shows_init_containers_until_they_complete():
     assert [container.name for container in held_by(pod, ("check",)).containers] == ["check"]
 
 
-def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known():
+def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known() -> None:
     devices = (("dev-1", ("big",)), ("dev-0", ("small", "spare")))
     pod = allocation(
         holds("a", claims=[claim("gpu", devices=devices)]),
@@ -103,7 +119,7 @@ def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known():
         claims=[claim("nic", devices=(("dev-2", ("only",)),))],
     )
 
-    def names(held):
+    def names(held: PodHeld) -> tuple[dict[str, list[str]], list[str]]:
         return {c.name: [r.name for r in c.resources] for c in held.containers}, [r.name for r in held.pod]
 
     every = ["claim:gpu/big", "claim:gpu/small", "claim:gpu/spare"]
@@ -117,7 +133,7 @@ def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known():
     ]  # fmt: skip
 
 
-def test_held_by_shared_device_listed_once_and_empty_request_omitted():
+def test_held_by_shared_device_listed_once_and_empty_request_omitted() -> None:
     twice = PreparedClaim(
         "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)
     )
@@ -125,18 +141,18 @@ def test_held_by_shared_device_listed_once_and_empty_request_omitted():
     assert held.containers == (HeldContainer("a", (HeldResource("claim:gpu", (f"{DRIVER}/pool/dev-0",)),)),)
 
 
-def test_held_by_no_devices_is_empty():
+def test_held_by_no_devices_is_empty() -> None:
     assert held_by(allocation(holds("a"))) == PodHeld()
 
 
-def test_pod_status_unrecognized_state_is_unknown():
+def test_pod_status_unrecognized_state_is_unknown() -> None:
     pod = allocation(holds("a", (GPU, "g1")))
     status = status_of(pod, health((GPU, "g1", "PermanentlyUnhealthy", "it is dead")))
     assert shown(status.containers["a"]) == [(GPU, [("g1", "Unknown", "it is dead")])]
 
 
 @given(st.text(max_size=40).map(lambda text: text * 60))
-def test_truncate_message_overlong_keeps_whole_characters(text):
+def test_truncate_message_overlong_keeps_whole_characters(text: str) -> None:
     short = truncate_message(text)
     raw = short.encode()
     whole = text.encode(errors="replace").decode()
@@ -185,7 +201,7 @@ pods = st.builds(
 
 
 @given(pods, st.sampled_from(["Healthy", "Unhealthy", "Unknown", "", "Worn"]))
-def test_pod_status_any_pod_has_unique_entries_of_held_devices(pod, state):
+def test_pod_status_any_pod_has_unique_entries_of_held_devices(pod: PodAllocation, state: str) -> None:
     status = status_of(pod, {f"{DRIVER}/p/d0": DeviceHealth("", f"{DRIVER}/p/d0", state)})
     for container in pod.containers:
         entries = status.containers.get(container.name, ())

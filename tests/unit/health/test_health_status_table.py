@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given
@@ -23,9 +24,13 @@ from protocols.messages.health import (
 GPU, CLAIM = "example.com/gpu", "claim:c"
 DEVICES = [(GPU, "g1"), (GPU, "g2"), (CLAIM, "drv/p/d")]
 RATE = 2.0
+Device = tuple[str, str]
+"""A resource and an id."""
+Shown = tuple[dict[str, tuple[ResourceStatus, ...]], tuple[ResourceStatus, ...]]
+"""Of containers, and of the pod."""
 
 
-def holds(*devices):
+def holds(*devices: Device) -> PodHeld:
     resources = tuple(
         HeldResource(name, tuple(sorted(one for _, one in group)))
         for name, group in itertools.groupby(sorted(devices), key=lambda device: device[0])
@@ -36,34 +41,39 @@ def holds(*devices):
 class Node:
     """A status table with the devices pods hold and the health reports it reads."""
 
-    def __init__(self):
-        self.held, self.known = {}, {}
-        self.finished = set()
+    def __init__(self) -> None:
+        self.held, self.known = dict[str, PodHeld](), dict[str, DeviceHealth]()
+        self.finished = set[str]()
         self.table = StatusTable(self.held, self.known, RATE, self.finished.__contains__)
         self.now, self.reports = 100.0, 0
 
-    def allocate(self, uid, *devices):
+    def allocate(self, uid: str, *devices: Device) -> None:
         self.held[uid] = holds(*devices)
         if not devices:
             del self.held[uid]
         self.table.held_changed(uid)
 
-    def report(self, device, state):
+    def report(self, device: Device, state: str) -> None:
         self.reports += 1
         key = health_key(*device)
         self.known[key] = DeviceHealth(*device, state, changed_ns=self.reports)
         self.table.health_changed(key)
 
-    def refresh(self):
+    def refresh(self) -> dict[str, PodResourceStatus | None]:
         return self.table.refresh(self.now)
 
-    def expected(self):
+    def refreshed(self, uid: str) -> PodResourceStatus:
+        status = self.refresh()[uid]
+        assert status is not None
+        return status
+
+    def expected(self) -> dict[str, PodResourceStatus]:
         return {uid: pod_status(uid, held, self.known) for uid, held in self.held.items()}
 
-    def published(self):
+    def published(self) -> dict[str, Shown]:
         return {uid: (status.containers, status.pod) for uid, status in self.table.published.items()}
 
-    def refresh_until_idle(self):
+    def refresh_until_idle(self) -> None:
         """Advance the clock until no pod is deferred."""
         self.refresh()
         while (due := self.table.next_due()) is not None:
@@ -72,7 +82,7 @@ class Node:
             self.refresh()
 
 
-def test_refresh_after_flap_back_publishes_nothing():
+def test_refresh_after_flap_back_publishes_nothing() -> None:
     node = Node()
     node.report(DEVICES[0], "Healthy")
     node.allocate("u1", DEVICES[0])
@@ -82,7 +92,7 @@ def test_refresh_after_flap_back_publishes_nothing():
     assert node.refresh() == {}
 
 
-def test_refresh_finished_pod_shows_lasting_unknown_only():
+def test_refresh_finished_pod_shows_lasting_unknown_only() -> None:
     """A device that fell off the bus and failed its pod must not stay Healthy; a restart on the way is no news."""
     node = Node()
     node.report(DEVICES[0], "Healthy")
@@ -98,13 +108,13 @@ def test_refresh_finished_pod_shows_lasting_unknown_only():
     node.report(DEVICES[0], "Unknown")
     assert node.refresh() == {}
     node.now += FINISHED_UNKNOWN_HOLD_S
-    assert node.refresh()["u1"].containers["a"][0].resources[0].health == "Unknown"
+    assert node.refreshed("u1").containers["a"][0].resources[0].health == "Unknown"
     node.report(DEVICES[0], "Unhealthy")
     node.refresh_until_idle()
     assert node.published() == {"u1": (node.expected()["u1"].containers, ())}
 
 
-def test_refresh_shared_device_reaches_all_its_pods():
+def test_refresh_shared_device_reaches_all_its_pods() -> None:
     node = Node()
     for uid in ("u1", "u2", "u3"):
         node.allocate(uid, DEVICES[2] if uid != "u3" else DEVICES[0])
@@ -117,7 +127,7 @@ def test_refresh_shared_device_reaches_all_its_pods():
     assert sorted(node.refresh()) == ["u2"]
 
 
-def test_refresh_flapping_device_keeps_rate_and_ends_with_latest():
+def test_refresh_flapping_device_keeps_rate_and_ends_with_latest() -> None:
     node, writes = Node(), 0
     node.allocate("u1", DEVICES[0])
     for tick in range(1000):
@@ -130,7 +140,7 @@ def test_refresh_flapping_device_keeps_rate_and_ends_with_latest():
     assert node.published()["u1"][0]["a"][0].resources[0].health == "Unhealthy"
 
 
-def test_held_devices_counts_a_pods_device_once_and_claims_together():
+def test_held_devices_counts_a_pods_device_once_and_claims_together() -> None:
     node = Node()
     node.report(DEVICES[0], "Unhealthy")
     node.allocate("u1", DEVICES[0])
@@ -144,7 +154,7 @@ def test_held_devices_counts_a_pods_device_once_and_claims_together():
     assert found["claim", "Unhealthy"] == 2
 
 
-def test_refresh_deferred_pod_does_not_defer_others():
+def test_refresh_deferred_pod_does_not_defer_others() -> None:
     node = Node()
     node.allocate("u1", DEVICES[0])
     node.allocate("u2", DEVICES[1])
@@ -155,7 +165,7 @@ def test_refresh_deferred_pod_does_not_defer_others():
     assert list(node.refresh()) == ["u2"]
 
 
-def test_refresh_allocation_and_release_are_never_deferred():
+def test_refresh_allocation_and_release_are_never_deferred() -> None:
     node = Node()
     node.allocate("u1", DEVICES[0])
     for tick in range(20):
@@ -169,18 +179,18 @@ def test_refresh_allocation_and_release_are_never_deferred():
     assert node.table.published == {}
 
 
-def test_refresh_reports_time_of_oldest_new_report():
+def test_refresh_reports_time_of_oldest_new_report() -> None:
     node = Node()
     node.report(DEVICES[0], "Healthy")
     node.report(DEVICES[1], "Healthy")
     node.allocate("u1", *DEVICES)
-    assert node.refresh()["u1"].reported_ns == 0
+    assert node.refreshed("u1").reported_ns == 0
     node.report(DEVICES[0], "Unhealthy")
     node.report(DEVICES[2], "Unhealthy")
-    assert node.refresh()["u1"].reported_ns == 3
+    assert node.refreshed("u1").reported_ns == 3
 
 
-def test_refresh_unallocated_devices_change_nothing():
+def test_refresh_unallocated_devices_change_nothing() -> None:
     node = Node()
     node.allocate("u1", DEVICES[0])
     node.refresh()
@@ -189,7 +199,7 @@ def test_refresh_unallocated_devices_change_nothing():
     assert node.refresh() == {}
 
 
-def test_refresh_released_pods_leave_no_rate_limits():
+def test_refresh_released_pods_leave_no_rate_limits() -> None:
     node = Node()
     for n in range(100):
         node.allocate(f"u{n}", DEVICES[0])
@@ -209,8 +219,8 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=40))
-def test_refresh_any_changes_equals_full_computation_without_duplicates(life):
-    node, seen, writes, begun = Node(), {}, {}, 100.0
+def test_refresh_any_changes_equals_full_computation_without_duplicates(life: list[Any]) -> None:
+    node, seen, writes, begun = Node(), dict[str, Shown | None](), dict[str, int](), 100.0
     for step in life:
         match step:
             case ("allocate", uid, devices):

@@ -1,7 +1,7 @@
 """Placement: what fits where, in upstream's words, and never more than a node has."""
 
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,26 +12,30 @@ from actors.scheduler.model.queue import ANY_ROOM, Queue
 from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache, summary
 from actors.scheduler.nodes.scoring import NodeScorer
+from protocols.kinds import views
 from protocols.kube.quantity import NANO
 from protocols.scheduling.requests import pod_requests
 from tests.support.turns import finished
 
 
-def node(name: str = "n1", ready: str = "True", **allocatable: str) -> dict[str, Any]:
+def node(name: str = "n1", ready: str = "True", **allocatable: str) -> views.Node:
     amounts = {"cpu": "2", "memory": "1Gi", "pods": "110"} | {k.replace("__", "/"): v for k, v in allocatable.items()}
     status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": ready}]}
-    return {"metadata": {"name": name, "labels": {"zone": name}}, "spec": {}, "status": status}
+    return cast("views.Node", {"metadata": {"name": name, "labels": {"zone": name}}, "spec": {}, "status": status})
 
 
-def pod(name: str = "p", limits: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def pod(name: str = "p", limits: dict[str, str] | None = None, **spec: Any) -> views.Pod:
     containers = [{"name": "c", "resources": {"limits": limits or {}}}]
-    return {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"containers": containers, **spec},
-    }
+    return cast(
+        "views.Pod",
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"containers": containers, **spec},
+        },
+    )
 
 
-def cache_of(*nodes: dict[str, Any]) -> Cache:
+def cache_of(*nodes: views.Node) -> Cache:
     cache = Cache()
     for item in nodes:
         cache.node(node_view(item))
@@ -93,10 +97,10 @@ def test_required_affinity_is_a_choice_of_terms() -> None:
 
 
 def test_requests_count_init_containers_and_sidecars_once() -> None:
-    def container(cpu: str, **more: Any) -> dict[str, Any]:
-        return {"resources": {"requests": {"cpu": cpu}}, **more}
+    def container(cpu: str, **more: Any) -> views.Container:
+        return cast("views.Container", {"resources": {"requests": {"cpu": cpu}}, **more})
 
-    spec = {
+    spec: views.PodSpec = {
         "initContainers": [container("1", restartPolicy="Always"), container("5")],
         "containers": [container("2"), container("1")],
     }
@@ -257,15 +261,17 @@ def test_an_empty_term_matches_nothing() -> None:
         affine({"matchExpressions": [{"key": "a", "operator": "In", "values": 5}]}),
     ],
 )
-def test_wrong_shapes_are_named_not_fatal(spec: dict[str, Any]) -> None:
+def test_wrong_shapes_are_named_not_fatal(spec: Any) -> None:
     with pytest.raises(ObjectUnreadable, match="wrong shape"):
         pod_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
 
 
 def test_nulls_count_as_absent() -> None:
     spec = {"containers": [{"resources": None}], "initContainers": None, "tolerations": None, "affinity": None}
-    assert pod_view({"metadata": {"name": "p"}, "spec": spec, "status": None}).requests == {"pods": NANO}
-    assert node_view({"metadata": {"name": "n", "labels": None}, "spec": None, "status": None}).allocatable == {}
+    of_pod: Any = {"metadata": {"name": "p"}, "spec": spec, "status": None}
+    of_node: Any = {"metadata": {"name": "n", "labels": None}, "spec": None, "status": None}
+    assert pod_view(of_pod).requests == {"pods": NANO}
+    assert node_view(of_node).allocatable == {}
 
 
 junk = st.recursive(
@@ -284,7 +290,7 @@ junk = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["containers", "affinity", "tolerations", "overhead", "nodeSelector"]), junk))
-def test_any_spec_is_placed_or_refused(spec: dict[str, Any]) -> None:
+def test_any_spec_is_placed_or_refused(spec: Any) -> None:
     try:
         view = pod_view({"metadata": {"name": "p", "uid": "u"}, "spec": spec})
     except ObjectUnreadable:
@@ -292,7 +298,7 @@ def test_any_spec_is_placed_or_refused(spec: dict[str, Any]) -> None:
     choose(cache_of(node("n1")), view)
 
 
-def with_ports(name: str, *ports: dict[str, Any], **spec: Any) -> PodView:
+def with_ports(name: str, *ports: views.ContainerPort, **spec: Any) -> PodView:
     found = pod(name, **spec)
     found["spec"]["containers"][0]["ports"] = list(ports)
     return pod_view(found)
@@ -300,12 +306,19 @@ def with_ports(name: str, *ports: dict[str, Any], **spec: Any) -> PodView:
 
 def test_host_ports_of_two_pods_conflict_by_protocol_and_address() -> None:
     cache = cache_of(node())
-    taken = {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}
+    taken: views.ContainerPort = {"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1"}
     cache.place("n1", with_ports("held", taken, {"containerPort": 81}))
     refused = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
-    for free in ({"hostIP": "10.0.0.2"}, {"protocol": "UDP"}, {"hostPort": 8081}, {"hostPort": 0}):
+    others: list[views.ContainerPort] = [
+        {"hostIP": "10.0.0.2"},
+        {"protocol": "UDP"},
+        {"hostPort": 8081},
+        {"hostPort": 0},
+    ]
+    for free in others:
         assert choose(cache, with_ports("p", {**taken, **free})) == ("n1", "")
-    for same in ({}, {"hostIP": ""}, {"hostIP": "0.0.0.0"}, {"protocol": "TCP"}):
+    equal: list[views.ContainerPort] = [{}, {"hostIP": ""}, {"hostIP": "0.0.0.0"}, {"protocol": "TCP"}]
+    for same in equal:
         assert choose(cache, with_ports("p", {**taken, **same})) == ("", refused)
     cache.place("n1", with_ports("every", {"hostPort": 9000}))
     assert choose(cache, with_ports("p", {"hostPort": 9000, "hostIP": "10.0.0.9"})) == ("", refused)

@@ -1,7 +1,7 @@
 """What one pod may cost the scheduler: linear in the pod, with turns for others between nodes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -14,28 +14,29 @@ from actors.scheduler.nodes import node_cache
 from actors.scheduler.nodes.node_cache import Cache
 from protocols.dra.allocator import Catalog
 from protocols.dra.allocator.extended import MAX_REQUESTS, TooManyRequests, extended_claim
+from protocols.kinds import views
 from protocols.kube.quantity import NANO
 from protocols.scheduling.requests import pod_requests
 from tests.support.growth import MOST, growth
 from tests.support.turns import finished
 
 
-def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec}
+def pod(name: str = "p", **spec: Any) -> views.Pod:
+    return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": cast("views.PodSpec", spec)}
 
 
-def container(**requests: int) -> dict[str, Any]:
+def container(**requests: int) -> views.Container:
     return {"name": "c", "resources": {"requests": {name: str(amount) for name, amount in requests.items()}}}
 
 
-def node(name: str) -> dict[str, Any]:
-    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "110"}}
+def node(name: str) -> views.Node:
+    status: views.NodeStatus = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"pods": "110"}}
     return {"metadata": {"name": name, "labels": {}}, "spec": {}, "status": status}
 
 
 def named(part: str) -> Callable[[int], Callable[[], object]]:
     def prepare(size: int) -> Callable[[], object]:
-        spec = {part: [container(**{f"r{number}": 1}) for number in range(size)]}
+        spec: Any = {part: [container(**{f"r{number}": 1}) for number in range(size)]}
         return lambda: pod_requests(spec)
 
     return prepare
@@ -51,7 +52,8 @@ REQUESTS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), max_size=2
 
 @given(st.lists(st.tuples(REQUESTS, st.booleans()), max_size=5), st.lists(REQUESTS, max_size=4))
 def test_pod_requests_are_the_peak_of_the_pods_life(inits: list[tuple[dict[str, int], bool]], apps: Any) -> None:
-    first = [{**container(**own), **({"restartPolicy": "Always"} if stays else {})} for own, stays in inits]
+    always: views.Container = {"restartPolicy": "Always"}
+    first = [container(**own) | always if stays else container(**own) for own, stays in inits]
     found = pod_requests({"initContainers": first, "containers": [container(**own) for own in apps]})
     for name in "abc":
         running = peak = 0
@@ -96,10 +98,15 @@ def test_feasible_leaves_out_a_node_that_changed_meanwhile(monkeypatch: pytest.M
 
 
 def entries(size: int) -> Callable[[], object]:
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
-    claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "c", "ownerReferences": [owner]}, "spec": {}}
+    owner: views.OwnerReference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
+    claim: views.ResourceClaim = {
+        "metadata": {"name": "c", "namespace": "ns", "uid": "c", "ownerReferences": [owner]},
+        "spec": {},
+    }
     made = pod(resourceClaims=[{"name": f"e{number}", "resourceClaimTemplateName": "t"} for number in range(size)])
-    statuses = [{"name": f"e{number}", "resourceClaimName": "c"} for number in range(size)]
+    statuses: list[views.PodResourceClaimStatus] = [
+        {"name": f"e{number}", "resourceClaimName": "c"} for number in range(size)
+    ]
     made["status"] = {"resourceClaimStatuses": statuses}
     builder = DemandBuilder({"ns/c": claim}.get, lambda uid: False, {}, Catalog(), True)
     return lambda: builder.demand(made)
@@ -110,7 +117,7 @@ def test_demand_of_many_claim_entries_is_linear() -> None:
 
 
 def test_demand_of_a_claim_made_for_another_pod_is_refused() -> None:
-    claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "spec": {}}
+    claim: views.ResourceClaim = {"metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "spec": {}}
     made = pod(resourceClaims=[{"name": "e", "resourceClaimTemplateName": "t"}])
     made["status"] = {"resourceClaimStatuses": [{"name": "e", "resourceClaimName": "c"}]}
     with pytest.raises(ClaimsNotReady, match="was not created for Pod"):
@@ -120,7 +127,7 @@ def test_demand_of_a_claim_made_for_another_pod_is_refused() -> None:
 GPU = "example.com/gpu"
 
 
-def gpus(apps: int, inits: int) -> dict[str, Any]:
+def gpus(apps: int, inits: int) -> views.Pod:
     return pod(containers=[container(**{GPU: 1})] * apps, initContainers=[container(**{GPU: 1})] * inits)
 
 

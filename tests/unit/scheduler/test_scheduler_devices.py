@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -429,7 +429,7 @@ async def test_killed_while_a_claim_is_made_for_extended_resources(when: str) ->
         world(api, nodes=1, each=1)
         put_extended_class(api)
         put_pod(api, "p", containers=asking())
-        failing = {
+        failing: Callable[[str, Resource], bool] = {
             "create": lambda verb, resource: verb == "create" and resource is RESOURCECLAIMS,
             "claims": lambda verb, resource: verb == "update" and resource is RESOURCECLAIMS,
             "pods": lambda verb, resource: verb == "patch" and resource is PODS,
@@ -471,6 +471,12 @@ FIGURES = (
     f'nodeplane_scheduler_pool_devices_in_use{{driver="{DRIVER}",pool="n1"}} 1.0',
     'nodeplane_dra_cel_evaluations_total{for="claims"} [1-9]',
 )
+
+
+def has_figure(life: Life, line: str) -> bool:
+    return re.search(line, generate_latest(life.registry).decode()) is not None
+
+
 """As patterns: whatever changes meanwhile may have a pod tried again."""
 
 
@@ -484,7 +490,7 @@ async def test_figures_have_upstreams_names() -> None:
             put_claim(api, "d")
             put_pod(api, "q", "d")
             for line in FIGURES:
-                await until(line, lambda line=line: re.search(line, generate_latest(life.registry).decode()))
+                await until(line, partial(has_figure, life, line))
 
 
 async def test_pools_with_figures_of_their_own_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

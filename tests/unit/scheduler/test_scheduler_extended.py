@@ -1,10 +1,11 @@
 """Extended resources backed by a class: which class, which requests, which container uses what."""
 
-from typing import Any
+from typing import Any, cast
 
 from actors.scheduler.model.views import pod_view
 from protocols.dra.allocator.extended import IMPLICIT, backed, backing, extended_claim
 from protocols.dra.decode import class_of
+from protocols.kinds import views
 
 GPU = "example.com/gpu"
 
@@ -19,9 +20,11 @@ def container(name: str, gpus: int, **more: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"limits": {GPU: str(gpus), "cpu": "1"}}, **more}
 
 
-def pod(*containers: Any, init: tuple[Any, ...] = ()) -> dict[str, Any]:
+def pod(*containers: Any, init: tuple[Any, ...] = ()) -> views.Pod:
     metadata = {"name": "p", "namespace": "ns", "uid": "u"}
-    return {"metadata": metadata, "spec": {"containers": list(containers), "initContainers": list(init)}}
+    return cast(
+        "views.Pod", {"metadata": metadata, "spec": {"containers": list(containers), "initContainers": list(init)}}
+    )
 
 
 def requests(*containers: Any, init: tuple[Any, ...] = ()) -> dict[str, int]:

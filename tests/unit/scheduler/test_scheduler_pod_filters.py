@@ -1,7 +1,7 @@
 """Inter-pod affinity and topology spread: each rule by example, all together against their definitions."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +13,7 @@ from actors.scheduler.affinity.spread import SPREAD, SPREAD_LABEL
 from actors.scheduler.model.pod_terms import MAX_PARTS, MAX_TERMS, NO_RULES
 from actors.scheduler.model.views import node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache
+from protocols.kinds import views
 from protocols.kinds.pods.defaults import merge_label_keys
 from protocols.kube.meta import Object, name_of
 from tests.support import pod_rules_oracle as oracle
@@ -23,19 +24,21 @@ HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
-def node(name: str, labels: dict[str, str] | None = None, tainted: bool = False) -> Object:
+def node(name: str, labels: dict[str, str] | None = None, tainted: bool = False) -> views.Node:
     taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if tainted else []
     status = {"allocatable": {"pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": taints}, "status": status}
+    return cast(
+        "views.Node", {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": taints}, "status": status}
+    )
 
 
-def zoned(name: str, zone: str) -> Object:
+def zoned(name: str, zone: str) -> views.Node:
     return node(name, {HOST: name, ZONE: zone})
 
 
-def pod(name: str, labels: dict[str, str] | None = None, namespace: str = "ns", **spec: Any) -> Object:
+def pod(name: str, labels: dict[str, str] | None = None, namespace: str = "ns", **spec: Any) -> views.Pod:
     metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "labels": labels or {}}
-    return {"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
+    return cast("views.Pod", {"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}})
 
 
 def term(app: str = "db", key: str = HOST, **more: Any) -> Object:
@@ -62,16 +65,16 @@ def spread(app: str = "db", key: str = ZONE, skew: int = 1, **more: Any) -> Obje
 
 
 class World:
-    def __init__(self, *nodes: Object) -> None:
+    def __init__(self, *nodes: views.Node) -> None:
         self.cache, self.nodes, self.placed = Cache(), {name_of(each): each for each in nodes}, oracle.Placed()
         for each in nodes:
             self.cache.node(node_view(each))
 
-    def place(self, made: Object, where: str) -> None:
+    def place(self, made: views.Pod, where: str) -> None:
         self.cache.place(where, pod_view(made))
         self.placed.append((made, self.nodes[where]))
 
-    def reasons(self, made: Object) -> dict[str, str]:
+    def reasons(self, made: views.Pod) -> dict[str, str]:
         """Return why each node is rejected; empty if it is not."""
         filters = finished(self.cache.pod_filters(pod_view(made)))[0]
         return {
@@ -149,8 +152,8 @@ def test_match_label_keys_take_the_pods_own_values() -> None:
         ("mismatchLabelKeys", "1", ""),
         ("mismatchLabelKeys", "2", ANTI_AFFINITY),
     ):
-        made = pod("p", {"app": "db", "hash": value}, **far(term(**{key: ["hash", "absent"]})))
-        merge_label_keys(made)
+        made = pod("p", {"app": "db", "hash": value}, **far(term() | {key: ["hash", "absent"]}))
+        merge_label_keys(cast(Object, made))
         assert world.reasons(made) == {"a": expected}, (key, value)
 
 
@@ -201,11 +204,11 @@ def test_spread_counts_no_terminating_pods_and_no_other_namespace() -> None:
         ({"nodeTaintsPolicy": "Ignore"}, SPREAD),
     ],
 )
-def test_spread_policies_say_which_nodes_are_domains(policies: dict[str, str], a: str) -> None:
+def test_spread_policies_say_which_nodes_are_domains(policies: dict[str, Any], a: str) -> None:
     world = World(zoned("a", "east"), node("b", {HOST: "b", ZONE: "west"}, tainted=True))
     world.place(pod("one", DB), "a")
     assert world.reasons(pod("p", DB, topologySpreadConstraints=[spread(**policies)]))["a"] == a
-    chosen = {"nodeSelector": {ZONE: "east"}}
+    chosen: dict[str, Any] = {"nodeSelector": {ZONE: "east"}}
     assert world.reasons(pod("p", DB, topologySpreadConstraints=[spread()], **chosen))["a"] == ""
     ignoring = [spread(nodeAffinityPolicy="Ignore")]
     assert world.reasons(pod("p", DB, topologySpreadConstraints=ignoring, **chosen))["a"] == SPREAD
@@ -264,7 +267,7 @@ TERMS = st.lists(TERM, max_size=2)
 
 
 @st.composite
-def pods(draw: Any) -> Object:
+def pods(draw: st.DrawFn) -> views.Pod:
     spec: dict[str, Any] = {"affinity": {"podAffinity": {HARD: draw(TERMS)}, "podAntiAffinity": {HARD: draw(TERMS)}}}
     spec["topologySpreadConstraints"] = draw(st.lists(CONSTRAINT, max_size=2))
     if draw(st.booleans()):
@@ -272,7 +275,7 @@ def pods(draw: Any) -> Object:
     if draw(st.booleans()):
         spec["tolerations"] = [{"operator": "Exists"}]
     made = copy.deepcopy(pod("", draw(APPS), draw(st.sampled_from(("ns", "other"))), **spec))
-    merge_label_keys(made)
+    merge_label_keys(cast(Object, made))
     if draw(st.integers(0, 5)) == 0:
         made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return made
@@ -281,8 +284,8 @@ def pods(draw: Any) -> Object:
 NODE_LABELS = st.fixed_dictionaries({}, optional={key: st.sampled_from(VALUES) for key in KEYS})
 
 
-def named(made: Object, name: str) -> Object:
-    metadata = {**made["metadata"], "name": name, "uid": name}
+def named(made: views.Pod, name: str) -> views.Pod:
+    metadata: views.ObjectMeta = {**made["metadata"], "name": name, "uid": name}
     return {**made, "metadata": metadata}
 
 
@@ -296,17 +299,17 @@ LABELLED = st.fixed_dictionaries({key: st.sampled_from(VALUES) for key in KEYS})
 
 
 @st.composite
-def alike(draw: Any) -> Object:
+def alike(draw: st.DrawFn) -> views.Pod:
     """Return a pod of the namespace with one simple rule, so that few worlds are decided by a missing label."""
+    terms = st.sampled_from(KEYS).map(lambda key: term("a", key))
     rules = st.one_of(
-        SIMPLE.map(lambda each: {"topologySpreadConstraints": [each]}),
-        *(st.sampled_from(KEYS).map(lambda key, kind=kind: kind(term("a", key))) for kind in (near, far)),
+        SIMPLE.map(lambda each: {"topologySpreadConstraints": [each]}), *(terms.map(kind) for kind in (near, far))
     )
     return pod("", {"app": draw(st.sampled_from("aaab"))}, **draw(st.one_of(st.just({}), rules, rules)))
 
 
 @st.composite
-def worlds(draw: Any) -> tuple[World, Object, set[str]]:
+def worlds(draw: st.DrawFn) -> tuple[World, views.Pod, set[str]]:
     """Return a world, a pod that waits, and some of the placed pods."""
     simple = draw(st.booleans())
     of_nodes, of_pods = (LABELLED, alike()) if simple else (NODE_LABELS, pods())
@@ -323,7 +326,7 @@ def worlds(draw: Any) -> tuple[World, Object, set[str]]:
 
 @settings(max_examples=150, deadline=None)
 @given(worlds())
-def test_filters_equal_the_definitions(drawn: tuple[World, Object, set[str]]) -> None:
+def test_filters_equal_the_definitions(drawn: tuple[World, views.Pod, set[str]]) -> None:
     world, waiting, gone = drawn
     spaces = {name: dict(labels) for name, labels in world.cache.index.namespaces.items()}
     nodes = list(world.nodes.values())
@@ -349,7 +352,7 @@ def test_filters_equal_the_definitions(drawn: tuple[World, Object, set[str]]) ->
 
 @settings(max_examples=50, deadline=None)
 @given(worlds())
-def test_index_is_empty_after_the_last_pod(drawn: tuple[World, Object, set[str]]) -> None:
+def test_index_is_empty_after_the_last_pod(drawn: tuple[World, views.Pod, set[str]]) -> None:
     world, _, _ = drawn
     for made, _ in world.placed:
         world.cache.forget(name_of(made))

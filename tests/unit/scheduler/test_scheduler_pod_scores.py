@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,20 +13,21 @@ from actors.scheduler.affinity.scores import AFFINITY_WEIGHT, HOSTNAME, SPREAD_W
 from actors.scheduler.model.views import node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache
 from actors.scheduler.nodes.scoring import NodeScorer
+from protocols.kinds import views
 from protocols.kube.meta import Object
 from tests.support.turns import finished
 
-HARD = "requiredDuringSchedulingIgnoredDuringExecution"
-SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+HARD: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 DB = {"app": "db"}
 
 
-def node(name: str, **labels: str) -> Object:
+def node(name: str, **labels: str) -> views.Node:
     status = {
         "allocatable": {"pods": "110", "cpu": "64", "memory": "64Gi"},
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    return {"metadata": {"name": name, "labels": {HOSTNAME: name, **labels}}, "status": status}
+    return cast("views.Node", {"metadata": {"name": name, "labels": {HOSTNAME: name, **labels}}, "status": status})
 
 
 def in_zones(**zones: str) -> Cache:
@@ -37,11 +38,11 @@ def in_zones(**zones: str) -> Cache:
     return cache
 
 
-def pod(name: str, labels: dict[str, str] | None = None, owner: str = "", **spec: Any) -> Object:
-    metadata = {"name": name, "namespace": "ns", "uid": name, "labels": labels or {}}
+def pod(name: str, labels: dict[str, str] | None = None, owner: str = "", **spec: Any) -> views.Pod:
+    metadata: Object = {"name": name, "namespace": "ns", "uid": name, "labels": labels or {}}
     if owner:
         metadata["ownerReferences"] = [{"kind": "ReplicaSet", "uid": owner, "controller": True}]
-    return {"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
+    return cast("views.Pod", {"metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}})
 
 
 def term(key: str, app: str = "db") -> Object:
@@ -63,14 +64,14 @@ def spread(key: str, skew: int = 1, **more: Any) -> Object:
     }
 
 
-def scores(cache: Cache, made: Object, among: str = "") -> dict[str, int]:
+def scores(cache: Cache, made: views.Pod, among: str = "") -> dict[str, int]:
     fitting = {name: load for name, load in cache.nodes.items() if not among or name in among}
     left, found = finished(cache.pod_scores(pod_view(made), fitting))[0]
     assert left == fitting
     return dict.fromkeys(fitting, 0) | found.scores(fitting) if found is not None else {}
 
 
-def place(cache: Cache, where: str, *made: Object) -> None:
+def place(cache: Cache, where: str, *made: views.Pod) -> None:
     for each in made:
         cache.place(where, pod_view(each))
 
@@ -148,7 +149,7 @@ Hosts = dict[str, str]
 """Nodes and their zones."""
 
 
-def expected_affinity(zones: Hosts, placed: list[tuple[str, Object]], made: Object) -> dict[str, int]:
+def expected_affinity(zones: Hosts, placed: list[tuple[str, views.Pod]], made: views.Pod) -> dict[str, int]:
     sums = dict.fromkeys(zones, 0)
     any_match = False
     for name, zone in zones.items():
@@ -167,7 +168,7 @@ def expected_affinity(zones: Hosts, placed: list[tuple[str, Object]], made: Obje
     return {name: AFFINITY_WEIGHT * (100 * (each - least) // (most - least)) for name, each in sums.items()}
 
 
-def weighted(owner: Object, hard: int) -> list[tuple[int, Object]]:
+def weighted(owner: views.Pod, hard: int) -> list[tuple[int, views.PodAffinityTerm]]:
     affinity = owner["spec"].get("affinity") or {}
     near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
     required = [(hard, each) for each in near.get(HARD) or () if hard]
@@ -178,7 +179,7 @@ def weighted(owner: Object, hard: int) -> list[tuple[int, Object]]:
     ]
 
 
-def expected_spread(zones: Hosts, placed: list[tuple[str, Object]], made: Object) -> dict[str, int]:
+def expected_spread(zones: Hosts, placed: list[tuple[str, views.Pod]], made: views.Pod) -> dict[str, int]:
     soft = made["spec"].get("topologySpreadConstraints") or ()
     scored = [name for name in zones if zones[name] or all(each["topologyKey"] == HOSTNAME for each in soft)]
     if not soft:
@@ -207,7 +208,7 @@ KINDS = st.sampled_from(("podAffinity", "podAntiAffinity"))
 
 
 @st.composite
-def pods(draw: Any) -> Object:
+def pods(draw: st.DrawFn) -> views.Pod:
     spec = draw(st.one_of(st.just({}), st.builds(lambda kind, terms: prefers(kind, *terms), KINDS, TERMS)))
     if draw(st.integers(0, 3)) == 0:
         spec = {"affinity": {"podAffinity": {HARD: [term(draw(KEYS))]}}}
@@ -221,14 +222,18 @@ def pods(draw: Any) -> Object:
     pods(),
     st.lists(st.builds(spread, KEYS, st.integers(1, 5)), max_size=2, unique_by=lambda each: each["topologyKey"]),
 )
-def test_scores_equal_the_definitions(drawn: list[str], others: Any, made: Object, soft: list[Object]) -> None:
+def test_scores_equal_the_definitions(
+    drawn: list[str], others: list[tuple[int, views.Pod]], made: views.Pod, soft: list[views.TopologySpreadConstraint]
+) -> None:
     zones = {f"n{at}": zone for at, zone in enumerate(drawn)}
-    cache, placed = in_zones(**zones), []
+    cache, placed = in_zones(**zones), list[tuple[str, views.Pod]]()
     for number, (at, other) in enumerate(others):
-        named = {**other, "metadata": {**other["metadata"], "name": f"p{number}", "uid": f"p{number}"}}
+        metadata: views.ObjectMeta = {**other["metadata"], "name": f"p{number}", "uid": f"p{number}"}
+        named: views.Pod = {**other, "metadata": metadata}
         placed.append((f"n{at % len(zones)}", named))
         place(cache, placed[-1][0], named)
-    waiting = {**made, "spec": {**made["spec"], "topologySpreadConstraints": soft}}
+    spec: views.PodSpec = {**made["spec"], "topologySpreadConstraints": soft}
+    waiting: views.Pod = {**made, "spec": spec}
     affinity, spreading = expected_affinity(zones, placed, waiting), expected_spread(zones, placed, waiting)
     found = scores(cache, waiting) or dict.fromkeys(zones, 0)
     assert found == {name: affinity[name] + spreading[name] for name in zones}

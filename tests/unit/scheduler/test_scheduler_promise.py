@@ -2,7 +2,7 @@
 
 import logging
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.scheduler import actor
 from actors.scheduler.model.views import node_view
+from protocols.kinds import views
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import name_of
 from protocols.process.layout import layout
@@ -66,18 +67,18 @@ class World:
         return (load.view.allocatable["example.com/gpu"] - load.used.get("example.com/gpu", 0)) // 10**9
 
 
-def node(name: str) -> dict[str, Any]:
+def node(name: str) -> views.Node:
     status = {
         "allocatable": {"example.com/gpu": "4", "pods": "10"},
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    return {"metadata": {"name": name}, "status": status}
+    return cast("views.Node", {"metadata": {"name": name}, "status": status})
 
 
-def pod(name: str, gpus: int = 3, **spec: Any) -> dict[str, Any]:
+def pod(name: str, gpus: int = 3, **spec: Any) -> views.Pod:
     containers = [{"name": "c", "resources": {"limits": {"example.com/gpu": str(gpus)}}}]
     meta = {"name": name, "namespace": "ns", "uid": f"u-{name}"}
-    return {"metadata": meta, "spec": {"containers": containers, **spec}}
+    return cast("views.Pod", {"metadata": meta, "spec": {"containers": containers, **spec}})
 
 
 async def test_lost_answer_keeps_the_promise_and_the_next_try_asks_for_the_same_node() -> None:
@@ -122,7 +123,8 @@ async def test_late_news_of_a_bound_pod_refuses_nothing() -> None:
 async def test_a_malformed_pod_is_reported_and_harms_no_other() -> None:
     world = World()
     world.scheduler.on_add(pod("bad", tolerations=["x"]))
-    world.scheduler.on_add({"metadata": {"name": "worse", "uid": "u-worse"}, "spec": []})
+    worse: Any = {"metadata": {"name": "worse", "uid": "u-worse"}, "spec": []}
+    world.scheduler.on_add(worse)
     world.scheduler.on_add(pod("good"))
     await world.place("bad", "worse", "good")
     assert [(name, "wrong shape" in why) for name, why in world.binder.refused] == [("bad", True)]

@@ -10,7 +10,7 @@ from actors.scheduler.model.queue import Queue
 TOPICS = ("room", "devices", "claim")
 UIDS = st.sampled_from("abc")
 SOME = st.frozensets(st.sampled_from(TOPICS), max_size=2)
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, str, frozenset[str]]] = st.one_of(
     st.tuples(st.sampled_from(["add", "remove", "trying", "retry"]), UIDS, st.just(frozenset())),
     st.tuples(st.sampled_from(["failed", "gated"]), UIDS, SOME),
     st.tuples(st.just("changed"), st.sampled_from(TOPICS), st.just(frozenset())),

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from protocols.dra.allocator import Holdings
 from protocols.dra.types import DeviceId
+from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.meta import Object, meta
 from tests.support.memory_api import Fault, MemoryApi
@@ -191,7 +193,7 @@ async def test_without_news_of_the_own_write_nothing_is_bound() -> None:
 
 CLAIMS = st.sampled_from("abc")
 DEVICES = st.frozensets(st.builds(DeviceId, st.just("d"), st.just("p"), st.sampled_from("xyz")), max_size=2)
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, str, frozenset[DeviceId]]] = st.one_of(
     st.tuples(st.just("saw"), CLAIMS, DEVICES),
     st.tuples(st.just("listed"), CLAIMS, DEVICES),
     st.tuples(st.just("promise"), CLAIMS, DEVICES),
@@ -236,13 +238,16 @@ def test_the_ledger_agrees_with_a_naive_one(steps: list[tuple[str, str, frozense
             assert ledger.conflicting_claims(each) == rivals
 
 
-def told(name: str, version: int, device: str = "") -> Object:
+def told(name: str, version: int, device: str = "") -> views.ResourceClaim:
     result = {"request": "r", "driver": "d", "pool": "p", "device": device}
     status = {"allocation": {"devices": {"results": [result]}}} if device else {}
-    return {
-        "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)},
-        "status": status,
-    }
+    return cast(
+        "views.ResourceClaim",
+        {
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)},
+            "status": status,
+        },
+    )
 
 
 def test_a_reservation_ends_when_the_watch_confirms_it() -> None:

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,26 +16,27 @@ from actors.scheduler.nodes.scoring import (
     balanced_allocation_score,
     least_allocated_score,
 )
+from protocols.kinds import views
 from tests.support.turns import finished
 
 SOFT = {"key": "slow", "value": "", "effect": "PreferNoSchedule"}
 
 
-def node(name: str, cpu: str = "4", memory: str = "10000", **spec: Any) -> dict[str, Any]:
+def node(name: str, cpu: str = "4", memory: str = "10000", **spec: Any) -> views.Node:
     status = {
         "allocatable": {"cpu": cpu, "memory": memory, "pods": "110"},
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    return {"metadata": {"name": name, "labels": {"zone": name}}, "spec": spec, "status": status}
+    return cast("views.Node", {"metadata": {"name": name, "labels": {"zone": name}}, "spec": spec, "status": status})
 
 
 def pod(name: str = "p", *requests: dict[str, str], **spec: Any) -> PodView:
     containers = [{"name": f"c{at}", "resources": {"requests": each}} for at, each in enumerate(requests or ({},))]
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    return pod_view({"metadata": metadata, "spec": {"containers": containers, **spec}})
+    return pod_view(cast("views.Pod", {"metadata": metadata, "spec": {"containers": containers, **spec}}))
 
 
-def cache_of(*nodes: dict[str, Any]) -> Cache:
+def cache_of(*nodes: views.Node) -> Cache:
     cache = Cache()
     for item in nodes:
         cache.node(node_view(item))
@@ -131,7 +132,7 @@ def test_load_of_a_node_is_the_sum_of_its_pods(placed: list[tuple[int, int, int]
         assert 0 <= balanced_allocation_score(asked, load) <= 100
 
 
-def with_images(name: str, **sizes: int) -> dict[str, Any]:
+def with_images(name: str, **sizes: int) -> views.Node:
     found = node(name)
     found["status"]["images"] = [{"names": [f"{image}:latest"], "sizeBytes": size} for image, size in sizes.items()]
     return found
@@ -153,7 +154,7 @@ def test_a_node_with_the_pods_images_is_preferred_by_their_size_and_spread() -> 
 
 
 def test_images_of_init_containers_and_volumes_count_with_registries_ports() -> None:
-    spec = {
+    spec: views.PodSpec = {
         "initContainers": [{"image": "r:5000/a"}],
         "containers": [{"image": "r:5000/b:1"}, {"image": "c@sha256:00"}, {}],
         "volumes": [{"name": "v", "image": {"reference": "d"}}, {"name": "w", "emptyDir": {}}],

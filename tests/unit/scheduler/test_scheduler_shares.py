@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -199,8 +200,7 @@ async def test_capacity_that_stays_lowered_has_one_event_over_restarts() -> None
     put_patch(api, "5")
     for _ in range(3):
         async with Life(api, writes_events=True) as life:
-            recorder = life.scheduler._tracker_events
-            await until("an event is written", lambda recorder=recorder: recorder._written)
+            await until("an event is written", partial(getattr, life.scheduler._tracker_events, "_written"))
     assert [each["count"] for each in excesses()] == [1]
     async with Life(api, writes_events=True):
         put_patch(api, "4")

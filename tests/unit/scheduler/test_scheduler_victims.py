@@ -1,6 +1,7 @@
 """Choice of victims and of the node, against trying everything."""
 
 import itertools
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.preemption.budgets import budgets_of, violating
 from actors.scheduler.preemption.selection import best, candidate_count, cost, importance, select_victims
 from protocols.dra.types import DeviceId
-from protocols.kube.meta import Object
+from protocols.kinds import views
 
 PODS = ("a", "b", "c", "d", "e")
 CLAIMS = tuple(map(frozenset, (*PODS, "ab", "bc", "cde")))
@@ -22,10 +23,12 @@ def victim(name: str, priority: int = 0, started: float = 0.0, **labels: str) ->
     return Victim(name, "ns", name, priority, started, labels, terminating=False)
 
 
-def budget(allowed: int, app: str, *disrupted: str, namespace: str = "ns") -> Object:
+def budget(allowed: int, app: str, *disrupted: str, namespace: str = "ns") -> views.PodDisruptionBudget:
     status = {"disruptionsAllowed": allowed, "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")}
     spec = {"selector": {"matchLabels": {"app": app}}}
-    return {"metadata": {"namespace": namespace, "name": "b"}, "spec": spec, "status": status}
+    return cast(
+        "views.PodDisruptionBudget", {"metadata": {"namespace": namespace, "name": "b"}, "spec": spec, "status": status}
+    )
 
 
 class SmallNode:
@@ -41,7 +44,7 @@ class SmallNode:
         return cpu >= self.needs[0] and devices >= self.needs[1]
 
 
-def chosen(node: SmallNode, potential: list[Victim], budgets: list[Object]) -> Candidate | None:
+def chosen(node: SmallNode, potential: list[Victim], budgets: list[views.PodDisruptionBudget]) -> Candidate | None:
     selection = select_victims("n", potential, budgets_of(budgets))
     removed = next(selection)
     try:
@@ -87,8 +90,11 @@ def test_budget_is_used_up_by_the_most_important_pods_first() -> None:
     assert violating(pods, budgets_of([budget(1, "x")])) == {"b"}
     assert violating(pods, budgets_of([budget(0, "x", "a")])) == {"b"}, "who was evicted is counted already"
     assert violating(pods, budgets_of([budget(0, "x", namespace="other")])) == set()
-    everything = {"metadata": {"namespace": "ns"}, "spec": {"selector": {}}, "status": {}}
-    assert violating(pods, budgets_of([everything, {"spec": {"selector": 1}}])) == set()
+    odd: list[Any] = [
+        {"metadata": {"namespace": "ns"}, "spec": {"selector": {}}, "status": {}},
+        {"spec": {"selector": 1}},
+    ]
+    assert violating(pods, budgets_of(odd)) == set()
 
 
 @pytest.mark.parametrize(
