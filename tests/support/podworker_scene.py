@@ -3,9 +3,13 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 from actors.podworker.pods.workers.worker import PodWorker, WorkerOptions
+from protocols.kinds import views
+from protocols.kube.meta import STATUS_LISTS
 from protocols.lifecycle.node.room import NodeRoom
 from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import FakeDependencies, pod
@@ -17,9 +21,9 @@ UID = "uid-1"
 class Scene:
     """A worker at work on one pod; the stream tells it each change after a turn of the loop."""
 
-    def __init__(self, root, raw=None, **options):
+    def __init__(self, root: Path, raw: views.Pod | None = None, **options: Any) -> None:
         self.fake = FakeDependencies(root)
-        self.raw: Any = raw or pod()
+        self.raw = raw or pod()
         self.room = options.pop("room", None) or NodeRoom()
         self.skew_ns = 0
         self.lagging = False
@@ -35,46 +39,41 @@ class Scene:
             )
         )
         self.fake.runtime.changed = self.changed
-        self.fake.runtime.now = self.tick  # type: ignore[method-assign] # its clock is the scene's
-        self._last = 0
+        self.fake.runtime.clock = self.clock
 
-    def clock(self):
+    def clock(self) -> int:
         return time.time_ns() + self.skew_ns
 
-    def tick(self):
-        self._last = max(self._last + 1, self.clock())
-        return self._last
-
-    def changed(self, uid):
+    def changed(self, uid: str) -> None:
         if not self.lagging:
             asyncio.get_running_loop().call_soon(self.deliver)
 
-    def deliver(self):
+    def deliver(self) -> None:
         self.fake.pleg.deliver(UID)
         self.worker.wake()
 
-    def delete(self, grace=30):
-        ending = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": grace}
+    def delete(self, grace: int = 30) -> None:
+        ending: views.ObjectMeta = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": grace}
         self.worker.update(self.raw | {"metadata": self.raw["metadata"] | ending})
 
     @property
-    def status(self):
+    def status(self) -> views.PodStatus:
         return self.fake.statuses.last if self.fake.statuses.history else {}
 
-    async def until(self, condition, timeout=60.0):
+    async def until(self, condition: Callable[[], object], timeout: float = 60.0) -> None:
         await until_async("the condition", lambda: self.status, timeout, 0.002, good=lambda status: condition())
 
-    async def running(self, name="a"):
+    async def running(self, name: str = "a") -> None:
         await self.until(lambda: self.shown(name).get("state", {}).get("running"))
 
-    def shown(self, name):
-        lists = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-        entries = [entry for key in lists for entry in self.status.get(key, ())]
-        return next((e for e in entries if e["name"] == name), {})
+    def shown(self, name: str) -> views.ContainerStatus:
+        entries = [entry for key in STATUS_LISTS for entry in self.status.get(key, ())]
+        none: views.ContainerStatus = {}
+        return next((e for e in entries if e["name"] == name), none)
 
 
 @contextlib.asynccontextmanager
-async def at_work(scene):
+async def at_work(scene: Scene) -> AsyncIterator[Scene]:
     task = asyncio.create_task(scene.worker.run())
     try:
         yield scene

@@ -1,8 +1,19 @@
+from collections.abc import Collection, Iterable, Mapping
+
 import hypothesis.strategies as st
 from hypothesis import given
 
+from protocols.kinds import views
 from protocols.lifecycle.pods.runtime_status import with_failed_starts
-from protocols.lifecycle.pods.types import SECOND, StartFailure, container_hash, read_pod
+from protocols.lifecycle.pods.types import (
+    SECOND,
+    BackoffEntry,
+    PodActions,
+    Start,
+    StartFailure,
+    container_hash,
+    read_pod,
+)
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -13,7 +24,15 @@ NOW = 10_000 * S
 BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=S)
 
 
-def run(name, state="running", attempt=0, code=0, finished=0, sandbox="s1", image="img:1"):
+def run(
+    name: str,
+    state: str = "running",
+    attempt: int = 0,
+    code: int = 0,
+    finished: int = 0,
+    sandbox: str = "s1",
+    image: str = "img:1",
+) -> ContainerStatus:
     return ContainerStatus(
         id=f"{name}-{sandbox}-{attempt}",
         sandbox_id=sandbox,
@@ -29,30 +48,37 @@ def run(name, state="running", attempt=0, code=0, finished=0, sandbox="s1", imag
     )
 
 
-def status(*containers, boxes=(BOX,)):
+def status(*containers: ContainerStatus, boxes: Iterable[SandboxStatus] = (BOX,)) -> PodStatus:
     ordered = sorted(containers, key=lambda c: -c.created_ns)
     return PodStatus(uid="uid-1", sandboxes=tuple(boxes), containers=tuple(ordered), timestamp_ns=NOW)
 
 
-def plan(raw, found, backoffs=None, now=NOW, counts=None, replaced=()):
+def plan(
+    raw: views.Pod,
+    found: PodStatus,
+    backoffs: Mapping[str, BackoffEntry] | None = None,
+    now: int = NOW,
+    counts: Mapping[str, int] | None = None,
+    replaced: Collection[str] = (),
+) -> PodActions:
     return compute_actions(read_pod(raw), found, backoffs or {}, now, counts, replaced=replaced)
 
 
-def names(steps):
+def names(steps: Iterable[Start]) -> list[tuple[str, int]]:
     return [(s.name, s.attempt) for s in steps]
 
 
-def test_a_new_pod_gets_a_sandbox_and_its_first_container():
+def test_a_new_pod_gets_a_sandbox_and_its_first_container() -> None:
     steps = plan(pod(container("a"), container("b")), PodStatus(uid="uid-1"))
     assert steps.create_sandbox == 0
     assert names(steps.start) == [("a", 0), ("b", 0)]
 
 
-def test_running_needs_nothing():
+def test_running_needs_nothing() -> None:
     assert not plan(pod(container("a")), status(run("a"))).mutates
 
 
-def test_restart_policies():
+def test_restart_policies() -> None:
     for policy, code, restarts in (
         ("Always", 0, True),
         ("Always", 1, True),
@@ -65,7 +91,7 @@ def test_restart_policies():
         assert names(steps.start) == ([("a", 1)] if restarts else []), (policy, code)
 
 
-def test_crash_loop_waits_and_says_until_when():
+def test_crash_loop_waits_and_says_until_when() -> None:
     raw = pod(container("a"))
     backoffs = {"a": backoff.advance(None, 0, NOW - 2 * S, container_hash("a", "img:1"))}
     steps = plan(raw, status(run("a", "exited", attempt=1, code=1, finished=NOW - S)), backoffs)
@@ -75,7 +101,7 @@ def test_crash_loop_waits_and_says_until_when():
     assert steps.waiting["a"].message == "back-off 10s restarting failed container=a pod=p_ns(uid-1)"
 
 
-def test_init_containers_run_strictly_in_order_and_sidecars_before_apps():
+def test_init_containers_run_strictly_in_order_and_sidecars_before_apps() -> None:
     raw = pod(container("a"), inits=[container("i1"), sidecar("side"), container("i2")])
     assert names(plan(raw, PodStatus(uid="uid-1")).start) == [("i1", 0)]
     assert not plan(raw, status(run("i1"))).mutates
@@ -85,22 +111,22 @@ def test_init_containers_run_strictly_in_order_and_sidecars_before_apps():
     assert names(plan(raw, status(done, run("side"), run("i2", "exited"))).start) == [("a", 0)]
 
 
-def test_failed_init_with_never_starts_nothing_more():
+def test_failed_init_with_never_starts_nothing_more() -> None:
     raw = pod(container("a"), inits=[container("i1")], policy="Never")
     assert not plan(raw, status(run("i1", "exited", code=1, finished=NOW))).mutates
 
 
-def test_pruned_init_does_not_run_again_once_apps_began():
+def test_pruned_init_does_not_run_again_once_apps_began() -> None:
     raw = pod(container("a"), inits=[container("i1")])
     assert not plan(raw, status(run("a"))).mutates
 
 
-def test_sidecar_comes_back_beside_running_apps():
+def test_sidecar_comes_back_beside_running_apps() -> None:
     raw = pod(container("a"), inits=[sidecar("side")], policy="Never")
     assert names(plan(raw, status(run("a"), run("side", "exited", finished=NOW - S))).start) == [("side", 1)]
 
 
-def test_dead_sandbox_is_stopped_first_and_recreated_later():
+def test_dead_sandbox_is_stopped_first_and_recreated_later() -> None:
     dead = SandboxStatus(id="s1", ready=False, attempt=0, created_ns=S)
     first = plan(pod(container("a")), status(run("a"), boxes=[dead]))
     assert first.kill
@@ -111,20 +137,20 @@ def test_dead_sandbox_is_stopped_first_and_recreated_later():
     assert names(second.start) == [("a", 1)]
 
 
-def test_never_is_not_recreated():
+def test_never_is_not_recreated() -> None:
     dead = SandboxStatus(id="s1", ready=False, attempt=0, created_ns=S)
     steps = plan(pod(container("a"), policy="Never"), status(run("a", "exited", finished=NOW), boxes=[dead]))
     assert not steps.mutates
 
 
-def test_changed_image_kills_and_only_then_restarts():
+def test_changed_image_kills_and_only_then_restarts() -> None:
     raw = pod(container("a", image="img:2"))
     steps = plan(raw, status(run("a")))
     assert [k.name for k in steps.kill] == ["a"]
     assert not steps.start
 
 
-def test_created_container_is_only_started_and_a_failed_one_replaced():
+def test_created_container_is_only_started_and_a_failed_one_replaced() -> None:
     raw = pod(container("a"))
     left = run("a", "created")
     steps = plan(raw, status(left))
@@ -135,17 +161,17 @@ def test_created_container_is_only_started_and_a_failed_one_replaced():
     assert names(plan(raw, failed).start) == [("a", 1)]
 
 
-def test_old_attempts_are_removed_but_for_the_last_two():
+def test_old_attempts_are_removed_but_for_the_last_two() -> None:
     runs = [run("a", "exited", attempt=n, finished=NOW - S) for n in range(3)]
     steps = plan(pod(container("a")), status(*runs, run("a", attempt=3)))
     assert set(steps.remove) == {runs[0].id, runs[1].id}
 
 
-def test_count_of_a_forgotten_container_goes_on():
+def test_count_of_a_forgotten_container_goes_on() -> None:
     assert names(plan(pod(container("a")), PodStatus(uid="uid-1"), counts={"a": 4}).start) == [("a", 5)]
 
 
-def test_doubled_and_unknown_containers_are_killed():
+def test_doubled_and_unknown_containers_are_killed() -> None:
     doubled = plan(pod(container("a")), status(run("a", attempt=1), run("a", attempt=0)))
     assert [k.id for k in doubled.kill] == ["a-s1-0"]
     assert [k.name for k in plan(pod(container("a")), status(run("a"), run("x"))).kill] == ["x"]
@@ -178,7 +204,9 @@ boxes = st.lists(
 
 
 @given(st.lists(runs, max_size=6, unique_by=lambda c: c.id), boxes, st.sampled_from(["Always", "OnFailure", "Never"]))
-def test_no_plan_starts_what_may_still_run_nor_reuses_an_attempt(containers, found, policy):
+def test_no_plan_starts_what_may_still_run_nor_reuses_an_attempt(
+    containers: list[ContainerStatus], found: list[SandboxStatus], policy: str
+) -> None:
     raw = pod(container("a"), container("b"), inits=[container("i"), sidecar("side")], policy=policy)
     known = status(*containers, boxes=found)
     steps = plan(raw, known)

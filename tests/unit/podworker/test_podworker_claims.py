@@ -1,15 +1,20 @@
 """Claims in the life of a pod: which it has, when they are asked for, and that all are given back."""
 
 import asyncio
+from collections.abc import Iterable
+from typing import Any, cast
 
 import pytest
 
 from actors.podworker.node.driver_slices import GRACE_S, GoneDrivers, SliceCleaner, SliceCleanerOptions
-from protocols.kubeclient.client import ApiError
+from protocols.kinds import views
+from protocols.kinds.table import Resource
+from protocols.kube.meta import Object
+from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.lifecycle.errors import ClaimsNotReady
 from protocols.lifecycle.pods.admission import admit_request
 from protocols.lifecycle.pods.claims import check, entries, references, uses_claims, with_cdi
-from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.pods.types import PodSpec, read_pod
 from protocols.messages.devices import ClaimReference, ClaimResult, ContainerGrant, PodClaim
 from tests.support.device_node import until
 from tests.support.podworker_fakes import UID, container, pod
@@ -17,19 +22,20 @@ from tests.support.podworker_fakes import UID, container, pod
 RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "dev-0"}
 
 
-def claimed(status=None, **more):
+def claimed(status: Object | None = None, **more: Any) -> PodSpec:
     named = container("a", resources={"claims": [{"name": "gpu"}, {"name": "nic", "request": "r"}]})
     claims = [{"name": "gpu", "resourceClaimName": "shared"}, {"name": "nic", "resourceClaimTemplateName": "t"}]
     return read_pod(pod(named, resourceClaims=claims, status=status or {}, **more))
 
 
-def claim(uid="c-uid", users=(UID,), owner="", allocation=True):
+def claim(
+    uid: str = "c-uid", users: Iterable[str] = (UID,), owner: str = "", allocation: bool = True
+) -> views.ResourceClaim:
     owners = [{"controller": True, "uid": owner}] if owner else []
-    users = [{"resource": "pods", "name": "p", "uid": uid} for uid in users]
-    status = {"reservedFor": users}
+    status: Object = {"reservedFor": [{"resource": "pods", "name": "p", "uid": user} for user in users]}
     if allocation:
         status["allocation"] = {"devices": {"results": [RESULT]}}
-    return {"metadata": {"uid": uid, "ownerReferences": owners}, "status": status}
+    return cast("views.ResourceClaim", {"metadata": {"uid": uid, "ownerReferences": owners}, "status": status})
 
 
 def test_claims_of_a_pod_are_named_by_it_or_by_its_status() -> None:
@@ -102,31 +108,33 @@ def test_slices_of_a_driver_that_is_gone_go_after_half_a_minute() -> None:
 class SliceApi:
     """As much of a client as the wiper uses; `refusals` are raised one by one."""
 
-    def __init__(self, *drivers):
-        self.slices, self.refusals, self.calls = set(drivers), [], []
+    def __init__(self, *drivers: str) -> None:
+        self.slices, self.refusals = set(drivers), list[int]()
+        self.calls = list[tuple[str, str]]()
 
-    async def list(self, resource, field_selector):
+    async def list(self, resource: Resource, field_selector: str) -> Object:
         self._called("list", field_selector)
         return {"items": [{"spec": {"driver": driver}} for driver in sorted(self.slices)]}
 
-    async def delete_collection(self, resource, field_selector):
+    async def delete_collection(self, resource: Resource, field_selector: str) -> None:
         self._called("delete", field_selector)
         self.slices.discard(field_selector.rpartition("=")[2])
 
-    def _called(self, verb, selector):
+    def _called(self, verb: str, selector: str) -> None:
         self.calls.append((verb, selector))
         if self.refusals:
             raise ApiError(self.refusals.pop(0), {"message": "no"})
 
 
 @pytest.mark.scenario("S48")
-async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch):
+async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """S48, with an API that refuses at first."""
     monkeypatch.setattr("actors.podworker.node.driver_slices.RETRY_FIRST_S", 0.02)
 
     api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
     api.refusals = [503]
-    wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=api, connected=lambda: connected, grace=1.5))
+    client = cast(ApiClient, api)
+    wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=client, connected=lambda: connected, grace=1.5))
     monkeypatch.setattr("actors.podworker.node.driver_slices.FIRST_S", 0.01)
     task = asyncio.create_task(wiper.run())
     async with asyncio.timeout(60):

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -10,14 +11,19 @@ from actors.podworker.pods.containers.config import ConfigInputs, container_conf
 from actors.podworker.pods.containers.images import pull_policy
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.environment.variables import expand
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMount
+from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import container, pod
 
 NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1")
 
 
-def config(raw_container, grant=None, facts=None, **spec):
+def config(
+    raw_container: views.Container, grant: ContainerGrant | None = None, facts: Object | None = None, **spec: Any
+) -> cri_pb2.ContainerConfig:
     parsed = read_pod(pod(raw_container, **spec))
     recipe = ConfigInputs(
         parsed,
@@ -32,11 +38,11 @@ def config(raw_container, grant=None, facts=None, **spec):
     return container_config(recipe)
 
 
-def environment(made):
+def environment(made: cri_pb2.ContainerConfig) -> dict[str, str]:
     return {e.key: e.value.decode() for e in made.envs}
 
 
-def test_expansion():
+def test_expansion() -> None:
     known = {"A": "1", "B": "$(A)"}
     for text, expected in (
         ("$(A)-$(A)", "1-1"),
@@ -51,13 +57,13 @@ def test_expansion():
 
 
 @given(st.text(alphabet="$()AB x", max_size=30))
-def test_expansion_never_fails_and_keeps_text_without_dollars(text):
+def test_expansion_never_fails_and_keeps_text_without_dollars(text: str) -> None:
     expanded = expand(text, {"A": "1"})
     if "$" not in text:
         assert expanded == text
 
 
-def test_environment_in_order_with_downward_fields_and_grants():
+def test_environment_in_order_with_downward_fields_and_grants() -> None:
     env = [
         {"name": "A", "value": "1"},
         {"name": "B", "value": "$(A)2"},
@@ -87,18 +93,18 @@ def test_environment_in_order_with_downward_fields_and_grants():
         (container("a", volumeMounts=[{"name": "absent", "mountPath": "/x"}]), "absent"),
     ],
 )
-def test_what_is_not_supported_is_said(raw, word):
+def test_what_is_not_supported_is_said(raw: views.Container, word: str) -> None:
     with pytest.raises(ContainerConfigInvalid, match=word):
         config(raw)
 
 
-def test_unsupported_volume_kind_is_named():
+def test_unsupported_volume_kind_is_named() -> None:
     raw = container("a", volumeMounts=[{"name": "v", "mountPath": "/x"}])
     with pytest.raises(ContainerConfigInvalid, match="persistentVolumeClaim"):
         config(raw, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
 
 
-def test_volumes_and_grants_become_mounts_and_devices():
+def test_volumes_and_grants_become_mounts_and_devices() -> None:
     mounts = [{"name": "e", "mountPath": "/e"}, {"name": "h", "mountPath": "/h", "readOnly": True}]
     volumes = [{"name": "e", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/host"}}]
     grant = ContainerGrant(
@@ -119,7 +125,7 @@ def test_volumes_and_grants_become_mounts_and_devices():
     assert made.annotations["x"] == "y"
 
 
-def test_image_volume_is_a_read_only_mount_of_the_image():
+def test_image_volume_is_a_read_only_mount_of_the_image() -> None:
     volumes = [{"name": "i", "image": {"reference": "box:1"}}]
     raw = container("a", volumeMounts=[{"name": "i", "mountPath": "/i", "subPath": "etc"}])
     (made,) = [m for m in config(raw, facts={"images": {"i": "sha256:7"}}, volumes=volumes).mounts if m.image.image]
@@ -144,10 +150,12 @@ def test_image_volume_is_a_read_only_mount_of_the_image():
         ),
     ],
 )
-def test_recursive_read_only_is_resolved_by_the_runtimes_feature(mount, supported, expected):
+def test_recursive_read_only_is_resolved_by_the_runtimes_feature(
+    mount: Object, supported: bool, expected: bool | str
+) -> None:
     raw = container("a", volumeMounts=[{"name": "e", "mountPath": "/e", **mount}])
 
-    def made():
+    def made() -> bool:
         facts, volumes = {"recursive": supported}, [{"name": "e", "emptyDir": {}}]
         return config(raw, facts=facts, volumes=volumes).mounts[0].recursive_read_only
 
@@ -158,7 +166,7 @@ def test_recursive_read_only_is_resolved_by_the_runtimes_feature(mount, supporte
             made()
 
 
-def test_identity_labels_annotations_limits_and_log():
+def test_identity_labels_annotations_limits_and_log() -> None:
     resources = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "250m"}}
     made = config(container("a", resources=resources, securityContext={"runAsUser": 0}))
     assert (made.metadata.name, made.metadata.attempt) == ("a", 2)
@@ -175,14 +183,14 @@ def test_identity_labels_annotations_limits_and_log():
     assert made.linux.security_context.HasField("run_as_user")
 
 
-def test_sandbox():
+def test_sandbox() -> None:
     made = sandbox_config(read_pod(pod(container("a", ports=[{"containerPort": 80, "hostPort": 8080}]))), 3, Path("/l"))
     assert made.log_directory == "/l/ns_p_uid-1"
     assert made.metadata.attempt == 3
     assert made.port_mappings[0].host_port == 8080
 
 
-def test_pull_policy():
+def test_pull_policy() -> None:
     for image, policy in (
         ("nginx", "Always"),
         ("nginx:latest", "Always"),

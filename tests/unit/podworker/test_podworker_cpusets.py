@@ -1,28 +1,30 @@
 """Containers are kept to their CPUs, whatever happened meanwhile; nothing is done where nobody is pinned."""
 
 import asyncio
+from pathlib import Path
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from protocols.bus import FailedPrecondition, NotFound, Unavailable
 from protocols.lifecycle.pods.admission import admit_request, rejection
-from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.pods.types import PodSpec, read_pod
 from protocols.messages.devices import ContainerGrant, Placement
+from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeRecorder, FakeRuntime, container, pod
 
 WHOLE = {"limits": {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "4Mi"}}
 
 
-def spec(**resources):
+def spec(**resources: object) -> PodSpec:
     return read_pod(pod(container("a", resources=resources or WHOLE)))
 
 
 class Scene:
     def __init__(self, shared: str = "0-3", online: str = "0-7") -> None:
         self.runtime, self.recorder = FakeRuntime(), FakeRecorder()
-        self.running = []
-        self.placement = Placement(online=online, memory=1, shared=shared)
+        self.running: list[AdmittedContainer] = []
+        self.placement: Placement | None = Placement(online=online, memory=1, shared=shared)
         self.cpusets = Cpusets(
             CpusetOptions(self.runtime, self.recorder, lambda: iter(self.running), lambda: self.placement)
         )
@@ -30,7 +32,7 @@ class Scene:
     def add(self, id: str, cpus: str = "") -> None:
         self.running.append(AdmittedContainer(id, "a", spec(), ContainerGrant(cpus=cpus)))
 
-    def reconcile(self) -> list[tuple[str, str]]:
+    def reconcile(self) -> list[object]:
         """What was written, by container."""
         self.runtime.calls.clear()
         self.good = asyncio.run(self.cpusets.reconcile())
@@ -94,8 +96,8 @@ def test_refusals_keep_their_own_words() -> None:
     assert found.message == "Pod was rejected: Resources cannot be allocated with Topology locality"
 
 
-def test_cpus_and_nodes_are_in_the_containers_configuration(tmp_path) -> None:
-    def resources(grant: ContainerGrant, shared: str):
+def test_cpus_and_nodes_are_in_the_containers_configuration(tmp_path: Path) -> None:
+    def resources(grant: ContainerGrant, shared: str) -> cri_pb2.LinuxContainerResources:
         recipe = ConfigInputs(
             spec(), spec().containers[0], 0, NodeFields("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared
         )

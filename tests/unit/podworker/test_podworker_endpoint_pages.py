@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from actors.podworker.endpoint.metrics_pages import families, resource_page
 from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
 from actors.podworker.endpoint.pod_times import PodTimes
 from actors.podworker.endpoint.stats import ContainerUsage, MeasuredContainer, Sample
+from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
 from tests.support.ports import free_port
@@ -122,14 +122,17 @@ def test_resource_page_sums_pods_and_escapes_labels() -> None:
 
 
 def test_pod_times_are_start_and_last_end() -> None:
-    def ended(at: str) -> dict[str, Any]:
+    def ended(at: str) -> views.ContainerStatus:
         return {"state": {"terminated": {"finishedAt": at}}}
 
-    status = {
+    status: views.PodStatus = {
         "startTime": "2026-01-01T00:00:00Z",
         "containerStatuses": [ended("2026-01-01T00:00:09Z"), ended("2026-01-01T00:00:05Z"), ended("garbage")],
     }
-    pods = {"default/a": {"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "status": status}, "x/y": {}}
+    pods: dict[str, views.Pod] = {
+        "default/a": {"metadata": {"namespace": "default", "name": "a", "uid": "u"}, "status": status},
+        "x/y": {},
+    }
     started, completed = PodTimes(pods).collect()
     assert [(sample.labels["pod"], sample.value) for sample in started.samples] == [("a", 1767225600.0)]
     assert [sample.value for sample in completed.samples] == [1767225609.0]

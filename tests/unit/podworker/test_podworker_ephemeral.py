@@ -1,21 +1,24 @@
 from copy import deepcopy
+from pathlib import Path
+from typing import Any
 
 from actors.podworker.clients.api import field_path
 from protocols.bus import error_for
+from protocols.kinds import views
 from protocols.lifecycle.pods.types import PodStage
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work
 
 
-def with_debugger(scene, *debuggers):
+def with_debugger(scene: Scene, *debuggers: Any) -> views.Pod:
     raw = deepcopy(scene.raw)
     raw["spec"]["ephemeralContainers"] = list(debuggers)
     raw["status"] = scene.status
     return raw
 
 
-async def test_it_starts_beside_its_target_runs_once_and_decides_nothing(tmp_path):
+async def test_it_starts_beside_its_target_runs_once_and_decides_nothing(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         runtime = scene.fake.runtime
@@ -36,7 +39,7 @@ async def test_it_starts_beside_its_target_runs_once_and_decides_nothing(tmp_pat
         assert sum(1 for c in runtime.containers.values() if c.name == "dbg") == 1
 
 
-async def test_a_new_life_does_not_start_it_again(tmp_path):
+async def test_a_new_life_does_not_start_it_again(tmp_path: Path) -> None:
     ended = {
         "name": "dbg",
         "containerID": "nodeplane://gone",
@@ -44,7 +47,7 @@ async def test_a_new_life_does_not_start_it_again(tmp_path):
         "image": "box:1",
     }
     raw = pod(status={"phase": "Running", "ephemeralContainerStatuses": [ended]})
-    raw["spec"]["ephemeralContainers"] = [container("dbg", image="box:1")]
+    raw["spec"]["ephemeralContainers"] = [{"name": "dbg", "image": "box:1"}]
 
     async with at_work(Scene(tmp_path, raw)) as scene:
         await scene.running()
@@ -52,7 +55,7 @@ async def test_a_new_life_does_not_start_it_again(tmp_path):
         assert scene.shown("dbg")["state"] == ended["state"]
 
 
-async def test_it_waits_for_its_target_and_says_so(tmp_path):
+async def test_it_waits_for_its_target_and_says_so(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path, pod(container("a"), container("b")))) as scene:
         await scene.running()
         scene.fake.runtime.fail["start_container"] = [error_for("UNKNOWN", "no")] * 5
@@ -63,7 +66,7 @@ async def test_it_waits_for_its_target_and_says_so(tmp_path):
         assert scene.shown("dbg")["state"]["waiting"]["message"] == "waits for container b to run"
 
 
-async def test_a_pod_that_is_over_takes_it_along(tmp_path):
+async def test_a_pod_that_is_over_takes_it_along(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path, pod(policy="Never"))) as scene:
         await scene.running()
         scene.worker.update(with_debugger(scene, container("dbg")))

@@ -6,6 +6,7 @@ import pytest
 
 from actors.podworker.node.images import NodeImages, image_list
 from protocols.bus import Unavailable
+from protocols.kinds import views
 from protocols.lifecycle.node.status import NodeStatusInputs, node_status
 from protocols.wire import cri_pb2 as pb
 from tests.unit.podworker.test_podworker_node import MACHINE
@@ -49,7 +50,7 @@ async def test_images_are_retained_while_the_runtime_is_away(monkeypatch: pytest
 
 def test_status_has_the_images_once_they_are_known() -> None:
     away, none = (NodeStatusInputs("n1", MACHINE, True, images=images) for images in (None, ()))
-    before = {"images": [{"names": ["a:1"], "sizeBytes": 1}]}
+    before: views.NodeStatus = {"images": [{"names": ["a:1"], "sizeBytes": 1}]}
     assert node_status(away, before, "now")["images"] == before["images"]
     assert "images" not in node_status(away, {}, "now")
     assert node_status(none, before, "now")["images"] == []

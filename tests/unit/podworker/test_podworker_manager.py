@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,13 @@ DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSec
 
 
 @asynccontextmanager
-async def running_manager(tmp_path) -> AsyncIterator[Any]:
+async def running_manager(tmp_path: Path) -> AsyncIterator[Any]:
     fake = FakeDependencies(tmp_path)
     options = ManagerOptions(fake.deps, lambda: "nodeplane", lambda uid: None, started_ns=0)
     manager = PodManager(options)
     fake.runtime.changed = lambda uid: asyncio.get_running_loop().call_soon(told, uid)
 
-    def told(uid):
+    def told(uid: str) -> None:
         from protocols.bus import Op
 
         fake.pleg.deliver(uid)
@@ -36,7 +37,7 @@ async def running_manager(tmp_path) -> AsyncIterator[Any]:
         manager.close()
 
 
-async def test_nothing_is_done_before_begin(tmp_path):
+async def test_nothing_is_done_before_begin(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         manager.on_add(pod())
         await asyncio.sleep(0.02)
@@ -46,7 +47,7 @@ async def test_nothing_is_done_before_begin(tmp_path):
         assert manager.active() == ("uid-1",)
 
 
-async def test_a_name_taken_again_is_another_pod(tmp_path):
+async def test_a_name_taken_again_is_another_pod(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(pod())
@@ -57,7 +58,7 @@ async def test_a_name_taken_again_is_another_pod(tmp_path):
         await until_true(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
 
 
-async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_it_is_removed(tmp_path):
+async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_it_is_removed(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         finished: list[str] = []
         manager.subscribe(finished.append)
@@ -74,7 +75,7 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         await until_true(lambda: finished == ["uid-1", "uid-1"])
 
 
-async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_deleted(tmp_path):
+async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_deleted(tmp_path: Path) -> None:
     """Else nobody would send its status, for which its deletion waits: it was sent before a backup was restored."""
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
@@ -92,15 +93,15 @@ async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_dele
         await until_true(lambda: fake.pods.deleted == ["uid-1"])
 
 
-async def test_ended_pods_hold_no_devices(tmp_path):
+async def test_ended_pods_hold_no_devices(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (_fake, manager):
         manager.on_add(pod(status={"phase": "Succeeded"}))
         manager.on_add(pod(uid="uid-2"))
         assert manager.active() == ("uid-2",)
 
 
-async def test_an_unreadable_pod_disturbs_no_other(tmp_path):
-    bad = pod(container("a"), uid="bad")
+async def test_an_unreadable_pod_disturbs_no_other(tmp_path: Path) -> None:
+    bad: Any = pod(container("a"), uid="bad")
     bad["spec"]["containers"] = ["not a container"]
     with pytest.raises(PodInvalid):
         read_pod(bad)
@@ -115,7 +116,9 @@ async def test_an_unreadable_pod_disturbs_no_other(tmp_path):
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, monkeypatch, caplog, deleted):
+async def test_crashed_worker_is_replaced_and_its_devices_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, deleted: bool
+) -> None:
     """An exception outside a sync ended the worker: the pod counted as finished, with its containers still there."""
     failures = FAILURES["pod worker"]
     async with running_manager(tmp_path) as (fake, manager):
@@ -126,7 +129,7 @@ async def test_crashed_worker_is_replaced_and_its_devices_are_held(tmp_path, mon
         await until_true(lambda: fake.runtime.running("a"))
         broken = True
 
-        def breaks(worker):
+        def breaks(worker: PodWorker) -> None:
             if broken:
                 raise ZeroDivisionError("a bug")
 
@@ -151,7 +154,7 @@ def wanting(uid: str, cpu: str, **more: Any) -> Any:
     return pod(container("a", resources={"requests": {"cpu": cpu}}), uid=uid, **more)
 
 
-async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path):
+async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("old", "6"))
@@ -171,7 +174,7 @@ async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path):
         again.close()
 
 
-async def test_critical_pod_ends_another_one_and_starts(tmp_path):
+async def test_critical_pod_ends_another_one_and_starts(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("plain", "6"))

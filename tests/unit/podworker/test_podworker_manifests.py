@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -10,11 +13,13 @@ from hypothesis import given
 from actors.podworker.model.errors import ManifestInvalid, MirrorMissing
 from actors.podworker.pods.manifests import ManifestDirectory, full_name, mirror_of, mirrored, static_pod
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods, steps
+from protocols.kinds import views
+from protocols.kube.meta import Object, uid_of
 from protocols.lifecycle.pods.probes import probes_of
 from protocols.lifecycle.pods.types import read_pod
 from tests.support.waiting import until_async
 
-GOOD = {
+GOOD: Object = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web"},
@@ -22,11 +27,11 @@ GOOD = {
 }
 
 
-def manifest(**spec):
+def manifest(**spec: Any) -> bytes:
     return json.dumps({**GOOD, "spec": {**GOOD["spec"], **spec}}).encode()
 
 
-def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
+def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror() -> None:
     pod = static_pod("/m/web.yaml", manifest(), "node-1")
     assert full_name(pod) == "default/web-node-1"
     assert (pod["spec"]["nodeName"], pod["spec"]["restartPolicy"]) == ("node-1", "Always")
@@ -40,7 +45,7 @@ def test_a_manifest_becomes_a_pod_of_this_node_and_a_mirror():
     assert not mirrored(pod)
 
 
-def test_static_pod_with_an_env_file_is_accepted():
+def test_static_pod_with_an_env_file_is_accepted() -> None:
     source = {"fileKeyRef": {"volumeName": "v", "path": "a.env", "key": "K"}}
     containers = [{"name": "a", "image": "i", "env": [{"name": "X", "valueFrom": source}]}]
     text = manifest(containers=containers, volumes=[{"name": "v", "emptyDir": {}}])
@@ -66,13 +71,13 @@ def test_static_pod_with_an_env_file_is_accepted():
         (manifest(serviceAccountName="x"), "serviceAccountName"),
     ],
 )
-def test_what_is_no_static_pod_is_said(text, word):
+def test_what_is_no_static_pod_is_said(text: bytes, word: str) -> None:
     with pytest.raises(ManifestInvalid, match=word):
         static_pod("/m/x", text, "n1")
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_pod_or_a_clear_refusal(text):
+def test_any_bytes_are_a_pod_or_a_clear_refusal(text: bytes) -> None:
     with pytest.raises(ManifestInvalid):
         static_pod("/m/x", text, "n1")
 
@@ -91,7 +96,7 @@ POD_FIELDS = ("volumes", "securityContext", "initContainers", "terminationGraceP
     st.dictionaries(st.sampled_from(FIELDS), JUNK, max_size=2),
     st.dictionaries(st.sampled_from(POD_FIELDS), JUNK, max_size=2),
 )
-def test_fields_of_the_wrong_type_are_refused_not_carried_on(fields, more):
+def test_fields_of_the_wrong_type_are_refused_not_carried_on(fields: Object, more: Object) -> None:
     text = manifest(containers=[{"name": "a", "image": "i", **fields}], **more)
     try:
         pod = static_pod("/m/x", text, "n1")
@@ -101,8 +106,8 @@ def test_fields_of_the_wrong_type_are_refused_not_carried_on(fields, more):
         assert probes_of(container) is not None
 
 
-def test_files_that_count(tmp_path):
-    faults = []
+def test_files_that_count(tmp_path: Path) -> None:
+    faults: list[str] = []
     directory = ManifestDirectory(tmp_path, "n1", faults.append)
     assert directory.read() == {}
     (tmp_path / "web.yaml").write_bytes(manifest())
@@ -121,57 +126,58 @@ def test_files_that_count(tmp_path):
     assert directory.read() == {}
 
 
-def test_mirrors_to_create_and_to_delete():
+def test_mirrors_to_create_and_to_delete() -> None:
     pod = static_pod("/m/a", manifest(), "n1")
     name, mirror = full_name(pod), mirror_of(pod, "u")
     assert steps([pod], {}).create == (pod,)
     assert steps([pod], {name: mirror}) == steps([], {})
     assert steps([], {name: mirror}).delete == (mirror,)
-    leaving = {**mirror, "metadata": {**mirror["metadata"], "deletionTimestamp": "x"}}
+    metadata: views.ObjectMeta = {**mirror["metadata"], "deletionTimestamp": "x"}
+    leaving: views.Pod = {**mirror, "metadata": metadata}
     assert steps([pod], {name: leaving}).delete == (leaving,)
     newer = static_pod("/m/a", manifest(hostNetwork=True), "n1")
     assert steps([newer], {name: mirror}).delete == (mirror,)
 
 
-async def holds(condition):
+async def holds(condition: Callable[[], object]) -> None:
     await until_async("the condition", condition, every=0.001)
 
 
 class FakeManager:
-    def __init__(self):
-        self.pods = {}
-        self.republished = []
+    def __init__(self) -> None:
+        self.pods: dict[str, views.Pod] = {}
+        self.republished: list[str] = []
 
-    def on_add(self, obj):
+    def on_add(self, obj: views.Pod) -> None:
         self.pods[obj["metadata"]["uid"]] = obj
 
-    def on_update(self, old, new):
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         pass
 
-    def on_delete(self, obj):
+    def on_delete(self, obj: views.Pod) -> None:
         pass  # it takes its time
 
-    def has_worker(self, uid):
+    def has_worker(self, uid: str) -> bool:
         return uid in self.pods
 
-    def republish(self, uid):
+    def republish(self, uid: str) -> None:
         self.republished.append(uid)
 
 
 class FakeApi:
-    def __init__(self):
-        self.created, self.deleted = [], []
+    def __init__(self) -> None:
+        self.created, self.deleted = list[views.Pod](), list[views.Pod]()
 
-    async def create_pod(self, pod):
+    async def create_pod(self, pod: views.Pod) -> None:
         self.created.append(pod)
 
-    async def delete_pod(self, pod):
+    async def delete_pod(self, pod: views.Pod) -> None:
         self.deleted.append(pod)
 
 
-async def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
-    async def story():
-        manager, api, faults = FakeManager(), FakeApi(), []
+async def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        manager, api, faults = FakeManager(), FakeApi(), list[str]()
         mirrors = MirrorTable()
         keeper = StaticPods(StaticOptions(tmp_path, "n1", manager, api, mirrors, lambda: "node-uid", faults.append))
         (tmp_path / "web").write_bytes(manifest())
@@ -181,8 +187,9 @@ async def test_a_new_version_waits_for_the_end_of_the_old_one(tmp_path):
         await holds(lambda: api.created)
         with pytest.raises(MirrorMissing):
             mirrors.mirror_of(read_pod(manager.pods[old]))
-        keeper.on_add({**api.created[0], "metadata": {**api.created[0]["metadata"], "uid": "api-1"}})
-        assert mirrors.mirror_of(read_pod(manager.pods[old]))["metadata"]["uid"] == "api-1"
+        metadata: views.ObjectMeta = {**api.created[0]["metadata"], "uid": "api-1"}
+        keeper.on_add({**api.created[0], "metadata": metadata})
+        assert uid_of(mirrors.mirror_of(read_pod(manager.pods[old])) or {}) == "api-1"
         assert manager.republished == [old]
         (tmp_path / "web").write_bytes(manifest(hostNetwork=True))
         await keeper.load()

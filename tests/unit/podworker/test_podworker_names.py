@@ -1,10 +1,13 @@
+from typing import Any
+
 import pytest
 
 from actors.podworker.clients.api import address, addresses
 from actors.podworker.model.dependencies import Address
 from actors.podworker.pods.containers.names import content, dns_config, has_hosts, hostname
 from actors.podworker.pods.environment.services import service_variables
-from protocols.kube.meta import UNROUTED
+from protocols.kinds import views
+from protocols.kube.meta import UNROUTED, Object
 from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import container, pod
 
@@ -12,16 +15,18 @@ API = Address("127.0.0.1", 6443)
 RESOLV = "# node\nsearch lab.example\nnameserver 192.0.2.53\noptions ndots:1 rotate\n"
 
 
-def service(name, ip="10.0.0.10", namespace="ns", ports=None):
-    given = ports or [{"name": "http", "port": 80}, {"name": "dns-udp", "port": 53, "protocol": "UDP"}]
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterIP": ip, "ports": given}}
+def service(
+    name: str, ip: str = "10.0.0.10", namespace: str = "ns", ports: list[views.ServicePort] | None = None
+) -> views.Service:
+    usual: list[views.ServicePort] = [{"name": "http", "port": 80}, {"name": "dns-udp", "port": 53, "protocol": "UDP"}]
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterIP": ip, "ports": ports or usual}}
 
 
-def variables(*services, **spec):
+def variables(*services: Any, **spec: Any) -> dict[str, str]:
     return service_variables(read_pod(pod(**spec)), services, API)
 
 
-def test_a_service_of_the_namespace_becomes_host_port_and_link_variables():
+def test_a_service_of_the_namespace_becomes_host_port_and_link_variables() -> None:
     assert {k: v for k, v in variables(service("my-db")).items() if k.startswith("MY_DB")} == {
         "MY_DB_SERVICE_HOST": "10.0.0.10",
         "MY_DB_SERVICE_PORT": "80",
@@ -49,18 +54,18 @@ def test_a_service_of_the_namespace_becomes_host_port_and_link_variables():
         {"metadata": {"name": "portless", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9"}},
     ],
 )
-def test_other_namespaces_and_services_without_an_address_have_no_variables(other):
+def test_other_namespaces_and_services_without_an_address_have_no_variables(other: views.Service) -> None:
     assert variables(other) == variables()
 
 
-def test_service_kubernetes_that_nothing_routes_leaves_the_apis_own_address():
+def test_service_kubernetes_that_nothing_routes_leaves_the_apis_own_address() -> None:
     routed = service("kubernetes", ip="10.96.0.1", namespace="default", ports=[{"name": "https", "port": 443}])
     routed["metadata"]["annotations"] = {UNROUTED: "true"}
     found = variables(addresses(routed), metadata={"namespace": "default"})
     assert (found["KUBERNETES_SERVICE_HOST"], found["KUBERNETES_SERVICE_PORT"]) == ("127.0.0.1", "6443")
 
 
-def test_the_apis_address_is_always_a_variable():
+def test_the_apis_address_is_always_a_variable() -> None:
     assert variables(enableServiceLinks=False)["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
     assert variables()["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
     named = service("kubernetes", ip="10.0.0.1", namespace="default", ports=[{"name": "https", "port": 443}])
@@ -71,9 +76,10 @@ def test_the_apis_address_is_always_a_variable():
     assert service_variables(read_pod(pod()), (), Address()) == {}
 
 
-def test_what_is_kept_of_a_service_and_of_the_apis_url():
+def test_what_is_kept_of_a_service_and_of_the_apis_url() -> None:
     assert address("https://127.0.0.1:6443") == API
-    full = {"metadata": {"name": "a", "labels": {}}, "spec": {"clusterIP": "1.2.3.4", "ports": [], "selector": {}}}
+    spec: views.ServiceSpec = {"clusterIP": "1.2.3.4", "ports": [], "selector": {}}
+    full: views.Service = {"metadata": {"name": "a", "labels": {}}, "spec": spec}
     assert addresses(full) == {"metadata": {"name": "a"}, "spec": {"clusterIP": "1.2.3.4", "ports": []}}
 
 
@@ -90,11 +96,11 @@ def test_what_is_kept_of_a_service_and_of_the_apis_url():
         ({"metadata": {"name": "a" * 62 + "-bc"}}, "a" * 62),
     ],
 )
-def test_host_name(spec, expected):
+def test_host_name(spec: Object, expected: str) -> None:
     assert hostname(read_pod(pod(**spec))) == expected
 
 
-def test_hosts_file_of_a_pod_with_an_address_is_kubelets():
+def test_hosts_file_of_a_pod_with_an_address_is_kubelets() -> None:
     spec = read_pod(
         pod(hostname="web-0", subdomain="web", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db", "db.example"]}])
     )
@@ -105,7 +111,7 @@ def test_hosts_file_of_a_pod_with_an_address_is_kubelets():
     assert "192.0.2.1" not in text
 
 
-def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more():
+def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more() -> None:
     aliased = read_pod(pod(hostNetwork=True, hostname="x", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db"]}]))
     assert content(aliased, "", "192.0.2.1 node\n") == (
         "# Kubernetes-managed hosts file (host network).\n192.0.2.1 node\n\n"
@@ -126,12 +132,14 @@ def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more():
         ({"hostNetwork": True, "hostAliases": [{"ip": "192.0.2.7", "hostnames": ["db"]}]}, False, True),
     ],
 )
-def test_hosts_file_is_made_where_it_can_be_mounted_or_adds_something(spec, mounted, expected):
+def test_hosts_file_is_made_where_it_can_be_mounted_or_adds_something(
+    spec: Object, mounted: bool, expected: bool
+) -> None:
     assert has_hosts(read_pod(pod(**spec)), "", mounted) is expected
 
 
-def test_resolver():
-    def made(**spec):
+def test_resolver() -> None:
+    def made(**spec: Any) -> object:
         config = dns_config(read_pod(pod(container("a"), **spec)), RESOLV)
         return config and (list(config.servers), list(config.searches), list(config.options))
 

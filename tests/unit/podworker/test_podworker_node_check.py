@@ -38,7 +38,7 @@ async def until(api: MemoryApi, holds: Callable[[], bool]) -> None:
     await until_async("the node as it must be", lambda: dict(api.objects["nodes"]), good=lambda nodes: holds())
 
 
-def labels(api: MemoryApi) -> dict[str, Any]:
+def labels(api: MemoryApi) -> Any:
     return api.objects["nodes"]["n1"]["metadata"]["labels"]
 
 

@@ -1,11 +1,12 @@
 """The stream of the node's pods: what a follower folds is what the manager was told, with the newest status."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from actors.podworker.pods.node_pods import NodePods
-from protocols.bus import Op
+from protocols.bus import Bus, Op
+from protocols.kinds import views
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.messages.podworker import NODE_PODS, NodePod
 
@@ -46,9 +47,9 @@ class FakeManager:
         self.calls.append(f"republish {uid}")
 
 
-def pod(uid: str, version: str = "1", **status: Any) -> dict[str, Any]:
+def pod(uid: str, version: str = "1", **status: Any) -> views.Pod:
     metadata = {"uid": uid, "name": uid, "namespace": "default", "resourceVersion": version}
-    return {"metadata": metadata, "spec": {"containers": [{"name": "main"}]}, "status": status}
+    return cast("views.Pod", {"metadata": metadata, "spec": {"containers": [{"name": "main"}]}, "status": status})
 
 
 def shown(view: NodePod) -> Any:
@@ -60,7 +61,7 @@ def test_nothing_is_published_before_the_first_full_list() -> None:
     pods = NodePods(manager)
     pods.on_add(pod("u1", phase="Pending"))
     assert bus.told == []
-    pods.begin(bus)
+    pods.begin(cast("Bus", bus))
     [item] = bus.source.snapshot()
     assert (item.key, item.value.containers) == ("u1", ("main",))
     assert shown(item.value)["status"] == {"phase": "Pending"}
@@ -69,11 +70,11 @@ def test_nothing_is_published_before_the_first_full_list() -> None:
 
 def test_a_status_shows_before_the_api_took_it_and_conditions_of_others_stay() -> None:
     bus, pods = FakeBus(), NodePods(FakeManager())
-    pods.begin(bus)
+    pods.begin(cast("Bus", bus))
     gate = {"type": "example.com/gate", "status": "True"}
     first = pod("u1", conditions=[gate])
     pods.on_add(first)
-    ready = {"type": "Ready", "status": "True"}
+    ready: views.PodCondition = {"type": "Ready", "status": "True"}
     pods.on_status(PodSpec(uid="u1", name="u1", namespace="default"), {"phase": "Running", "conditions": [ready]})
     assert shown(bus.told[-1][2])["status"] == {"phase": "Running", "conditions": [ready, gate]}
     count = len(bus.told)

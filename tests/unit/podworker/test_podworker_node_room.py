@@ -1,6 +1,9 @@
 """Kubelet's admission by the node: reasons and messages of upstream's lifecycle/predicate.go."""
 
 import copy
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +12,8 @@ from hypothesis import strategies as st
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
 from actors.scheduler.nodes.node_cache import reasons
 from protocols.bus import FailedPrecondition
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.node.critical_pods import SYSTEM_CRITICAL
 from protocols.lifecycle.node.room import NodeRoom, RoomVerdict
 from protocols.lifecycle.pods.types import SOURCE, PodStage, read_pod
@@ -16,10 +21,10 @@ from tests.support.podworker_fakes import FakeNode, container, pod
 from tests.support.podworker_scene import Scene, at_work
 
 STATIC = {"annotations": {SOURCE: "file"}}
-TAINT = {"key": "down", "value": "x", "effect": "NoExecute"}
+TAINT: views.Taint = {"key": "down", "value": "x", "effect": "NoExecute"}
 
 
-def node(taints=(), labels=None, **allocatable):
+def node(taints: Iterable[views.Taint] = (), labels: dict[str, str] | None = None, /, **allocatable: str) -> views.Node:
     found = copy.deepcopy(FakeNode().seen)
     found["spec"]["taints"] = list(taints)
     found["metadata"]["labels"] |= labels or {}
@@ -27,13 +32,23 @@ def node(taints=(), labels=None, **allocatable):
     return found
 
 
-def asking(uid="uid-1", ports=(), metadata=None, spec=None, limits=None, **requests):
-    resources = {"requests": requests, **({"limits": limits} if limits else {})}
-    ports = [{"containerPort": port, "hostPort": port} for port in ports]
-    return pod(container("a", resources=resources, ports=ports), uid=uid, metadata=metadata, **(spec or {}))
+def asking(
+    uid: str = "uid-1",
+    ports: Iterable[int] = (),
+    metadata: Object | None = None,
+    spec: Object | None = None,
+    limits: Object | None = None,
+    requests: Object | None = None,
+    **more: str,
+) -> views.Pod:
+    resources = {"requests": {**more, **(requests or {})}, **({"limits": limits} if limits else {})}
+    taken = [{"containerPort": port, "hostPort": port} for port in ports]
+    return pod(container("a", resources=resources, ports=taken), uid=uid, metadata=metadata, **(spec or {}))
 
 
-def judged(raw, on=None, room=None, advertised=()):
+def judged(
+    raw: views.Pod, on: views.Node | None = None, room: NodeRoom | None = None, advertised: Collection[str] = ()
+) -> Any:
     verdict = (room or NodeRoom()).admit(read_pod(raw), on or node(), advertised)
     return (verdict.rejected.reason, verdict.rejected.message) if verdict.rejected else verdict
 
@@ -52,9 +67,9 @@ AFFINITY = {
     [
         (asking(cpu="900"), "OutOfcpu", "requested: 900000, used: 100, capacity: 8000"),
         (asking(memory="20Gi"), "OutOfmemory", f"requested: {20 << 30}, used: {1 << 20}, capacity: {16 << 30}"),
-        (asking(**{"ephemeral-storage": "2Ti"}), "OutOfephemeral-storage", f"used: 0, capacity: {1 << 40}"),
-        (asking(**{"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi", "used: 0, capacity: 0"),
-        (asking(**{"example.com/dongle": "3"}), "OutOfexample.com/dongle", "requested: 3, used: 0, capacity: 2"),
+        (asking(requests={"ephemeral-storage": "2Ti"}), "OutOfephemeral-storage", f"used: 0, capacity: {1 << 40}"),
+        (asking(requests={"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi", "used: 0, capacity: 0"),
+        (asking(requests={"example.com/dongle": "3"}), "OutOfexample.com/dongle", "requested: 3, used: 0, capacity: 2"),
         (asking(ports=[80]), "NodePorts", "node(s) didn't have free ports for the requested pod ports"),
         (asking(spec={"nodeName": "n2"}), "NodeName", "node(s) didn't match the requested node name"),
         (asking(spec={"nodeSelector": {"zone": "b"}}), "NodeAffinity", "didn't match Pod's node affinity/selector"),
@@ -67,10 +82,10 @@ AFFINITY = {
         ),
     ],
 )
-def test_pod_that_kubelet_rejects_has_its_reason_and_message(raw, reason, message):
+def test_pod_that_kubelet_rejects_has_its_reason_and_message(raw: views.Pod, reason: str, message: str) -> None:
     room = NodeRoom()
     room.count(read_pod(asking("other", ports=[80], cpu="100m", memory="1Mi")))
-    on = node(labels={"zone": "a"}, **{"example.com/dongle": "2"})
+    on = node((), {"zone": "a"}, **{"example.com/dongle": "2"})
     found = judged(raw, on, room, {"example.com/dongle"})
     assert found[0] == reason
     assert message in found[1]
@@ -78,7 +93,7 @@ def test_pod_that_kubelet_rejects_has_its_reason_and_message(raw, reason, messag
     assert found[1].startswith((prefix, "Failed to admit pod"))
 
 
-def test_full_node_and_the_first_of_several_reasons_is_upstreams():
+def test_full_node_and_the_first_of_several_reasons_is_upstreams() -> None:
     room = NodeRoom()
     room.count(read_pod(asking("other")))
     assert judged(asking(cpu="9", spec={"nodeSelector": {"zone": "b"}}), node(pods="1"), room) == (
@@ -89,7 +104,7 @@ def test_full_node_and_the_first_of_several_reasons_is_upstreams():
     assert judged(asking(), node(pods="1"), room).admitted
 
 
-def test_only_no_execute_taints_count_and_not_for_static_pods():
+def test_only_no_execute_taints_count_and_not_for_static_pods() -> None:
     tolerant = {"tolerations": [{"key": "down", "operator": "Exists", "tolerationSeconds": 1}]}
     assert judged(asking(), node([TAINT])) == (
         "TaintToleration",
@@ -101,16 +116,16 @@ def test_only_no_execute_taints_count_and_not_for_static_pods():
     assert judged(asking(metadata=STATIC, spec={"nodeSelector": {"zone": "b"}}))[0] == "NodeAffinity"
 
 
-def test_resources_of_plugins_and_of_nobody_are_left_to_the_device_manager():
-    many = asking(limits={"example.com/gpu": "9"}, **{"example.com/gpu": "9"})
+def test_resources_of_plugins_and_of_nobody_are_left_to_the_device_manager() -> None:
+    many = asking(limits={"example.com/gpu": "9"}, requests={"example.com/gpu": "9"})
     assert judged(many, node(**{"example.com/gpu": "1"})).admitted
     assert judged(many).admitted
 
 
-def test_critical_pod_takes_the_fewest_pods_of_the_lowest_quality():
+def test_critical_pod_takes_the_fewest_pods_of_the_lowest_quality() -> None:
     room = NodeRoom()
     whole = {"cpu": "2", "memory": "1Gi"}
-    room.count(read_pod(asking("guaranteed", limits=whole, **whole)))
+    room.count(read_pod(asking("guaranteed", limits=whole, requests=whole)))
     for uid, cpu in (("small", "1"), ("large", "3"), ("best", "0")):
         room.count(read_pod(asking(uid, cpu=cpu)))
     critical = asking("critical", cpu="4", spec={"priority": SYSTEM_CRITICAL})
@@ -140,9 +155,9 @@ PODS = st.lists(
 
 
 @given(PODS)
-def test_node_admits_what_the_scheduler_places(pods):
+def test_node_admits_what_the_scheduler_places(pods: list[tuple[int, int, list[int], str]]) -> None:
     """Both count the same: a pod that fits for the one fits for the other."""
-    on = node(labels={"zone": "a"}, pods="6")
+    on = node((), {"zone": "a"}, pods="6")
     on["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     room, load = NodeRoom(), NodeLoad(node_view(on))
     for number, (cpu, memory, ports, zone) in enumerate(pods):
@@ -154,7 +169,7 @@ def test_node_admits_what_the_scheduler_places(pods):
             load.count(pod_view(raw))
 
 
-async def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_device_manager(tmp_path):
+async def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_device_manager(tmp_path: Path) -> None:
     scene = Scene(tmp_path, asking(cpu="900"))
     async with at_work(scene):
         await scene.until(lambda: scene.status.get("phase") == "Failed")
@@ -165,14 +180,14 @@ async def test_worker_rejected_pod_is_failed_with_event_and_never_reaches_the_de
         assert not scene.fake.runtime.calls
 
 
-async def test_worker_reads_the_node_again_before_it_rejects(tmp_path):
+async def test_worker_reads_the_node_again_before_it_rejects(tmp_path: Path) -> None:
     scene = Scene(tmp_path, asking(spec={"nodeSelector": {"zone": "a"}}))
-    scene.fake.local_node.read = node(labels={"zone": "a"})
+    scene.fake.local_node.read = node((), {"zone": "a"})
     async with at_work(scene):
         await scene.running()
 
 
-async def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_path):
+async def test_room_of_a_pod_is_free_once_it_ended_or_its_devices_were_rejected(tmp_path: Path) -> None:
     scene = Scene(tmp_path, asking(cpu="8"))
     other = asking("other", cpu="8")
     async with at_work(scene):

@@ -1,4 +1,5 @@
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from protocols.bus import Unavailable, error_for
 from protocols.lifecycle.pods.types import SECOND, PodActions, Start
 from protocols.lifecycle.restarts.backoff import RETRY_S, SANDBOX, Pauses
-from tests.support.podworker_fakes import container, pod
+from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
 
 A = Start("a", 0)
@@ -15,21 +16,21 @@ NOW = 1_000 * SECOND
 SLOW = [error_for("UNKNOWN", "refused") for _ in range(50)]
 
 
-def plan(*names, sandbox="s1", create=-1, wake=0):
+def plan(*names: str, sandbox: str = "s1", create: int = -1, wake: int = 0) -> PodActions:
     return PodActions(
         start=tuple(Start(name, 0) for name in names), sandbox=sandbox, create_sandbox=create, wake_ns=wake
     )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(1, 10_000 * SECOND))
-def test_each_pause_is_10_to_15_seconds_however_many_there_were(jitters, now):
+def test_each_pause_is_10_to_15_seconds_however_many_there_were(jitters: list[float], now: int) -> None:
     for jitter in jitters:
         pause = Pauses(jitter=lambda: jitter).failed(A, "s1", now)  # noqa: B023 # used at once
         assert 10 * SECOND <= pause.until_ns - now <= 15 * SECOND
         now = pause.until_ns
 
 
-def test_what_is_too_early_is_left_out_and_the_rest_done():
+def test_what_is_too_early_is_left_out_and_the_rest_done() -> None:
     pauses = Pauses(jitter=lambda: 0.0)
     pauses.failed(A, "s1", NOW)
     early = pauses.applied(plan("a", "b", wake=NOW + 60 * SECOND), NOW + SECOND)
@@ -38,7 +39,7 @@ def test_what_is_too_early_is_left_out_and_the_rest_done():
     assert [step.name for step in pauses.applied(plan("a"), early.wake_ns).start] == ["a"]
 
 
-def test_one_that_was_made_after_all_is_started():
+def test_one_that_was_made_after_all_is_started() -> None:
     pauses, made = Pauses(), Start("a", 0, existing="c1")
     pauses.failed(A, "s1", NOW)
     assert pauses.applied(PodActions(start=(made,), sandbox="s1"), NOW).start == (made,)
@@ -46,7 +47,7 @@ def test_one_that_was_made_after_all_is_started():
     assert not pauses.applied(PodActions(start=(made,), sandbox="s1"), NOW).start
 
 
-def test_another_sandbox_is_another_matter():
+def test_another_sandbox_is_another_matter() -> None:
     pauses = Pauses()
     pauses.failed(A, "s1", NOW)
     assert [step.name for step in pauses.applied(plan("a", sandbox="s2"), NOW).start] == ["a"]
@@ -56,7 +57,7 @@ def test_another_sandbox_is_another_matter():
     assert held.wake_ns > NOW
 
 
-def test_what_is_likely_to_pass_is_asked_soon_and_then_less_often():
+def test_what_is_likely_to_pass_is_asked_soon_and_then_less_often() -> None:
     pauses, delays = Pauses(jitter=lambda: 0.0), []
     for _ in range(6):
         delays.append(pauses.failed(A, "s1", NOW, soon=True).until_ns - NOW)
@@ -65,7 +66,7 @@ def test_what_is_likely_to_pass_is_asked_soon_and_then_less_often():
     assert pauses.failed(A, "s1", NOW, soon=True).times == 1
 
 
-def test_cleared():
+def test_cleared() -> None:
     pauses = Pauses()
     assert not pauses.clear()
     pauses.failed(A, "s1", NOW)
@@ -78,20 +79,20 @@ class Frozen(Scene):
 
     reads = 0
 
-    def clock(self):
+    def clock(self) -> int:
         self.reads += 1
         return NOW + self.skew_ns + self.reads
 
-    async def passes(self, seconds):
+    async def passes(self, seconds: float) -> None:
         self.skew_ns += int(seconds * SECOND)
         await self.settle()
 
-    async def settle(self):
+    async def settle(self) -> None:
         """Looks until one finds nothing to do: whatever was to be tried has been."""
         for _ in range(5):
             looks = len(self.fake.recorder.events), len(self.fake.runtime.calls)
             self.worker.wake()
-            await self.until(lambda: not self.worker._woken.is_set() and self.worker._step.done())
+            await self.until(lambda: not self.worker._woken.is_set() and self.worker._step and self.worker._step.done())
             if looks == (len(self.fake.recorder.events), len(self.fake.runtime.calls)):
                 return
 
@@ -100,8 +101,10 @@ class Frozen(Scene):
     ("call", "shows"),
     [("create_container", "CreateContainerError"), ("run_sandbox", "ContainerCreating"), ("secret", "Config")],
 )
-async def test_a_start_that_fails_is_tried_each_10_to_15_seconds_whatever_wakes_the_pod(tmp_path, call, shows):
-    def tries(fake):
+async def test_a_start_that_fails_is_tried_each_10_to_15_seconds_whatever_wakes_the_pod(
+    tmp_path: Path, call: str, shows: str
+) -> None:
+    def tries(fake: FakeDependencies) -> int:
         failed = [e for e in fake.recorder.events if e[1] in ("Failed", "FailedCreatePodSandBox")]
         return fake.runtime.count(call) or len(failed)
 
@@ -121,7 +124,7 @@ async def test_a_start_that_fails_is_tried_each_10_to_15_seconds_whatever_wakes_
         await scene.until(lambda: tries(scene.fake) == 7)
 
 
-async def test_others_of_the_pod_do_not_wait_for_it(tmp_path):
+async def test_others_of_the_pod_do_not_wait_for_it(tmp_path: Path) -> None:
     scene = Frozen(tmp_path, pod(container("a"), container("b")))
     scene.fake.runtime.fail["create_container"] = list(SLOW[:1])
     async with at_work(scene):
@@ -133,7 +136,7 @@ async def test_others_of_the_pod_do_not_wait_for_it(tmp_path):
         await scene.running("a")
 
 
-async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_path):
+async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_path: Path) -> None:
     scene = Frozen(tmp_path)
     scene.fake.runtime.fail["create_container"] = [random.choice(SLOW), Unavailable("away")]
     async with at_work(scene):
@@ -145,7 +148,7 @@ async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_
         await scene.running()
 
 
-async def test_a_pod_waits_for_the_runtimes_network(tmp_path):
+async def test_a_pod_waits_for_the_runtimes_network(tmp_path: Path) -> None:
     fault = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no cni"
     scene = Frozen(tmp_path, pod())
     scene.fake.network = lambda: fault
@@ -159,7 +162,7 @@ async def test_a_pod_waits_for_the_runtimes_network(tmp_path):
         await scene.running()
 
 
-async def test_a_pod_on_the_hosts_network_does_not_wait_for_the_runtimes(tmp_path):
+async def test_a_pod_on_the_hosts_network_does_not_wait_for_the_runtimes(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(hostNetwork=True))
     scene.fake.network = lambda: "not ready"
     async with at_work(scene):

@@ -1,6 +1,8 @@
 """Probes: the standing never changes before its threshold, and what it does to a pod."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import grpc
 import hypothesis.strategies as st
@@ -8,7 +10,10 @@ import pytest
 from hypothesis import given
 
 from actors.podworker.pods.probes.handlers import check, http_url
-from protocols.bus import DeadlineExceeded, Unavailable
+from actors.podworker.pods.probes.metrics import ProbeMetrics
+from protocols.bus import BusError, DeadlineExceeded, Unavailable
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.pods.probes import (
     LIVENESS,
     READINESS,
@@ -27,8 +32,8 @@ from protocols.lifecycle.pods.probes import (
 )
 from protocols.lifecycle.pods.types import read_pod
 from protocols.messages.cri import ANSWERED
-from tests.support.podworker_fakes import FakeDependencies, container, pod, sidecar
-from tests.unit.podworker.test_podworker_worker import Scene, at_work
+from tests.support.podworker_fakes import FakeDependencies, container, pod
+from tests.support.podworker_scene import Scene, at_work
 
 OUTCOMES = st.sampled_from(ProbeOutcome)
 PROBES = st.builds(
@@ -41,8 +46,10 @@ PROBES = st.builds(
 
 
 @given(PROBES, st.lists(OUTCOMES, max_size=30), st.booleans())
-def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, known):
-    standing, told = initial_state(probe.kind, known), []
+def test_a_standing_changes_only_after_enough_equal_answers(
+    probe: Probe, outcomes: list[ProbeOutcome], known: bool
+) -> None:
+    standing, told = initial_state(probe.kind, known), list[ProbeOutcome]()
     for outcome in outcomes:
         before = standing.good
         standing = observe(probe, standing, outcome)
@@ -59,14 +66,14 @@ def test_a_standing_changes_only_after_enough_equal_answers(probe, outcomes, kno
 
 
 @given(st.dictionaries(st.sampled_from([LIVENESS, READINESS, STARTUP]), st.sampled_from([True, False, None])))
-def test_verdicts(goods):
+def test_verdicts(goods: dict[str, bool | None]) -> None:
     verdict = verdict_of({kind: (Probe(kind, {}), ProbeState(good)) for kind, good in goods.items()})
     assert verdict.started == (goods.get(STARTUP, True) is True)
     assert not verdict.ready or verdict.started
     assert bool(verdict.fault) == (goods.get(LIVENESS, True) is False or goods.get(STARTUP, True) is False)
 
 
-def test_when_no_more_is_asked():
+def test_when_no_more_is_asked() -> None:
     startup, readiness = Probe(STARTUP, {}), Probe(READINESS, {})
     assert is_decided(startup, ProbeState(True))
     assert is_decided(startup, ProbeState(False))
@@ -74,7 +81,7 @@ def test_when_no_more_is_asked():
     assert not is_decided(readiness, ProbeState(False))
 
 
-def test_defaults_and_where_a_url_leads():
+def test_defaults_and_where_a_url_leads() -> None:
     raw = container(
         "a", livenessProbe={"httpGet": {"port": "web", "path": "x"}}, ports=[{"name": "web", "containerPort": 81}]
     )
@@ -86,10 +93,10 @@ def test_defaults_and_where_a_url_leads():
     assert http_url(probe.handler["httpGet"], ProbeTarget("id", "::1", {"web": 81})) == "http://[::1]:81/x"
 
 
-async def test_checks_of_real_sockets(tmp_path):
+async def test_checks_of_real_sockets(tmp_path: Path) -> None:
     """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
 
-    async def answer(reader, writer):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = await reader.readline()
         if not line:  # a TCP probe connects and leaves
             writer.close()
@@ -107,7 +114,7 @@ async def test_checks_of_real_sockets(tmp_path):
     port = server.sockets[0].getsockname()[1]
     target = ProbeTarget("c1", "127.0.0.1")
 
-    async def http(path):
+    async def http(path: str) -> ProbeAttempt:
         return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
 
     assert (await http("/200")).outcome is ProbeOutcome.SUCCESS
@@ -124,17 +131,17 @@ async def test_checks_of_real_sockets(tmp_path):
     assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
 
-async def test_grpc_health(tmp_path):
+async def test_grpc_health(tmp_path: Path) -> None:
     """SERVING for the service `good`, NOT_SERVING for others; nobody there is a failure, too."""
 
-    asked = []
+    asked: list[bytes] = []
 
-    async def answer(request, context):
+    async def answer(request: bytes, context: object) -> bytes:
         asked.append(request)
         return b"\x08\x01" if request.endswith(b"good") else b"\x08\x02"
 
     server = grpc.aio.server()
-    handler = grpc.unary_unary_rpc_method_handler(answer)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(answer)
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
     )
@@ -142,7 +149,7 @@ async def test_grpc_health(tmp_path):
     await server.start()
     deps, target = FakeDependencies(tmp_path).deps, ProbeTarget("c1", "127.0.0.1")
 
-    async def ask(service):
+    async def ask(service: str) -> ProbeAttempt:
         return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)
 
     assert (await ask("good")).outcome is ProbeOutcome.SUCCESS
@@ -163,25 +170,25 @@ async def test_grpc_health(tmp_path):
         (Unavailable("cri is away"), ProbeOutcome.UNKNOWN),
     ],
 )
-async def test_exec(tmp_path, answer, outcome):
+async def test_exec(tmp_path: Path, answer: tuple[int, bytes] | BusError, outcome: ProbeOutcome) -> None:
     fake = FakeDependencies(tmp_path)
     fake.runtime.answers["try it"] = answer
-    handler = {"exec": {"command": ["try", "it"]}}
+    handler: views.Probe = {"exec": {"command": ["try", "it"]}}
     assert (await check(fake.deps, handler, ProbeTarget("c1", ""), 1)).outcome is outcome
 
 
-def quick(command, **more):
+def quick(command: str, **more: Any) -> Object:
     return {"exec": {"command": [command]}, "periodSeconds": 1, "failureThreshold": 1, **more}
 
 
 @pytest.fixture
-def fast(monkeypatch):
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probe periods of a hundredth."""
     real = asyncio.sleep
     monkeypatch.setattr("actors.podworker.pods.probes.prober.asyncio.sleep", lambda seconds: real(seconds / 100))
 
 
-async def test_probe_results_are_counted_until_the_pod_ends(tmp_path, fast):
+async def test_probe_results_are_counted_until_the_pod_ends(tmp_path: Path, fast: None) -> None:
     scene = Scene(tmp_path, pod(container("a", readinessProbe=quick("ready"))))
     metrics = scene.fake.probes
     scene.fake.runtime.answers["ready"] = (1, b"not yet")
@@ -191,13 +198,13 @@ async def test_probe_results_are_counted_until_the_pod_ends(tmp_path, fast):
     assert counted(metrics) == {}
 
 
-def counted(metrics):
+def counted(metrics: ProbeMetrics) -> dict[tuple[str, ...], float]:
     [family] = metrics.collect()
     names = ("probe_type", "result", "container")
     return {tuple(sample.labels[name] for name in names): sample.value for sample in family.samples}
 
 
-async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
+async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path: Path, fast: None) -> None:
     raw = pod(container("a", readinessProbe=quick("ready"), livenessProbe=quick("live", failureThreshold=2)))
     scene = Scene(tmp_path, raw)
     answers = scene.fake.runtime.answers
@@ -220,8 +227,8 @@ async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path, fast):
         assert scene.fake.runtime.most_running == {"a": 1}
 
 
-async def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_path, fast):
-    slow = {**sidecar("s"), "startupProbe": quick("up", failureThreshold=1000)}
+async def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_path: Path, fast: None) -> None:
+    slow = container("s", restartPolicy="Always", startupProbe=quick("up", failureThreshold=1000))
     scene = Scene(tmp_path, pod(container("a"), inits=[slow]))
     scene.fake.runtime.answers["up"] = (1, b"")
     async with at_work(scene):
@@ -234,7 +241,7 @@ async def test_a_sidecar_holds_up_the_rest_until_its_startup_probe_succeeds(tmp_
         assert scene.shown("s")["started"]
 
 
-async def test_a_new_life_does_not_take_readiness_away(tmp_path):
+async def test_a_new_life_does_not_take_readiness_away(tmp_path: Path) -> None:
     raw = pod(container("a", readinessProbe=quick("ready", periodSeconds=1)))
     scene = Scene(tmp_path, raw)
     async with at_work(scene):
@@ -248,7 +255,7 @@ async def test_a_new_life_does_not_take_readiness_away(tmp_path):
         assert all(s["containerStatuses"][0]["ready"] for s in fresh.fake.statuses.history)
 
 
-async def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
+async def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path: Path) -> None:
     hooks = {"postStart": {"exec": {"command": ["hello"]}}, "preStop": {"exec": {"command": ["bye"]}}}
     scene = Scene(tmp_path, pod(container("a", lifecycle=hooks)))
     scene.fake.runtime.answers["bye"] = (2, b"no")
@@ -262,7 +269,7 @@ async def test_hooks_run_inside_the_grace_and_say_when_they_fail(tmp_path):
         assert ("Warning", "FailedPreStopHook", "PreStopHook failed") in scene.fake.recorder.events
 
 
-async def test_a_failed_post_start_ends_the_container(tmp_path):
+async def test_a_failed_post_start_ends_the_container(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never"))
     scene.fake.runtime.answers["no"] = (1, b"sorry")
     async with at_work(scene):
@@ -270,11 +277,11 @@ async def test_a_failed_post_start_ends_the_container(tmp_path):
         assert ("Warning", "FailedPostStartHook", "PostStartHook failed") in scene.fake.recorder.events
 
 
-async def test_a_failed_post_start_is_the_reason_to_wait_until_the_next_start(tmp_path):
+async def test_a_failed_post_start_is_the_reason_to_wait_until_the_next_start(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}})))
     scene.fake.runtime.answers["no"] = (1, b"sorry")
 
-    def waited():
+    def waited() -> list[views.ContainerStateWaiting]:
         shown = [entry["state"] for entry in entries_of(scene.fake.statuses.history)]
         return [state["waiting"] for state in shown if state.get("waiting", {}).get("reason") == "PostStartHookError"]
 
@@ -290,7 +297,7 @@ async def test_a_failed_post_start_is_the_reason_to_wait_until_the_next_start(tm
         )
 
 
-async def test_a_failed_post_start_of_a_container_that_is_not_restarted_shows_its_end(tmp_path):
+async def test_a_failed_post_start_of_a_container_that_is_not_restarted_shows_its_end(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}}), policy="Never"))
     scene.fake.runtime.answers["no"] = (1, b"sorry")
     async with at_work(scene):
@@ -298,11 +305,11 @@ async def test_a_failed_post_start_of_a_container_that_is_not_restarted_shows_it
         assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
 
 
-def entries_of(history):
+def entries_of(history: list[views.PodStatus]) -> list[views.ContainerStatus]:
     return [entry for status in history for entry in status.get("containerStatuses", ())]
 
 
-async def test_the_active_deadline_fails_the_pod(tmp_path):
+async def test_the_active_deadline_fails_the_pod(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
     async with at_work(scene):
         await scene.running()
@@ -311,7 +318,7 @@ async def test_the_active_deadline_fails_the_pod(tmp_path):
         assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143
 
 
-async def test_termination_messages_from_file_and_log(tmp_path):
+async def test_termination_messages_from_file_and_log(tmp_path: Path) -> None:
     words = container("a", terminationMessagePolicy="FallbackToLogsOnError")
     scene = Scene(tmp_path, pod(words, container("b"), policy="Never"))
     async with at_work(scene):

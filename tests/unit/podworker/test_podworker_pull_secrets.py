@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,11 +16,11 @@ from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
 
 
-def secret(**auths):
+def secret(**auths: object) -> dict[str, bytes]:
     return {".dockerconfigjson": json.dumps({"auths": {k.replace("__", "."): v for k, v in auths.items()}}).encode()}
 
 
-def config(places):
+def config(places: list[str]) -> dict[str, bytes]:
     return {".dockerconfigjson": json.dumps({"auths": {p: {"username": p, "password": "x"} for p in places}}).encode()}
 
 
@@ -34,11 +35,13 @@ def config(places):
         ("localhost/b", ["localhost", "docker.io"], ["localhost"]),
     ],
 )
-def test_credentials_are_for_their_registry_and_the_most_exact_go_first(image, places, used):
+def test_credentials_are_for_their_registry_and_the_most_exact_go_first(
+    image: str, places: list[str], used: list[str]
+) -> None:
     assert [auth.username for auth in credentials(image, [config(places)])] == used
 
 
-def test_every_way_to_write_them():
+def test_every_way_to_write_them() -> None:
     auth = base64.b64encode(b"me:pass:word").decode()
     found = credentials("r.io/b", [{".dockercfg": json.dumps({"https://r.io": {"auth": auth}}).encode()}])
     assert [(a.username, a.password) for a in found] == [("me", "pass:word")]
@@ -64,11 +67,11 @@ def test_every_way_to_write_them():
         b'{"r.io": "x", "auths": 3}',
     ],
 )
-def test_what_is_no_credentials_is_passed_over(junk):
+def test_what_is_no_credentials_is_passed_over(junk: bytes) -> None:
     assert credentials("r.io/b", [{".dockerconfigjson": junk, ".dockercfg": junk}]) == []
 
 
-def pulled(fake, **secrets):
+def pulled(fake: FakeDependencies, **secrets: dict[str, bytes]) -> list[str | None]:
     """The image is pulled by a pod with those secrets, on a runtime of its own."""
     deps = msgspec.structs.replace(fake.deps, node_info=msgspec.structs.replace(fake.deps.node_info, embedded=False))
     fake.runtime.absent.add("r.io/b:1")
@@ -77,10 +80,10 @@ def pulled(fake, **secrets):
         fake.objects.items[("Secret", name)] = {"metadata": {"name": name}, "data": encoded}
     spec = read_pod(pod(container("a", "r.io/b:1"), imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
     asyncio.run(Images(deps).ensure(spec, spec.containers[0]))
-    return [auth and auth.username for auth in fake.runtime.auths]
+    return [auth.username if auth else None for auth in fake.runtime.auths]
 
 
-def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
+def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path: Path) -> None:
     fake = FakeDependencies(tmp_path)
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401")]
     one, two = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
@@ -88,21 +91,21 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path):
     assert fake.runtime.count("pull_image") == 2
 
 
-def test_a_missing_secret_is_reported_and_the_pull_goes_on(tmp_path):
+def test_a_missing_secret_is_reported_and_the_pull_goes_on(tmp_path: Path) -> None:
     fake = FakeDependencies(tmp_path)
     assert pulled(fake, two=secret(quay__io={"username": "two"})) == [None]
     text = "image pull secrets not found: one; image r.io/b:1 is pulled without them"
     assert ("Warning", "FailedToRetrieveImagePullSecret", text) in fake.recorder.events
 
 
-def test_all_refused_is_a_pull_that_failed(tmp_path):
+def test_all_refused_is_a_pull_that_failed(tmp_path: Path) -> None:
     fake = FakeDependencies(tmp_path)
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401"), NotFound("no such image")]
     with pytest.raises(ImageMissing, match="no such image"):
         pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
 
 
-async def test_a_pod_runs_by_the_handler_of_its_class(tmp_path):
+async def test_a_pod_runs_by_the_handler_of_its_class(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(runtimeClassName="small"))
     scene.fake.objects.items[("RuntimeClass", "small")] = {"metadata": {"name": "small"}, "handler": "vm"}
     async with at_work(scene):
@@ -110,7 +113,7 @@ async def test_a_pod_runs_by_the_handler_of_its_class(tmp_path):
         assert scene.fake.runtime.handler == "vm"
 
 
-async def test_a_class_that_is_not_there_is_said_and_waited_for(tmp_path):
+async def test_a_class_that_is_not_there_is_said_and_waited_for(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(runtimeClassName="gone"))
     async with at_work(scene):
         text = 'Failed to create pod sandbox: RuntimeClass "gone" not found'

@@ -1,13 +1,17 @@
 """The action RestartAllContainers: the plan, its crash safety, and what the status shows meanwhile."""
 
+from pathlib import Path
+
 import hypothesis.strategies as st
 from hypothesis import given
 
-from protocols.lifecycle.pods.types import container_hash, read_pod
+from protocols.kinds import views
+from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import PodActions, container_hash, read_pod
 from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.lifecycle.restarts.policy import matching_action
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
-from tests.support.podworker_fakes import container, pod, sidecar
+from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work
 
 NOW = 10**13
@@ -15,17 +19,17 @@ BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=1)
 NAMES = ("setup", "side", "a", "b")
 
 
-def rule(*codes, action="RestartAllContainers", operator="In"):
+def rule(*codes: int, action: str = "RestartAllContainers", operator: str = "In") -> Object:
     return {"action": action, "exitCodes": {"operator": operator, "values": list(codes)}}
 
 
-def raw_pod(policy="Never"):
-    side = {**sidecar("side"), "restartPolicyRules": [rule(88)]}
+def raw_pod(policy: str = "Never") -> views.Pod:
+    side = container("side", restartPolicy="Always", restartPolicyRules=[rule(88)])
     app = container("a", restartPolicy="Never", restartPolicyRules=[rule(7, action="Restart"), rule(42, 7)])
     return pod(app, container("b"), inits=[container("setup"), side], policy=policy)
 
 
-def run(name, state="running", code=0, attempt=0):
+def run(name: str, state: str = "running", code: int = 0, attempt: int = 0) -> ContainerStatus:
     ended = NOW - 1 if state == "exited" else 0
     return ContainerStatus(
         id=f"{name}{attempt}",
@@ -41,19 +45,19 @@ def run(name, state="running", code=0, attempt=0):
     )
 
 
-def plan(raw, *runs, counts=None):
+def plan(raw: views.Pod, *runs: ContainerStatus, counts: dict[str, int] | None = None) -> PodActions:
     status = PodStatus(uid="uid-1", sandboxes=(BOX,), containers=runs)
     return compute_actions(read_pod(raw), status, {}, NOW, counts or {})
 
 
-def test_matching_action_first_rule_that_matches_decides():
+def test_matching_action_first_rule_that_matches_decides() -> None:
     a = read_pod(raw_pod()).by_name["a"]
     assert matching_action(a, 7) == "Restart"
     assert matching_action(a, 42) == "RestartAllContainers"
     assert matching_action(a, 1) == ""
 
 
-def test_restart_all_kills_then_removes_with_the_trigger_last():
+def test_restart_all_kills_then_removes_with_the_trigger_last() -> None:
     runs = [run("setup", "exited"), run("side"), run("a", "exited", 42), run("b")]
     first = plan(raw_pod(), *runs)
     assert {(kill.id, kill.fast, kill.grace) for kill in first.kill} == {("side0", True, 2), ("b0", True, 2)}
@@ -72,7 +76,9 @@ ends = st.tuples(st.sampled_from(["running", "exited", "created"]), st.sampled_f
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), ends), st.integers(0, 3), st.sampled_from(["Always", "Never"]))
-def test_restart_all_interrupted_anywhere_is_completed(found, interrupted, policy):
+def test_restart_all_interrupted_anywhere_is_completed(
+    found: dict[str, tuple[str, int]], interrupted: int, policy: str
+) -> None:
     raw, runs = raw_pod(policy), {name: run(name, *end) for name, end in found.items()}
     if not plan(raw, *runs.values()).restart_all:
         return
@@ -90,12 +96,12 @@ def test_restart_all_interrupted_anywhere_is_completed(found, interrupted, polic
     assert [step.name for step in plan(raw).start] == ["setup"]
 
 
-def condition(status):
+def condition(status: views.PodStatus) -> str | None:
     found = [c for c in status.get("conditions", ()) if c["type"] == "AllContainersRestarting"]
     return found[0]["status"] if found else None
 
 
-async def test_worker_restarts_all_containers_in_place(tmp_path):
+async def test_worker_restarts_all_containers_in_place(tmp_path: Path) -> None:
     scene = Scene(tmp_path, raw_pod())
     runtime = scene.fake.runtime
     runtime.exit_at_once["setup"] = 0
@@ -119,7 +125,7 @@ async def test_worker_restarts_all_containers_in_place(tmp_path):
         assert set(runtime.most_running.values()) == {1}
 
 
-async def test_worker_sidecar_restarts_all_containers_of_a_pod_that_never_restarts(tmp_path):
+async def test_worker_sidecar_restarts_all_containers_of_a_pod_that_never_restarts(tmp_path: Path) -> None:
     scene = Scene(tmp_path, raw_pod())
     runtime = scene.fake.runtime
     runtime.exit_at_once["setup"] = 0
@@ -133,7 +139,7 @@ async def test_worker_sidecar_restarts_all_containers_of_a_pod_that_never_restar
         await scene.until(lambda: scene.status["phase"] == "Succeeded")
 
 
-async def test_worker_pod_without_rule_has_no_restarting_condition(tmp_path):
+async def test_worker_pod_without_rule_has_no_restarting_condition(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         assert condition(scene.status) is None

@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,10 @@ from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, sysctls, unenforced
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.volumes import Volumes
+from protocols.kinds import views
 from protocols.kinds.pods.defaults import apply_defaults, qos_class
 from protocols.kinds.pods.rules import pod_causes
+from protocols.kube.meta import Object
 from protocols.lifecycle.pods import resources as limits
 from protocols.lifecycle.pods.admission import admit_request
 from protocols.lifecycle.pods.types import read_pod
@@ -21,19 +24,21 @@ from tests.support.podworker_fakes import FakeDependencies, container, pod
 PROFILE = pb.SecurityProfile
 
 
-def config(raw, user=None, **spec):
+def config(raw: views.Container, user: ImageUser | None = None, **spec: Any) -> pb.ContainerConfig:
     parsed = read_pod(pod(raw, **spec))
     return container_config(
         ConfigInputs(parsed, parsed.containers[0], 0, NodeFields("n1"), Path("/root-dir"), user=user)
     )
 
 
-def context(own=None, user=None, **of_pod):
+def context(
+    own: Object | None = None, user: ImageUser | None = None, **of_pod: Any
+) -> pb.LinuxContainerSecurityContext:
     raw = container("a", securityContext=own) if own is not None else container("a")
     return config(raw, user, securityContext=of_pod).linux.security_context
 
 
-def test_nothing_said_is_kubelets_default():
+def test_nothing_said_is_kubelets_default() -> None:
     made = context()
     assert made.seccomp.profile_type == PROFILE.Unconfined
     assert not made.HasField("apparmor")
@@ -42,8 +47,8 @@ def test_nothing_said_is_kubelets_default():
     assert (made.privileged, made.readonly_rootfs, made.no_new_privs) == (False, False, False)
 
 
-def test_a_container_goes_before_its_pod():
-    of_pod = {
+def test_a_container_goes_before_its_pod() -> None:
+    of_pod: Object = {
         "runAsUser": 1000,
         "runAsGroup": 3000,
         "fsGroup": 2000,
@@ -82,7 +87,7 @@ def test_a_container_goes_before_its_pod():
     )
 
 
-def test_the_images_user_is_passed_to_the_runtime():
+def test_the_images_user_is_passed_to_the_runtime() -> None:
     assert context(user=ImageUser(65532)).run_as_user.value == 65532
     assert context(user=ImageUser()).HasField("run_as_user")
     named = context(user=ImageUser(username="nobody"))
@@ -98,7 +103,7 @@ def test_the_images_user_is_passed_to_the_runtime():
         ({"hostPID": True, "hostIPC": True, "hostNetwork": True}, (pb.NODE, pb.NODE, pb.NODE)),
     ],
 )
-def test_namespaces_of_sandbox_and_containers(spec, expected):
+def test_namespaces_of_sandbox_and_containers(spec: Object, expected: tuple[int, int, int]) -> None:
     parsed = read_pod(pod(**spec))
     for options in (
         sandbox_config(parsed, 0, Path("/l")).linux.security_context.namespace_options,
@@ -107,7 +112,7 @@ def test_namespaces_of_sandbox_and_containers(spec, expected):
         assert (options.network, options.pid, options.ipc) == expected
 
 
-def test_sandbox():
+def test_sandbox() -> None:
     privileged = container("a", securityContext={"privileged": True}, resources={"requests": {"cpu": "500m"}})
     given = {"runAsUser": 5, "fsGroup": 6, "sysctls": [{"name": "net.core.somaxconn", "value": "100"}]}
     made = sandbox_config(
@@ -125,12 +130,12 @@ def test_sandbox():
     ("name", "expected"),
     [(None, 0), ("SIGUSR1", pb.SIGNAL_SIGUSR1), ("SIGRTMIN+2", pb.SIGNAL_SIGRTMINPLUS2), ("SIGNOPE", 0)],
 )
-def test_stop_signal(name, expected):
+def test_stop_signal(name: str, expected: int) -> None:
     lifecycle = {"stopSignal": name} if name else {}
     assert config(container("a", lifecycle=lifecycle)).stop_signal == expected
 
 
-def test_sysctls_of_a_sandbox_have_names_with_dots():
+def test_sysctls_of_a_sandbox_have_names_with_dots() -> None:
     given = {"kernel/shm_rmid_forced": "1", "net/ipv4/conf/eth0.1/forwarding": "0", "kernel.msgmax": "9"}
     context = {"sysctls": [{"name": name, "value": value} for name, value in given.items()]}
     assert sysctls(read_pod(pod(container("a"), securityContext=context))) == {
@@ -140,8 +145,8 @@ def test_sysctls_of_a_sandbox_have_names_with_dots():
     }
 
 
-def test_what_is_not_enforced_is_said():
-    def said(raw=None, embedded=True, root=True, **spec):
+def test_what_is_not_enforced_is_said() -> None:
+    def said(raw: views.Container | None = None, embedded: bool = True, root: bool = True, **spec: Any) -> str:
         return unenforced(read_pod(pod(raw or container("a"), **spec)), embedded, root)
 
     strict = container(
@@ -153,7 +158,7 @@ def test_what_is_not_enforced_is_said():
         },
         ports=[{"containerPort": 80, "hostPort": 8080}],
     )
-    wishes = {"securityContext": {"sysctls": [{"name": "x", "value": "1"}]}}
+    wishes: Object = {"securityContext": {"sysctls": [{"name": "x", "value": "1"}]}}
     assert said() == ""
     assert said(strict, **wishes) == (
         "not enforced on this node: seccompProfile RuntimeDefault of container a, "
@@ -168,14 +173,14 @@ def test_what_is_not_enforced_is_said():
     assert unenforced(read_pod(pod(*two, resources={"limits": {"cpu": 1}})), True, True) == ""
 
 
-def whole(limits_=None, requests=None, *containers):
-    made = pod(*(containers or [container("a", resources={})]), resources={})
-    made["spec"]["resources"] = {k: v for k, v in (("limits", limits_), ("requests", requests)) if v}
+def whole(limits_: Object | None = None, requests: Object | None = None, *containers: views.Container) -> Any:
+    given = {key: amounts for key, amounts in (("limits", limits_), ("requests", requests)) if amounts}
+    made: Any = pod(*(containers or [container("a", resources={})]), resources=given)
     apply_defaults(made)
     return made
 
 
-def test_resources_of_a_pod_as_a_whole():
+def test_resources_of_a_pod_as_a_whole() -> None:
     fixed = whole({"cpu": "2", "memory": "1Gi"})
     assert fixed["spec"]["resources"]["requests"] == {"cpu": "2", "memory": "1Gi"}
     assert qos_class(fixed) == limits.qos_class(fixed["spec"]) == "Guaranteed"
@@ -204,8 +209,8 @@ def test_resources_of_a_pod_as_a_whole():
         ({}, {"limits": {"memory": "1Gi"}}, "/kubepods/burstable/poduid-p"),
     ],
 )
-def test_cgroup_of_a_pod_is_in_kubelets_layout(resources, own, parent):
-    spec = read_pod(pod(container("a", resources=resources), **({"resources": own} if own else {})))
+def test_cgroup_of_a_pod_is_in_kubelets_layout(resources: Object, own: Object, parent: str) -> None:
+    spec = read_pod(pod(container("a", resources=resources), resources=own))
     made = sandbox_config(spec, 0, Path("/l"), embedded=True).linux
     assert made.cgroup_parent == parent.replace("uid-p", spec.uid)
     assert dict(made.resources.unified) == ({"memory.max": str(1 << 30)} if own else {})
@@ -230,11 +235,11 @@ def test_cgroup_of_a_pod_is_in_kubelets_layout(resources, own, parent):
         (whole({"cpu": "x"}), "quantities must match"),
     ],
 )
-def test_whole_pods_that_are_refused(made, words):
+def test_whole_pods_that_are_refused(made: Object, words: str) -> None:
     assert any(words in str(cause) for cause in pod_causes(made)), pod_causes(made)
 
 
-async def test_an_empty_dir_belongs_to_the_pods_group(tmp_path):
+async def test_an_empty_dir_belongs_to_the_pods_group(tmp_path: Path) -> None:
     mine = os.getgid()
     parsed = read_pod(pod(securityContext={"fsGroup": mine}, volumes=[{"name": "v", "emptyDir": {}}]))
     deps = FakeDependencies(tmp_path).deps

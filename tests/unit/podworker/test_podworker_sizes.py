@@ -1,9 +1,12 @@
 from copy import deepcopy
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.scheduler.model.views import pod_view
 from protocols.bus import error_for
+from protocols.kinds import views
 from protocols.lifecycle.pods.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
 from protocols.lifecycle.pods.types import Waiting, read_pod
 from protocols.messages.devices import ContainerGrant
@@ -12,16 +15,16 @@ from tests.support.podworker_fakes import container, pod, sidecar
 from tests.support.podworker_scene import Scene, at_work
 
 
-def burst(cpu="100m", memory="64Mi", **more):
+def burst(cpu: str = "100m", memory: str = "64Mi", **more: Any) -> views.Container:
     return container("a", resources={"requests": {"cpu": cpu, "memory": memory}}, **more)
 
 
-def fixed(cpu="1"):
+def fixed(cpu: str = "1") -> views.Container:
     same = {"cpu": cpu, "memory": "64Mi"}
     return container("a", resources={"requests": same, "limits": same})
 
 
-def resized(scene, raw_container):
+def resized(scene: Scene, raw_container: views.Container) -> None:
     raw = deepcopy(scene.raw)
     raw["spec"]["containers"] = [raw_container]
     raw["metadata"]["generation"] = 2
@@ -30,16 +33,16 @@ def resized(scene, raw_container):
     scene.worker.update(raw)
 
 
-def condition(scene, kind):
+def condition(scene: Scene, kind: str) -> Any:
     return next((c for c in scene.status.get("conditions", ()) if c["type"] == kind), None)
 
 
-def cpu_of(scene, field="resources"):
-    found = scene.shown("a").get(field) or {}
+def cpu_of(scene: Scene, field: str = "resources") -> Any:
+    found: Any = scene.shown("a").get(field) or {}
     return (found.get("requests", {}) if field == "resources" else found).get("cpu")
 
 
-async def test_a_container_is_resized_while_it_runs(tmp_path):
+async def test_a_container_is_resized_while_it_runs(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path, pod(burst()))) as scene:
         await scene.running()
         await scene.until(lambda: cpu_of(scene) == cpu_of(scene, "allocatedResources") == "100m")
@@ -53,7 +56,7 @@ async def test_a_container_is_resized_while_it_runs(tmp_path):
         assert {"ResizeStarted", "ResizeCompleted"} <= set(scene.fake.recorder.reasons())
 
 
-async def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new_size(tmp_path):
+async def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new_size(tmp_path: Path) -> None:
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
 
     async with at_work(Scene(tmp_path, pod(burst(resizePolicy=policy)))) as scene:
@@ -67,7 +70,7 @@ async def test_a_container_that_wants_a_restart_for_it_is_restarted_with_the_new
         assert runtime.running("a")[0].config.linux.resources.cpu_shares == 512
 
 
-async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
+async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path, pod(burst()))) as scene:
         await scene.running()
         scene.fake.runtime.fail["resize"] = [error_for("UNKNOWN", "busy")]
@@ -82,7 +85,7 @@ async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path):
         assert "ResizeError" in scene.fake.recorder.reasons()
 
 
-async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path):
+async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(burst()))
     scene.fake.local_node.seen["status"]["allocatable"]["cpu"] = "2"
     scene.room.count(read_pod(pod(burst("1800m"), uid="other")))
@@ -107,7 +110,7 @@ async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path
 
 
 @pytest.mark.parametrize("given", ["pool", "mems"])
-async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
+async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path: Path, given: str) -> None:
     scene = Scene(tmp_path, pod(fixed()))
     if given == "pool":
         scene.fake.devices.pool = "0-3"
@@ -129,7 +132,7 @@ async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path, given):
 
 
 @pytest.mark.parametrize(("shown", "resizes"), [("100m", 1), ("500m", 0)])
-async def test_a_new_life_goes_on_where_the_last_one_was(shown, resizes, tmp_path):
+async def test_a_new_life_goes_on_where_the_last_one_was(shown: str, resizes: int, tmp_path: Path) -> None:
     """The API's status tells what a container has: a resize that was cut off is done now, one that was not is not."""
     scene = Scene(tmp_path, pod(burst("500m")))
     async with at_work(scene):
@@ -147,7 +150,7 @@ async def test_a_new_life_goes_on_where_the_last_one_was(shown, resizes, tmp_pat
         assert again.fake.runtime.count("resize") == resizes
 
 
-def test_the_node_has_room_or_not():
+def test_the_node_has_room_or_not() -> None:
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}
     assert check_resize(spec, desired_amounts(spec), {"cpu": (2000, 0)}, cpus_pinned=True, memory_pinned=True) is None
@@ -156,7 +159,7 @@ def test_the_node_has_room_or_not():
     )
 
 
-def test_amounts_are_compared_as_amounts():
+def test_amounts_are_compared_as_amounts() -> None:
     one, other = amounts({"requests": {"cpu": "1"}}), amounts({"requests": {"cpu": "1000m"}})
     assert changes(one, other) == set()
     assert changes(one, amounts({"limits": {"memory": "1Gi"}, "requests": {"cpu": "1"}})) == {"memory"}
@@ -167,9 +170,9 @@ def test_amounts_are_compared_as_amounts():
 
 @pytest.mark.parametrize(
     ("wanted_cpu", "reason", "counted"),
-    [("4", "Infeasible", "1"), ("4", "Deferred", "4"), ("500m", "Error", "1"), ("4", None, "4")],
+    [("4", "Infeasible", "1"), ("4", "Deferred", "4"), ("500m", "Error", "1"), ("4", "", "4")],
 )
-def test_the_scheduler_counts_what_a_pod_has_or_wants(wanted_cpu, reason, counted):
+def test_the_scheduler_counts_what_a_pod_has_or_wants(wanted_cpu: str, reason: str, counted: str) -> None:
     raw = pod(burst(wanted_cpu))
     kind = "PodResizeInProgress" if reason == "Error" else "PodResizePending"
     raw["status"] = {

@@ -3,18 +3,22 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.podworker.pods.manifests import full_name, mirrored
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from protocols.errors import NodeplaneError
+from protocols.kinds import views
 from protocols.lifecycle.pods.types import SOURCE, is_static
 from protocols.process.inotify import CONTENTS, DirectoryChanges
 from tests.support.waiting import until_true
 
 
-def manifest(name="web", **spec):
+def manifest(name: str = "web", **spec: Any) -> bytes:
     containers = [{"name": "a", "image": "i"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
     return json.dumps(pod).encode()
@@ -23,49 +27,51 @@ def manifest(name="web", **spec):
 class SlowManager:
     """Pods end when the test says so."""
 
-    def __init__(self):
-        self.workers, self.log = set(), []
+    def __init__(self) -> None:
+        self.workers, self.log = set[str](), list[tuple[str, ...]]()
 
-    def on_add(self, obj):
+    def on_add(self, obj: views.Pod) -> None:
         self.log.append(("add", obj["metadata"]["uid"], obj["status"]["phase"]))
         self.workers.add(obj["metadata"]["uid"])
 
-    def on_update(self, old, new):
+    def on_update(self, old: views.Pod, new: views.Pod) -> None:
         pass
 
-    def on_delete(self, obj):
+    def on_delete(self, obj: views.Pod) -> None:
         self.log.append(("delete", obj["metadata"]["uid"]))
 
-    def has_worker(self, uid):
+    def has_worker(self, uid: str) -> bool:
         return uid in self.workers
 
-    def republish(self, uid):
+    def republish(self, uid: str) -> None:
         pass
 
 
 class Mirrors:
     """An API that rejects pods of some names; what it takes reaches the static pods."""
 
-    def __init__(self):
-        self.rejected, self.objects, self.deleted = set(), {}, []
-        self.static = None
+    def __init__(self) -> None:
+        self.rejected, self.deleted = set[str](), list[str]()
+        self.objects: dict[str, views.Pod] = {}
+        self.static: StaticPods
 
-    async def create_pod(self, pod):
+    async def create_pod(self, pod: views.Pod) -> None:
         if pod["metadata"]["name"] in self.rejected:
             raise NodeplaneError("denied")
         uid = f"api-{len(self.objects) + len(self.deleted)}"
-        created = {**pod, "metadata": {**pod["metadata"], "uid": uid}, "status": {"phase": "Failed"}}
+        metadata: views.ObjectMeta = {**pod["metadata"], "uid": uid}
+        created: views.Pod = {**pod, "metadata": metadata, "status": {"phase": "Failed"}}
         self.objects[full_name(pod)] = created
         self.static.on_add(created)
 
-    async def delete_pod(self, pod):
+    async def delete_pod(self, pod: views.Pod) -> None:
         self.deleted.append(pod["metadata"]["uid"])
         if gone := self.objects.pop(full_name(pod), None):
             self.static.on_delete(gone)
 
 
 @contextlib.asynccontextmanager
-async def at_work(tmp_path):
+async def at_work(tmp_path: Path) -> AsyncIterator[tuple[StaticPods, SlowManager, Mirrors]]:
     manager, api = SlowManager(), Mirrors()
     static = StaticPods(StaticOptions(tmp_path, "n1", manager, api, MirrorTable(), lambda: "node-uid", print))
     api.static = static
@@ -76,7 +82,7 @@ async def at_work(tmp_path):
         task.cancel()
 
 
-async def test_static_pods_mirror_that_cannot_be_created_does_not_hold_up_others(tmp_path):
+async def test_static_pods_mirror_that_cannot_be_created_does_not_hold_up_others(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (static, _, api):
         api.rejected = {"aaa-n1"}
         for name in ("aaa", "bbb", "ccc"):
@@ -90,7 +96,7 @@ async def test_static_pods_mirror_that_cannot_be_created_does_not_hold_up_others
         await until_true(lambda: len(api.objects) == 4)
 
 
-async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
+async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (static, manager, api):
         file = tmp_path / "web"
         file.write_bytes(manifest())
@@ -107,7 +113,7 @@ async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path):
         assert mirrored(api.objects["default/web-n1"]) == uid
 
 
-async def test_static_pods_file_back_after_a_while_waits_for_end_of_former_pod(tmp_path):
+async def test_static_pods_file_back_after_a_while_waits_for_end_of_former_pod(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (static, manager, _):
         file = tmp_path / "web"
         file.write_bytes(manifest())
@@ -123,7 +129,7 @@ async def test_static_pods_file_back_after_a_while_waits_for_end_of_former_pod(t
         assert manager.log[-1] == ("add", uid, "Pending")
 
 
-async def test_static_pods_file_removed_again_before_the_end_starts_nothing(tmp_path):
+async def test_static_pods_file_removed_again_before_the_end_starts_nothing(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (static, manager, _):
         file = tmp_path / "web"
         file.write_bytes(manifest())
@@ -137,7 +143,7 @@ async def test_static_pods_file_removed_again_before_the_end_starts_nothing(tmp_
         assert [entry[0] for entry in manager.log] == ["add", "delete", "delete"]
 
 
-async def test_changes_removed_file_that_is_back_is_named(tmp_path):
+async def test_changes_removed_file_that_is_back_is_named(tmp_path: Path) -> None:
     changes = DirectoryChanges(CONTENTS)
     if changes.blind:
         pytest.skip("no inotify")
@@ -156,12 +162,19 @@ async def test_changes_removed_file_that_is_back_is_named(tmp_path):
         changes.close()
 
 
-async def test_static_pods_api_pod_that_claims_to_be_static_is_one_of_the_api(tmp_path):
+async def test_static_pods_api_pod_that_claims_to_be_static_is_one_of_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A static pod is critical: it preempts others, and no taint keeps it away."""
-    forged = {"name": "p", "namespace": "ns", "uid": "u", "annotations": {SOURCE: "file", "other": "kept"}}
+    forged: views.ObjectMeta = {
+        "name": "p",
+        "namespace": "ns",
+        "uid": "u",
+        "annotations": {SOURCE: "file", "other": "kept"},
+    }
     async with at_work(tmp_path) as (static, manager, _api):
-        received = []
-        manager.on_add = received.append
+        received: list[views.Pod] = []
+        monkeypatch.setattr(manager, "on_add", received.append)
         static.on_add({"metadata": forged, "spec": {}, "status": {"phase": "Pending"}})
         assert [pod["metadata"]["annotations"] for pod in received] == [{SOURCE: "api", "other": "kept"}]
         assert not is_static(received[0])

@@ -5,13 +5,15 @@ import asyncio
 import pytest
 
 from actors.podworker.endpoint import stats as sampling
-from actors.podworker.endpoint.stats import UsageSampler, summary
+from actors.podworker.endpoint.stats import Sample, UsageSampler, summary
 from protocols.wire import cri_pb2 as pb
 
 S = 1_000_000_000
 
 
-def stats(at, cpu, id="c1", name="a", uid="u1", memory=5 << 20):
+def stats(
+    at: int, cpu: int, id: str = "c1", name: str = "a", uid: str = "u1", memory: int = 5 << 20
+) -> pb.ContainerStats:
     labels = {
         "io.kubernetes.pod.name": "p",
         "io.kubernetes.pod.namespace": "ns",
@@ -26,22 +28,22 @@ def stats(at, cpu, id="c1", name="a", uid="u1", memory=5 << 20):
 
 
 class Runtime:
-    def __init__(self, *looks):
+    def __init__(self, *looks: list[pb.ContainerStats]) -> None:
         self.looks = list(looks)
         self.asked = 0
 
-    async def __call__(self):
+    async def __call__(self) -> pb.ListContainerStatsResponse:
         self.asked += 1
         return pb.ListContainerStatsResponse(stats=self.looks.pop(0) if len(self.looks) > 1 else self.looks[0])
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch):
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sampler wait for its second look a moment only; how old a look is, the tests' clock says."""
     monkeypatch.setattr(sampling, "FRESH_S", 0.01)
 
 
-async def test_rates_windows_and_how_often_the_runtime_is_asked():
+async def test_rates_windows_and_how_often_the_runtime_is_asked() -> None:
     now = [100.0]
     runtime = Runtime(
         [stats(S, 0)],
@@ -50,7 +52,7 @@ async def test_rates_windows_and_how_often_the_runtime_is_asked():
     )
     sampler = UsageSampler(runtime, lambda: now[0])
 
-    async def look():
+    async def look() -> tuple[Sample, Sample, Sample]:
         task = asyncio.create_task(sampler.sample())
         await asyncio.sleep(0)
         now[0] += 2
@@ -68,11 +70,11 @@ async def test_rates_windows_and_how_often_the_runtime_is_asked():
     assert first.node.working > 0
 
 
-async def test_counters_that_go_back_are_no_usage():
+async def test_counters_that_go_back_are_no_usage() -> None:
     now = [0.0]
     sampler = UsageSampler(Runtime([stats(S, 9 * S)], [stats(2 * S, S)]), lambda: now[0])
 
-    async def look():
+    async def look() -> Sample:
         task = asyncio.create_task(sampler.sample())
         await asyncio.sleep(0)
         now[0] += 1

@@ -1,6 +1,12 @@
+from collections.abc import Iterable
+from typing import Any, Final
+
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.pods.stages import Facts, advance
 from protocols.lifecycle.pods.types import SECOND, PodStage, Waiting, read_pod
 from protocols.lifecycle.status import patch
@@ -16,7 +22,7 @@ NOW = 1_700_000_000 * SECOND
 BOX = SandboxStatus(id="s1", ready=True, attempt=0, created_ns=1)
 
 
-def run(name, state="running", attempt=0, code=0, **more):
+def run(name: str, state: str = "running", attempt: int = 0, code: int = 0, **more: Any) -> ContainerStatus:
     times = {"started_ns": NOW - 9 * SECOND, "finished_ns": NOW - SECOND if state == "exited" else 0}
     return ContainerStatus(
         id=f"{name}{attempt}",
@@ -33,22 +39,24 @@ def run(name, state="running", attempt=0, code=0, **more):
     )
 
 
-def runtime(*containers, boxes=(BOX,), ips=("10.0.0.1",)):
+def runtime(
+    *containers: ContainerStatus, boxes: Iterable[SandboxStatus] = (BOX,), ips: tuple[str, ...] = ("10.0.0.1",)
+) -> PodStatus:
     ordered = sorted(containers, key=lambda c: -c.created_ns)
     return PodStatus(uid="uid-1", sandboxes=tuple(boxes), containers=tuple(ordered), ips=ips)
 
 
-def status(raw, found, **more):
-    before = {**(raw.get("status") or {}), **more.pop("before", {})}
+def status(raw: views.Pod, found: PodStatus, **more: Any) -> views.PodStatus:
+    before: Any = {**(raw.get("status") or {}), **more.pop("before", {})}
     view = StatusInputs(spec=read_pod(raw), runtime=found, before=before, host_ip="192.168.0.1", now_ns=NOW, **more)
     return compute_status(view)
 
 
-def conditions(computed):
+def conditions(computed: views.PodStatus) -> dict[str, tuple[str, str]]:
     return {c["type"]: (c["status"], c.get("reason", "")) for c in computed["conditions"]}
 
 
-def test_a_pod_before_its_first_container():
+def test_a_pod_before_its_first_container() -> None:
     shown = status(pod(container("a"), inits=[container("i")]), PodStatus(uid="uid-1"))
     assert shown["phase"] == "Pending"
     assert shown["containerStatuses"][0]["state"] == {"waiting": {"reason": "PodInitializing"}}
@@ -65,7 +73,7 @@ def test_a_pod_before_its_first_container():
     assert plain["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
 
 
-def test_a_running_pod():
+def test_a_running_pod() -> None:
     shown = status(pod(container("a")), runtime(run("a")))
     assert shown["phase"] == "Running"
     entry = shown["containerStatuses"][0]
@@ -78,7 +86,7 @@ def test_a_running_pod():
     assert shown["podIPs"] == [{"ip": "10.0.0.1"}]
 
 
-def test_ended_containers_and_phases():
+def test_ended_containers_and_phases() -> None:
     for policy, codes, phase in (
         ("Always", (0, 1), "Running"),
         ("Never", (0, 0), "Succeeded"),
@@ -97,7 +105,7 @@ def test_ended_containers_and_phases():
     assert conditions(shown)["Ready"] == ("False", "PodFailed")
 
 
-def test_crash_loop_shows_the_last_end():
+def test_crash_loop_shows_the_last_end() -> None:
     waiting = {"a": Waiting("CrashLoopBackOff", "back-off 10s")}
     entry = status(pod(), runtime(run("a", "exited", 2, 1)), waiting=waiting)["containerStatuses"][0]
     assert entry["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -105,7 +113,7 @@ def test_crash_loop_shows_the_last_end():
     assert entry["restartCount"] == 2
 
 
-def test_terminal_phase_waits_for_devices_and_sidecars_and_never_reverts():
+def test_terminal_phase_waits_for_devices_and_sidecars_and_never_reverts() -> None:
     raw = pod(inits=[sidecar("side")], policy="Never", status={"phase": "Running"})
     over = runtime(run("a", "exited"), run("side"))
     assert status(raw, over)["phase"] == "Running"
@@ -119,14 +127,14 @@ def test_terminal_phase_waits_for_devices_and_sidecars_and_never_reverts():
     assert status(pod(status={"phase": "Failed", "reason": "X"}), runtime(run("a")))["reason"] == "X"
 
 
-def test_a_deleted_pod_ends_as_succeeded_or_failed():
+def test_a_deleted_pod_ends_as_succeeded_or_failed() -> None:
     assert status(pod(), runtime(run("a", "exited", code=0)), final=True)["phase"] == "Succeeded"
     shown = status(pod(), runtime(run("a", "exited", code=143)), final=True)
     assert shown["phase"] == "Failed"
     assert "terminated" in shown["containerStatuses"][0]["state"]
 
 
-def test_a_forgotten_container_is_lost_not_new():
+def test_a_forgotten_container_is_lost_not_new() -> None:
     before = {
         "containerStatuses": [
             {"name": "a", "restartCount": 3, "containerID": "nodeplane://x", "state": {"running": {}}}
@@ -139,7 +147,7 @@ def test_a_forgotten_container_is_lost_not_new():
     assert gone["state"]["terminated"]["exitCode"] == 137
 
 
-def test_refused_by_admission():
+def test_refused_by_admission() -> None:
     shown = status(pod(), PodStatus(uid="uid-1"), rejected=Waiting("UnexpectedAdmissionError", "Pod was rejected: no"))
     assert (shown["phase"], shown["reason"], shown["message"]) == (
         "Failed",
@@ -150,7 +158,7 @@ def test_refused_by_admission():
     assert "containerStatuses" not in status(pod(), PodStatus(uid="uid-1"), before=shown, final=True)
 
 
-def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
+def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end() -> None:
     health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
     resources = PodResourceStatus("uid-1", {"a": health, "i": health, "side": health})
     raw = pod(inits=[container("i"), sidecar("side")])
@@ -162,7 +170,7 @@ def test_device_health_goes_to_apps_and_sidecars_and_stays_at_the_end():
     assert ended["containerStatuses"][0]["allocatedResourcesStatus"] == expected
 
 
-def test_device_health_of_an_init_container_shows_until_it_completes():
+def test_device_health_of_an_init_container_shows_until_it_completes() -> None:
     health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
     raw = pod(inits=[container("i"), container("later")], policy="Never")
     resources = PodResourceStatus("uid-1", {"i": health, "later": health})
@@ -171,8 +179,8 @@ def test_device_health_of_an_init_container_shows_until_it_completes():
         [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}],
     )
 
-    def inits(*runs, **more):
-        shown = status(raw, runtime(*runs), resources=resources, **more)
+    def inits(*runs: ContainerStatus, **more: Any) -> object:
+        shown: Any = status(raw, runtime(*runs), resources=resources, **more)
         return [c.get(field) for c in shown["initContainerStatuses"]], initializing(read_pod(raw), shown)
 
     assert inits() == ([broken, broken], ("i", "later"))
@@ -181,11 +189,12 @@ def test_device_health_of_an_init_container_shows_until_it_completes():
     assert inits(run("i", "exited", code=0), run("later", "exited", code=1), final=True) == ([None, broken], ())
 
 
-def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_more():
+def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_more() -> None:
     health = (ResourceStatus("example.com/gpu", (ResourceHealth("gpu-1", "Unhealthy"),)),)
     raw, resources = pod(policy="Never"), PodResourceStatus("uid-1", {"a": health}, health)
     shown = status(raw, runtime(run("a")), resources=resources)
-    dead, gone = runtime(run("a", "exited", code=1)), "allocatedResourcesStatus"
+    gone: Final = "allocatedResourcesStatus"
+    dead = runtime(run("a", "exited", code=1))
     over = status(raw, dead, before=shown, devices_held=True)
     assert over["phase"] == "Running"
     assert over["containerStatuses"][0][gone] == shown["containerStatuses"][0][gone]
@@ -200,7 +209,7 @@ def test_of_a_pod_that_is_over_the_devices_stand_though_nobody_holds_them_any_mo
     assert gone not in off["containerStatuses"][0]
 
 
-def test_foreign_conditions_and_transition_times_are_kept():
+def test_foreign_conditions_and_transition_times_are_kept() -> None:
     foreign = {"type": "example.com/x", "status": "True"}
     ours = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     shown = status(pod(status={"phase": "Pending", "conditions": [foreign, ours]}), runtime(run("a")))
@@ -210,27 +219,27 @@ def test_foreign_conditions_and_transition_times_are_kept():
     assert by_type["Ready"]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
 
 
-def test_equal_statuses_are_compared_without_normalizing_them(monkeypatch):
+def test_equal_statuses_are_compared_without_normalizing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patch, "_plain", None)
     shown = status(pod(), runtime(run("a")))
     assert status_patch("u", shown, {**shown}) is None
 
 
-def test_patch_is_minimal_guarded_and_empty_when_nothing_changed():
+def test_patch_is_minimal_guarded_and_empty_when_nothing_changed() -> None:
     old = status(pod(), runtime(run("a")))
     assert status_patch("u", old, old) is None
     changed = {c["type"]: c for c in status(pod(), runtime(run("a", "exited")), before=old)["conditions"]}
     patch = status_patch("u", old, {**old, "conditions": list(changed.values())})
+    assert patch is not None
     assert patch["metadata"] == {"uid": "u"}
     assert {c["type"] for c in patch["status"]["conditions"]} == {"Ready", "ContainersReady"}
-    assert status_patch("u", {"podIPs": [{"ip": "1"}]}, {"podIPs": [{"ip": "2"}]})["status"]["podIPs"] == [
-        {"ip": "2"},
-        {"ip": "1", "$patch": "delete"},
-    ]
+    patch = status_patch("u", {"podIPs": [{"ip": "1"}]}, {"podIPs": [{"ip": "2"}]})
+    assert patch is not None
+    assert patch["status"]["podIPs"] == [{"ip": "2"}, {"ip": "1", "$patch": "delete"}]
     assert status_patch("u", {"reason": "x"}, {}) == {"metadata": {"uid": "u"}, "status": {"reason": None}}
 
 
-def test_computing_again_on_what_was_shown_changes_nothing():
+def test_computing_again_on_what_was_shown_changes_nothing() -> None:
     raw = pod(inits=[container("i")])
     first = status(raw, runtime(run("i", "exited"), run("a")))
     again = compute_status(
@@ -249,7 +258,7 @@ facts = st.builds(Facts, *(st.booleans() for _ in range(6)))
 
 
 @given(st.lists(facts, max_size=20))
-def test_stages_never_go_back_and_never_skip(seen):
+def test_stages_never_go_back_and_never_skip(seen: list[Facts]) -> None:
     stage = PodStage.SYNCING
     for item in seen:
         after = advance(stage, item)
@@ -268,9 +277,11 @@ found = st.lists(
 @given(
     st.lists(st.tuples(found, st.booleans()), min_size=1, max_size=6), st.sampled_from(["Always", "OnFailure", "Never"])
 )
-def test_counts_never_fall_and_no_terminal_phase_while_anything_runs(life, policy):
+def test_counts_never_fall_and_no_terminal_phase_while_anything_runs(
+    life: list[tuple[list[ContainerStatus], bool]], policy: str
+) -> None:
     raw = pod(container("a"), container("b"), inits=[container("i"), sidecar("side")], policy=policy)
-    before, counts, ended = raw["status"], {}, ""
+    before, counts, ended = raw["status"], dict[str, int](), ""
     for containers, final in life:
         alive = any(c.state in ("running", "unknown") for c in containers)
         shown = status(raw, runtime(*containers), before=before, final=final and not alive)
@@ -285,15 +296,15 @@ def test_counts_never_fall_and_no_terminal_phase_while_anything_runs(life, polic
         before = shown
 
 
-def mounts(*given, supported=True, before=None):
+def mounts(*given: Object, supported: bool = True, before: list[Object] | None = None) -> Any:
     raw = pod(container("a", volumeMounts=list(given)), inits=[container("i")])
-    before = {"containerStatuses": [{"name": "a", "volumeMounts": before}]} if before else {}
-    shown = status(raw, runtime(run("a")), recursive=supported, before=before)
+    old = {"containerStatuses": [{"name": "a", "volumeMounts": before}]} if before else {}
+    shown = status(raw, runtime(run("a")), recursive=supported, before=old)
     assert "volumeMounts" not in shown["initContainerStatuses"][0]
     return shown["containerStatuses"][0].get("volumeMounts")
 
 
-def test_volume_mounts_show_whether_they_are_read_only_and_how_deep():
+def test_volume_mounts_show_whether_they_are_read_only_and_how_deep() -> None:
     data, token = {"name": "data", "mountPath": "/data"}, {"name": "token", "mountPath": "/token", "readOnly": True}
     deep = {**token, "recursiveReadOnly": "IfPossible"}
     assert mounts(data, token) == [data, {**token, "recursiveReadOnly": "Disabled"}]
@@ -303,14 +314,14 @@ def test_volume_mounts_show_whether_they_are_read_only_and_how_deep():
     assert mounts() is None
 
 
-def test_volume_mounts_once_shown_stay_and_are_bounded():
+def test_volume_mounts_once_shown_stay_and_are_bounded() -> None:
     deep = {"name": "t", "mountPath": "/t", "readOnly": True, "recursiveReadOnly": "IfPossible"}
     shown = [{**deep, "recursiveReadOnly": "Enabled"}]
     assert mounts(deep, supported=False, before=shown) == shown
     assert len(mounts(*({"name": "d", "mountPath": f"/{n}"} for n in range(2000)))) == MAX_MOUNTS
 
 
-def test_volume_mounts_are_shown_before_the_first_start():
+def test_volume_mounts_are_shown_before_the_first_start() -> None:
     raw = pod(container("a", volumeMounts=[{"name": "d", "mountPath": "/d"}]))
     shown = status(raw, PodStatus(uid="uid-1"))
     assert shown["containerStatuses"][0]["volumeMounts"] == [{"name": "d", "mountPath": "/d"}]

@@ -8,8 +8,10 @@ import pytest
 
 from actors.podworker.pods import status_manager as statuses
 from actors.podworker.pods.status_manager import StatusManager
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiAway, ApiError
-from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.pods.types import PodSpec, read_pod
 from protocols.lifecycle.status.patch import status_patch
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
@@ -19,12 +21,15 @@ from tests.support.waiting import until_async
 class FakeApi:
     """Keeps one pod's status; merges conditions by type, other fields by name."""
 
-    def __init__(self):
-        self.status, self.version, self.bodies, self.faults = {"phase": "Pending"}, 1, [], []
-        self.gone, self.spelling = False, {}
-        self.hold = None
+    def __init__(self) -> None:
+        self.status: Any = {"phase": "Pending"}
+        self.version, self.gone = 1, False
+        self.bodies: list[Object] = []
+        self.faults: list[Exception] = []
+        self.spelling: Object = {}
+        self.hold: asyncio.Event | None = None
 
-    async def patch_status(self, spec, body):
+    async def patch_status(self, spec: PodSpec, body: Object) -> views.Pod:
         if self.hold:
             await self.hold.wait()
         if self.faults:
@@ -38,19 +43,19 @@ class FakeApi:
             else:
                 self.status[key] = value
         self.version += 1
-        return {"metadata": {"resourceVersion": str(self.version)}, "status": {**self.status, **self.spelling}}
+        return {"metadata": {"resourceVersion": str(self.version)}, "status": self.status | self.spelling}
 
-    async def is_gone(self, spec):
+    async def is_gone(self, spec: PodSpec) -> bool:
         return self.gone
 
 
-async def settle(manager):
+async def settle(manager: StatusManager) -> None:
     await until_async("nothing is left to send", lambda: manager.settled("uid-1"), every=0.002)
 
 
 @asynccontextmanager
-async def running_manager() -> AsyncIterator[Any]:
-    api, told = FakeApi(), []
+async def running_manager() -> AsyncIterator[tuple[FakeApi, StatusManager, list[str]]]:
+    api, told = FakeApi(), list[str]()
     manager = StatusManager(api)
     manager.subscribe(told.append)
     try:
@@ -62,7 +67,7 @@ async def running_manager() -> AsyncIterator[Any]:
 SPEC = read_pod(pod())
 
 
-async def test_only_differences_are_sent_and_nothing_when_equal():
+async def test_only_differences_are_sent_and_nothing_when_equal() -> None:
     async with running_manager() as (api, manager, told):
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
         await settle(manager)
@@ -73,7 +78,7 @@ async def test_only_differences_are_sent_and_nothing_when_equal():
         assert told == ["uid-1", "uid-1"]
 
 
-async def test_latest_wins_while_one_is_under_way():
+async def test_latest_wins_while_one_is_under_way() -> None:
     async with running_manager() as (api, manager, _told):
         api.hold = asyncio.Event()
         manager.publish(SPEC, {"phase": "Running"})
@@ -86,7 +91,7 @@ async def test_latest_wins_while_one_is_under_way():
         assert len(api.bodies) == 2
 
 
-async def test_an_outage_loses_nothing(monkeypatch):
+async def test_an_outage_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
 
     async with running_manager() as (api, manager, _told):
@@ -96,7 +101,7 @@ async def test_an_outage_loses_nothing(monkeypatch):
         assert api.status["phase"] == "Running"
 
 
-async def test_unknown_exception_delays_a_status_and_is_reported(caplog):
+async def test_unknown_exception_delays_a_status_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Sending ended for good: nothing marked the pod as unsent, and no later status was sent either."""
     failures = FAILURES["pod status"]
     async with running_manager() as (api, manager, told):
@@ -109,36 +114,40 @@ async def test_unknown_exception_delays_a_status_and_is_reported(caplog):
         assert "task pod status uid-1 failed: ZeroDivisionError: a bug" in caplog.text
 
 
-async def test_unknown_exception_while_a_pod_is_looked_for_delays_its_status():
+async def test_unknown_exception_while_a_pod_is_looked_for_delays_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_manager() as (api, manager, _told):
 
-        async def is_gone(spec):
+        async def is_gone(spec: PodSpec) -> bool:
             api.faults.clear()
             raise KeyError("a bug")
 
-        api.faults, api.is_gone = [ApiError(422, {})], is_gone
+        api.faults = [ApiError(422, {})]
+        monkeypatch.setattr(api, "is_gone", is_gone)
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert api.status["phase"] == "Running"
 
 
-HEALTH = [{"name": "example.com/gpu", "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}]}]
-SICK = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": HEALTH}]}
+HEALTH: views.ResourceStatus = {
+    "name": "example.com/gpu",
+    "resources": [{"resourceID": "gpu-1", "health": "Unhealthy"}],
+}
+SICK: views.PodStatus = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": [HEALTH]}]}
 
 
-def refusal(code, field="status.phase"):
+def refusal(code: int, field: str = "status.phase") -> ApiError:
     return ApiError(code, {"message": f"no: {field}", "details": {"causes": [{"field": field}]}})
 
 
 @pytest.fixture
-def immediate(monkeypatch):
+def immediate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry rejected statuses at once."""
     monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
     monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
 
 
 @pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
-async def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
+async def test_a_refused_status_is_given_up_until_it_changes(code: int, immediate: None) -> None:
     async with running_manager() as (api, manager, _told):
         api.faults = [refusal(code)] * 1000
         manager.publish(SPEC, {"phase": "Running"})
@@ -155,7 +164,9 @@ async def test_a_refused_status_is_given_up_until_it_changes(code, immediate):
         assert api.status["phase"] == "Failed"
 
 
-async def test_an_abandoned_status_is_retried_without_a_sync(immediate, monkeypatch, caplog):
+async def test_an_abandoned_status_is_retried_without_a_sync(
+    immediate: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 0.01)
 
     async with running_manager() as (api, manager, told):
@@ -172,7 +183,9 @@ async def test_an_abandoned_status_is_retried_without_a_sync(immediate, monkeypa
         assert said == ["WARNING", "ERROR"]
 
 
-async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(immediate, monkeypatch):
+async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once_more(
+    immediate: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(statuses, "REJECTED_AGAIN_S", 1.5)
 
     async with running_manager() as (api, manager, _told):
@@ -189,7 +202,7 @@ async def test_a_status_that_changed_or_whose_pod_is_forgotten_is_not_tried_once
         assert api.bodies == [{"phase": "Failed"}]
 
 
-async def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
+async def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown() -> None:
     field = "status.containerStatuses[0].allocatedResourcesStatus[0].name"
 
     async with running_manager() as (api, manager, _told):
@@ -200,14 +213,14 @@ async def test_what_is_refused_of_devices_keeps_nothing_else_from_being_shown():
         manager.publish(SPEC, {**SICK, "hostIP": "1"})
         await settle(manager)
         assert api.bodies[-1] == {"hostIP": "1"}
-        well = [{"name": "a", "allocatedResourcesStatus": []}]
+        well: list[views.ContainerStatus] = [{"name": "a", "allocatedResourcesStatus": []}]
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1", "containerStatuses": well})
-        manager.publish(SPEC, {**SICK, "allocatedResourcesStatus": HEALTH, "hostIP": "1"})
+        manager.publish(SPEC, {**SICK, "allocatedResourcesStatus": [HEALTH], "hostIP": "1"})
         await settle(manager)
-        assert api.status["allocatedResourcesStatus"] == HEALTH
+        assert api.status["allocatedResourcesStatus"] == [HEALTH]
 
 
-async def test_a_status_is_given_its_time_and_no_more():
+async def test_a_status_is_given_its_time_and_no_more() -> None:
     async with running_manager() as (api, manager, _told):
         await manager.wait_settled("uid-1", 1)
         api.hold = asyncio.Event()
@@ -219,7 +232,7 @@ async def test_a_status_is_given_its_time_and_no_more():
         assert len(api.bodies) == 1
 
 
-async def test_a_server_that_asks_for_a_pause_gets_it():
+async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
     async with running_manager() as (api, manager, _told):
         api.faults = [ApiError(429, {}, retry_after=0.3)]
         began = time.monotonic()
@@ -229,7 +242,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it():
         assert api.status["phase"] == "Running"
 
 
-async def test_a_pause_without_end_is_not_kept(monkeypatch):
+async def test_a_pause_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statuses, "MAX_RETRY_AFTER_S", 0.01)
 
     async with running_manager() as (api, manager, _told):
@@ -239,8 +252,8 @@ async def test_a_pause_without_end_is_not_kept(monkeypatch):
         assert api.status["phase"] == "Running"
 
 
-async def test_the_time_from_report_to_status_is_observed_once():
-    api, seconds = FakeApi(), []
+async def test_the_time_from_report_to_status_is_observed_once() -> None:
+    api, seconds = FakeApi(), list[float]()
     manager = StatusManager(api, on_reported=seconds.append)
     heard = time.time_ns() - 2_000_000_000
     api.faults = [ApiAway("away")]
@@ -253,7 +266,7 @@ async def test_the_time_from_report_to_status_is_observed_once():
     manager.close()
 
 
-async def test_a_pod_that_is_gone_ends_it():
+async def test_a_pod_that_is_gone_ends_it() -> None:
     async with running_manager() as (api, manager, _told):
         api.faults, api.gone = [ApiError(409, {})], True
         manager.publish(SPEC, {"phase": "Running"})
@@ -263,7 +276,7 @@ async def test_a_pod_that_is_gone_ends_it():
         assert not api.bodies
 
 
-async def test_a_server_that_spells_differently_is_not_patched_for_ever():
+async def test_a_server_that_spells_differently_is_not_patched_for_ever() -> None:
     async with running_manager() as (api, manager, _told):
         api.spelling = {"hostIP": "one"}
         manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
@@ -274,8 +287,8 @@ async def test_a_server_that_spells_differently_is_not_patched_for_ever():
         assert len(api.bodies) == 1
 
 
-async def test_somebody_elses_write_is_noticed():
-    def seen(version, **status):
+async def test_somebody_elses_write_is_noticed() -> None:
+    def seen(version: int, **status: Any) -> PodSpec:
         return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
 
     async with running_manager() as (api, manager, _told):
@@ -297,10 +310,10 @@ async def test_somebody_elses_write_is_noticed():
         assert not manager.overwritten(seen(6, phase="Unknown"))
 
 
-async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_lower():
+async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_lower() -> None:
     """Whether the restored pod differs from the one seen last, or is that one and the write since is lost."""
 
-    def seen(version, **status):
+    def seen(version: int, **status: Any) -> PodSpec:
         return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
 
     async with running_manager() as (api, manager, _told):
@@ -317,7 +330,7 @@ async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_low
         assert api.bodies == 2 * [{"phase": "Running"}]
 
 
-def test_what_others_write_is_never_patched():
+def test_what_others_write_is_never_patched() -> None:
     """Whatever an older look at the pod has shown, and whoever is faster."""
     others = {"qosClass": "BestEffort", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}]}
     assert status_patch("u", {**others, "phase": "Running"}, {"phase": "Running"}) is None
@@ -327,7 +340,7 @@ def test_what_others_write_is_never_patched():
     }
 
 
-async def test_somebody_elses_write_is_put_right():
+async def test_somebody_elses_write_is_put_right() -> None:
     async with running_manager() as (api, manager, _told):
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)

@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -17,10 +18,11 @@ from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes import atomic
 from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
-from actors.podworker.pods.volumes.payload import File, Inputs, TokenRef, payload, token_refs
+from actors.podworker.pods.volumes.payload import File, Inputs, Payload, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
-from protocols.lifecycle.pods.types import read_pod
+from protocols.kube.meta import Object
+from protocols.lifecycle.pods.types import PodSpec, read_pod
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.waiting import until_async
 
@@ -32,16 +34,16 @@ FOUND = {
 }
 
 
-def env_of(*entries, found=FOUND, **more):
+def env_of(*entries: Object, **more: Any) -> dict[str, str]:
     parsed = read_pod(pod(container("a", env=list(entries), **more)))
-    return build_environment(parsed, parsed.containers[0], NODE, {}, found)
+    return build_environment(parsed, parsed.containers[0], NODE, {}, FOUND)
 
 
-def key(kind, name, key, **more):
+def key(kind: str, name: str, key: str, **more: Any) -> Object:
     return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
 
 
-def test_values_from_objects_and_whole_objects_with_prefix():
+def test_values_from_objects_and_whole_objects_with_prefix() -> None:
     sources = [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "no", "optional": True}}]
     use = {"name": "Y", "value": "$(P_a)$(X)"}
     found = env_of(key("configMapKeyRef", "c", "a"), use, envFrom=sources)
@@ -60,7 +62,7 @@ def test_values_from_objects_and_whole_objects_with_prefix():
         ({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "cpu"}}}, "limits.NAME"),
     ],
 )
-def test_what_is_missing_is_said(entry, text):
+def test_what_is_missing_is_said(entry: Object, text: str) -> None:
     with pytest.raises(ContainerConfigInvalid, match=text):
         env_of(entry)
 
@@ -75,7 +77,7 @@ def test_what_is_missing_is_said(entry, text):
         ("requests.ephemeral-storage", "1", "0"),
     ],
 )
-def test_resources_in_units_of_the_divisor(resource, divisor, expected):
+def test_resources_in_units_of_the_divisor(resource: str, divisor: str, expected: str) -> None:
     reference = {"resource": resource, **({"divisor": divisor} if divisor else {})}
     resources = {"limits": {"cpu": "250m"}, "requests": {"memory": "64Mi"}}
     assert env_of({"name": "X", "valueFrom": {"resourceFieldRef": reference}}, resources=resources) == {"X": expected}
@@ -85,7 +87,7 @@ def test_resources_in_units_of_the_divisor(resource, divisor, expected):
     ("resource", "expected"),
     [("limits.memory", str(128 << 20)), ("limits.cpu", "2"), ("requests.memory", "0"), ("requests.cpu", "1")],
 )
-def test_resources_without_limit_are_those_of_the_pod(resource, expected):
+def test_resources_without_limit_are_those_of_the_pod(resource: str, expected: str) -> None:
     env = [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": resource}}}]
     limited = container("a", env=env, resources={"requests": {"cpu": "1"}})
     raw = pod(limited, resources={"limits": {"memory": "128Mi", "cpu": "1500m"}, "requests": {"memory": "64Mi"}})
@@ -93,7 +95,7 @@ def test_resources_without_limit_are_those_of_the_pod(resource, expected):
     assert build_environment(parsed, parsed.containers[0], NODE, {}, FOUND) == {"X": expected}
 
 
-def test_contents_and_references():
+def test_contents_and_references() -> None:
     binary = base64.b64encode(b"\0").decode()
     assert contents(CONFIG_MAP, {"data": {"a": "1"}, "binaryData": {"b": binary}}) == {"a": b"1", "b": b"\0"}
     assert contents(SECRET, {"data": {"a": binary}}) == {"a": b"\0"}
@@ -112,12 +114,12 @@ def test_contents_and_references():
     assert volume_refs(parsed) == {Ref(SECRET, "t"), Ref(SECRET, "u"), Ref(CONFIG_MAP, "d")}
 
 
-def files(volume, tokens=None, **spec):
+def files(volume: Any, tokens: dict[TokenRef, str] | None = None, **spec: Any) -> Payload:
     parsed = read_pod(pod(container("a"), volumes=[volume], metadata={"labels": {"x": 'y"\n'}}, **spec))
     return payload(volume, Inputs(parsed, NODE, FOUND, tokens or {}))
 
 
-def test_files_of_volumes():
+def test_files_of_volumes() -> None:
     assert files({"name": "v", "configMap": {"name": "c"}}) == {"a": File(b"1", 0o644), "b-x": File(b"2", 0o644)}
     items = [{"key": "password", "path": "deep/er", "mode": 0o400}]
     secret = {"name": "v", "secret": {"secretName": "s", "items": items, "defaultMode": 0o440}}
@@ -126,7 +128,7 @@ def test_files_of_volumes():
     assert files({"name": "v", "downwardAPI": downward})["labels"].data == b'x="y\\"\\n"'
     token = {"serviceAccountToken": {"path": "token", "audience": "me"}}
     sources = [token, {"configMap": {"name": "c", "items": [{"key": "a", "path": "ca"}]}}]
-    projected = {"name": "v", "projected": {"sources": sources}}
+    projected: Any = {"name": "v", "projected": {"sources": sources}}
     made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"runAsUser": 7})
     assert made == {"token": File(b"secret", 0o600, 7), "ca": File(b"1", 0o644)}
     made = files(projected, {TokenRef("me", 3600): "secret"}, securityContext={"fsGroup": 9})
@@ -145,12 +147,12 @@ def test_files_of_volumes():
         ({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}, "no service account token"),
     ],
 )
-def test_volumes_that_cannot_be_made_say_why(volume, text):
+def test_volumes_that_cannot_be_made_say_why(volume: Object, text: str) -> None:
     with pytest.raises(VolumeNotReady, match=text):
         files({"name": "v", **volume})
 
 
-def test_optional_volumes_are_empty():
+def test_optional_volumes_are_empty() -> None:
     assert files({"name": "v", "secret": {"secretName": "no", "optional": True}}) == {}
 
 
@@ -158,24 +160,20 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=2).map("
 PAYLOADS = st.dictionaries(NAMES, st.builds(File, st.binary(max_size=8), st.sampled_from([0o644, 0o400])), max_size=3)
 
 
-def consistent(files):
+def consistent(files: Payload) -> bool:
     """No path is a directory of another."""
     return not any(other.startswith(f"{path}/") for path in files for other in files)
 
 
-def seen(directory: Path):
-    return {
-        os.path.relpath(os.path.join(root, name), directory): Path(root, name).read_bytes()
-        for entry in os.scandir(directory)
-        if not entry.name.startswith("..")
-        for root, _, names in ([(directory, [], [entry.name])] if entry.is_file() else os.walk(entry.path))
-        for name in names
-    }
+def seen(directory: Path) -> dict[str, bytes]:
+    roots = [path for path in directory.iterdir() if not path.name.startswith("..")]
+    files = [file for root in roots for file in (root.rglob("*") if root.is_dir() else [root]) if file.is_file()]
+    return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(PAYLOADS.filter(consistent), min_size=1, max_size=4), st.booleans())
-def test_a_volume_shows_the_last_payload_and_nothing_else(payloads, litter):
+def test_a_volume_shows_the_last_payload_and_nothing_else(payloads: list[Payload], litter: bool) -> None:
     with TemporaryDirectory() as name:
         directory = Path(name, "v")
         for files in payloads:
@@ -193,7 +191,7 @@ def test_a_volume_shows_the_last_payload_and_nothing_else(payloads, litter):
             assert stat.S_IMODE((directory / path).stat().st_mode) == file.mode
 
 
-def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path):
+def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path: Path) -> None:
     atomic.write(tmp_path, {"a": File(b"1", 0o644), "b": File(b"1", 0o644)})
     held = os.open(tmp_path / "..data", os.O_RDONLY | os.O_DIRECTORY)
     before = os.stat(tmp_path / "..data").st_ino
@@ -203,17 +201,19 @@ def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path):
     os.close(held)
 
 
-def test_files_of_a_group_are_readable_by_it_where_root_writes_them(tmp_path, monkeypatch):
+def test_files_of_a_group_are_readable_by_it_where_root_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     atomic.write(tmp_path / "a", {"token": File(b"1", 0o600)}, 9 if os.geteuid() == 0 else -1)
     assert (tmp_path / "a" / "token").stat().st_mode & 0o777 == (0o640 if os.geteuid() == 0 else 0o600)
-    monkeypatch.setattr(atomic.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     atomic.write(tmp_path / "b", {"token": File(b"1", 0o600, 7)}, 9)
     found = (tmp_path / "b" / "token").stat()
     assert (found.st_mode & 0o777, found.st_uid) == (0o600, os.getuid())
     assert not atomic.write(tmp_path / "b", {"token": File(b"1", 0o600, 7)}, 9), "nothing has changed"
 
 
-def test_host_path_types(tmp_path):
+def test_host_path_types(tmp_path: Path) -> None:
     prepare_host_path({"path": str(tmp_path / "d" / "e"), "type": "DirectoryOrCreate"})
     prepare_host_path({"path": str(tmp_path / "f"), "type": "FileOrCreate"})
     prepare_host_path({"path": "/dev/null", "type": "CharDevice"})
@@ -229,25 +229,25 @@ def test_host_path_types(tmp_path):
             prepare_host_path({"path": str(path), "type": kind})
 
 
-def test_sub_paths_stay_in_their_volume(tmp_path):
+def test_sub_paths_stay_in_their_volume(tmp_path: Path) -> None:
     assert sub_path({"subPathExpr": "x/$(A)"}, {"A": "1"}) == "x/1"
     for bad in ("../x", "/x", "a/../../b"):
         with pytest.raises(ContainerConfigInvalid, match="out of the volume"):
             sub_path({"name": "v", "subPath": bad}, {})
 
 
-def test_a_volume_lies_below_its_pod():
+def test_a_volume_lies_below_its_pod() -> None:
     spec = read_pod(pod(container("a"), volumes=[{"name": "../../x", "emptyDir": {}}]))
     with pytest.raises(ContainerConfigInvalid, match="no name of a volume"):
         VolumePaths(spec, Path("/root-dir")).path("../../x")
 
 
-async def ended(kept):
+async def ended(kept: Volumes) -> None:
     """The refresh of the volumes, if there is one."""
     await until_async("refreshed", lambda: not kept._tasks)
 
 
-async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
+async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path: Path) -> None:
     volumes = [
         {"name": "e", "emptyDir": {}},
         {"name": "v", "projected": {"sources": [
@@ -279,7 +279,7 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path):
     assert (path / "k").read_text() == "2"
 
 
-async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path):
+async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path: Path) -> None:
     token = {"serviceAccountToken": {"path": "t"}}
     volumes = [
         {"name": "gone", "configMap": {"name": "c"}},
@@ -304,7 +304,9 @@ async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path):
     ("field", "refreshed"),
     [("metadata.labels", True), ("metadata.annotations['x']", True), ("metadata.name", False)],
 )
-async def test_changed_labels_refresh_only_files_that_show_metadata(tmp_path, field, refreshed):
+async def test_changed_labels_refresh_only_files_that_show_metadata(
+    tmp_path: Path, field: str, refreshed: bool
+) -> None:
     item = {"path": "f", "fieldRef": {"fieldPath": field}}
     sources = [{"configMap": {"name": "c"}}, {"downwardAPI": {"items": [item]}}]
     fake, labels = FakeDependencies(tmp_path), {"x": "1"}
@@ -319,19 +321,19 @@ async def test_changed_labels_refresh_only_files_that_show_metadata(tmp_path, fi
     assert fake.objects.reads == 1 + refreshed
 
 
-def mounted(*mounts):
+def mounted(*mounts: tuple[str, ...]) -> PodSpec:
     return read_pod(
         pod(container("a", volumeMounts=[dict(zip(("name", "mountPath", "subPath"), m, strict=False)) for m in mounts]))
     )
 
 
-def test_nested_mount_points_are_those_in_the_innermost_volume():
+def test_nested_mount_points_are_those_in_the_innermost_volume() -> None:
     spec = mounted(("conf", "/etc/x"), ("deep", "/etc/x/y/z/"), ("deeper", "/etc/x/y/z/w"), ("other", "/etc/xy"))
     assert nested_mount_points(spec) == {"conf": ["y/z"], "deep": ["w"]}
     assert nested_mount_points(mounted(("conf", "/etc/x", "part"), ("deep", "/etc/x/y"))) == {}
 
 
-def test_mount_points_are_made_beside_files_and_never_through_them():
+def test_mount_points_are_made_beside_files_and_never_through_them() -> None:
     with TemporaryDirectory() as folder:
         directory = Path(folder, "v")
         atomic.write(directory, {"key": File(b"1", 0o644)})

@@ -1,5 +1,7 @@
 import asyncio
 import time
+from pathlib import Path
+from unittest import mock
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -8,6 +10,8 @@ from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
+from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import admit_request, rejection
 from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
@@ -24,7 +28,7 @@ from tests.support.podworker_fakes import container, pod, sidecar
 from tests.support.podworker_scene import UID, Scene, at_work
 
 
-async def test_a_pod_comes_up_and_goes_away(tmp_path):
+async def test_a_pod_comes_up_and_goes_away(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         fake = scene.fake
@@ -42,13 +46,13 @@ async def test_a_pod_comes_up_and_goes_away(tmp_path):
         assert not (tmp_path / "logs" / "ns_p_uid-1").exists()
 
 
-async def test_a_stale_stream_never_leads_to_a_second_container(tmp_path):
+async def test_a_stale_stream_never_leads_to_a_second_container(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a"), inits=[container("i"), sidecar("s")]))
     scene.lagging = True
     scene.fake.runtime.exit_at_once["i"] = 0
     async with at_work(scene):
 
-        async def nag():
+        async def nag() -> None:
             for _ in range(200):
                 scene.worker.wake()
                 await asyncio.sleep(0.001)
@@ -60,7 +64,7 @@ async def test_a_stale_stream_never_leads_to_a_second_container(tmp_path):
         assert set(scene.fake.runtime.most_running.values()) == {1}
 
 
-async def test_first_crash_restarts_at_once_then_backs_off(tmp_path):
+async def test_first_crash_restarts_at_once_then_backs_off(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         runtime = scene.fake.runtime
@@ -76,7 +80,7 @@ async def test_first_crash_restarts_at_once_then_backs_off(tmp_path):
         await scene.until(lambda: scene.shown("a").get("restartCount") == 2 and scene.shown("a")["ready"])
 
 
-async def test_refused_admission_fails_the_pod(tmp_path):
+async def test_refused_admission_fails_the_pod(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.fake.devices.fail = [FailedPrecondition("not enough gpus", {"reason": "UnexpectedAdmissionError"})]
     async with at_work(scene):
@@ -88,10 +92,10 @@ async def test_refused_admission_fails_the_pod(tmp_path):
         assert not scene.fake.runtime.calls
 
 
-async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_lost(tmp_path):
+async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_lost(tmp_path: Path) -> None:
     """As after a reboot whose device plugin does not come back."""
     raw = pod(container("a"), restartPolicy="Never")
-    running = {
+    running: views.ContainerStatus = {
         "name": "a",
         "containerID": "nodeplane://c1",
         "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -104,13 +108,14 @@ async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_los
         assert scene.status["reason"] == "UnexpectedAdmissionError"
 
 
-def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused():
+def test_a_refusal_keeps_the_reason_and_the_words_of_who_refused() -> None:
     text = "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"
     refused = rejection(FailedPrecondition(text, {"reason": "OutOfexample.com/gpu"}))
+    assert refused is not None
     assert (refused.reason, refused.message) == ("OutOfexample.com/gpu", f"Pod was rejected: {text}")
 
 
-async def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path):
+async def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     scene = Scene(tmp_path, metrics=PodMetrics(registry))
     scene.fake.devices.fail = [FailedPrecondition("no", {"reason": "OutOfexample.com/gpu"})]
@@ -121,7 +126,7 @@ async def test_refusals_are_counted_once_by_reasons_of_upstreams_list(tmp_path):
         await scene.until(lambda: registry.get_sample_value(name, {"reason": "Other"}) == 1)
 
 
-async def test_a_pod_asks_again_when_the_device_manager_has_lost_its_memory(tmp_path):
+async def test_a_pod_asks_again_when_the_device_manager_has_lost_its_memory(tmp_path: Path) -> None:
     raw = pod(container("a", resources={"limits": {"example.com/gpu": "1"}}))
     scene = Scene(tmp_path, raw)
     scene.fake.devices.grants = {"a": ContainerGrant(held={"example.com/gpu": ("g0",)})}
@@ -135,7 +140,7 @@ async def test_a_pod_asks_again_when_the_device_manager_has_lost_its_memory(tmp_
         assert scene.fake.runtime.count("create_container") == 1
 
 
-async def test_absent_device_manager_is_waited_for(tmp_path):
+async def test_absent_device_manager_is_waited_for(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.fake.devices.fail = [Unavailable("away"), Unavailable("away")]
     async with at_work(scene):
@@ -143,10 +148,10 @@ async def test_absent_device_manager_is_waited_for(tmp_path):
         assert len(scene.fake.devices.admitted) == 1
 
 
-async def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_path):
+async def test_grants_reach_the_container_and_pre_start_comes_before_each_start(tmp_path: Path) -> None:
     raw = pod(container("a", resources={"limits": {"example.com/gpu": "2"}}, env=[{"name": "X", "value": "1"}]))
     scene = Scene(tmp_path, raw)
-    held = {"example.com/gpu": ("g0", "g1")}
+    held: dict[str, tuple[str, ...]] = {"example.com/gpu": ("g0", "g1")}
     scene.fake.devices.grants = {"a": ContainerGrant(envs={"GPUS": "0,1"}, held=held)}
     scene.fake.devices.warnings = ("two plugins want GPUS",)
     async with at_work(scene):
@@ -161,11 +166,11 @@ async def test_grants_reach_the_container_and_pre_start_comes_before_each_start(
         await scene.until(lambda: len(scene.fake.devices.pre_started) == 2)
 
 
-async def test_failing_pre_start_shows_config_error_and_other_containers_start(tmp_path):
-    asks = {"resources": {"limits": {"example.com/gpu": "1"}}}
+async def test_failing_pre_start_shows_config_error_and_other_containers_start(tmp_path: Path) -> None:
+    asks = {"limits": {"example.com/gpu": "1"}}
     message = "device plugin PreStartContainer rpc failed with err: cold"
 
-    scene = Scene(tmp_path, pod(container("a", **asks), container("b")))
+    scene = Scene(tmp_path, pod(container("a", resources=asks), container("b")))
     scene.fake.devices.fail_pre_start["a"] = FailedPrecondition(message)
     async with at_work(scene):
         await scene.running("b")
@@ -178,7 +183,7 @@ async def test_failing_pre_start_shows_config_error_and_other_containers_start(t
         await scene.running("a")
 
 
-async def test_failed_start_shows_start_error_and_backs_off(tmp_path):
+async def test_failed_start_shows_start_error_and_backs_off(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.fake.runtime.fail["start_container"] = [error_for("UNKNOWN", "exec: no such file")] * 2
     async with at_work(scene):
@@ -190,7 +195,7 @@ async def test_failed_start_shows_start_error_and_backs_off(tmp_path):
         assert ("Warning", "Failed", "Error: exec: no such file") in scene.fake.recorder.events
 
 
-async def test_unsupported_configuration_is_said_and_others_start(tmp_path):
+async def test_unsupported_configuration_is_said_and_others_start(tmp_path: Path) -> None:
     bad = container("b", env=[{"name": "S", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}])
     async with at_work(Scene(tmp_path, pod(bad, container("a")))) as scene:
         await scene.running("a")
@@ -199,7 +204,7 @@ async def test_unsupported_configuration_is_said_and_others_start(tmp_path):
         assert scene.fake.runtime.most_running == {"a": 1}
 
 
-async def test_a_failing_runtime_is_not_hammered(tmp_path):
+async def test_a_failing_runtime_is_not_hammered(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.fake.runtime.fail["run_sandbox"] = [error_for("UNKNOWN", "no space")] * 100
     begun = time.monotonic()
@@ -211,7 +216,7 @@ async def test_a_failing_runtime_is_not_hammered(tmp_path):
         assert "FailedCreatePodSandBox" in scene.fake.recorder.reasons()
 
 
-async def test_completed_pod_frees_devices_and_keeps_its_containers(tmp_path):
+async def test_completed_pod_frees_devices_and_keeps_its_containers(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(policy="Never"))
     scene.fake.runtime.exit_at_once["a"] = 0
     async with at_work(scene):
@@ -223,7 +228,7 @@ async def test_completed_pod_frees_devices_and_keeps_its_containers(tmp_path):
         await scene.until(lambda: not scene.fake.runtime.containers and scene.fake.pods.deleted == [UID])
 
 
-async def test_force_deleted_pod_is_killed_and_released(tmp_path):
+async def test_force_deleted_pod_is_killed_and_released(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         scene.worker.removed_from_api()
@@ -233,17 +238,17 @@ async def test_force_deleted_pod_is_killed_and_released(tmp_path):
         assert not scene.fake.runtime.sandboxes
 
 
-async def test_shrunk_grace_stops_again(tmp_path):
+async def test_shrunk_grace_stops_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
-        stops = []
+        stops: list[int] = []
 
-        async def hang(container_id, grace):
+        async def hang(container_id: str, grace: int) -> None:
             stops.append(grace)
             await asyncio.sleep(60 if grace > 5 else 0)
             scene.fake.runtime.end(container_id, 137)
 
-        scene.fake.runtime.stop_container = hang
+        monkeypatch.setattr(scene.fake.runtime, "stop_container", hang)
         scene.delete(grace=30)
         await scene.until(lambda: stops == [30])
         scene.delete(grace=1)
@@ -251,7 +256,7 @@ async def test_shrunk_grace_stops_again(tmp_path):
         assert stops == [30, 2]
 
 
-async def test_a_new_life_adopts_what_runs(tmp_path):
+async def test_a_new_life_adopts_what_runs(tmp_path: Path) -> None:
     first = Scene(tmp_path)
     async with at_work(first):
         await first.running()
@@ -270,7 +275,7 @@ async def test_a_new_life_adopts_what_runs(tmp_path):
 
 
 @pytest.mark.parametrize("shut_down", [True, False])
-async def test_pod_is_admitted_as_present_only_with_a_live_sandbox(tmp_path, shut_down):
+async def test_pod_is_admitted_as_present_only_with_a_live_sandbox(tmp_path: Path, shut_down: bool) -> None:
     """After a shutdown the runtime lists what has ended; the devices of such a pod must be healthy again."""
 
     first = Scene(tmp_path)
@@ -288,7 +293,7 @@ async def test_pod_is_admitted_as_present_only_with_a_live_sandbox(tmp_path, shu
         assert second.fake.devices.admitted[0].present is not shut_down
 
 
-async def test_a_stream_that_lost_the_pod_is_not_believed(tmp_path):
+async def test_a_stream_that_lost_the_pod_is_not_believed(tmp_path: Path) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         await scene.running()
         scene.fake.pleg.stream.clear()
@@ -299,7 +304,7 @@ async def test_a_stream_that_lost_the_pod_is_not_believed(tmp_path):
         assert scene.fake.runtime.count("create_container") == 1
 
 
-async def test_an_orphan_is_killed(tmp_path):
+async def test_an_orphan_is_killed(tmp_path: Path) -> None:
     first = Scene(tmp_path)
     async with at_work(first):
         await first.running()
@@ -315,7 +320,7 @@ async def test_an_orphan_is_killed(tmp_path):
         assert not orphan.fake.statuses.history
 
 
-async def test_an_orphan_of_which_only_directories_are_left_is_removed(tmp_path):
+async def test_an_orphan_of_which_only_directories_are_left_is_removed(tmp_path: Path) -> None:
     """As after a kill between the pod's deletion in the API and the removal of its directories."""
 
     (tmp_path / "pods" / UID / "volumes").mkdir(parents=True)
@@ -330,18 +335,20 @@ async def test_an_orphan_of_which_only_directories_are_left_is_removed(tmp_path)
     assert list(pods_with_directories(scene.fake.deps.node_info)) == []
 
 
-async def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_of_it(tmp_path):
+async def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who is killed in between leaves nothing that nobody knows of."""
 
     scene = Scene(tmp_path)
-    logs, left = tmp_path / "logs" / "ns_p_uid-1", []
+    logs, left = tmp_path / "logs" / "ns_p_uid-1", list[bool]()
     remove = scene.fake.runtime.remove_sandbox
 
-    async def watched(sandbox_id):
+    async def watched(sandbox_id: str) -> None:
         left.append(logs.exists())
         await remove(sandbox_id)
 
-    scene.fake.runtime.remove_sandbox = watched
+    monkeypatch.setattr(scene.fake.runtime, "remove_sandbox", watched)
     async with at_work(scene):
         await scene.running()
         assert logs.exists()
@@ -350,13 +357,13 @@ async def test_the_runtime_remembers_a_pod_for_as_long_as_there_are_directories_
     assert left == [False]
 
 
-async def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
+async def test_deletion_interrupts_a_sync_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path)
 
-    async def hang(image):
+    async def hang(image: str) -> None:
         await asyncio.sleep(60)
 
-    scene.fake.runtime.image = hang
+    monkeypatch.setattr(scene.fake.runtime, "image", hang)
     async with at_work(scene):
         await scene.until(lambda: scene.fake.runtime.count("run_sandbox"))
         scene.delete()
@@ -365,14 +372,14 @@ async def test_deletion_interrupts_a_sync_that_hangs(tmp_path):
 
 @pytest.mark.scenario("I5")
 @pytest.mark.parametrize("seed", range(6))
-async def test_random_crashes_never_double_a_container(tmp_path, seed):
+async def test_random_crashes_never_double_a_container(tmp_path: Path, seed: int) -> None:
     """Containers die, calls fail, the stream lags: I5 (never two of a name) holds and the pod comes back."""
     import random
 
     dice = random.Random(seed)
     scene = Scene(tmp_path, pod(container("a"), container("b"), inits=[sidecar("s")]))
     async with at_work(scene):
-        runtime, counts = scene.fake.runtime, {}
+        runtime, counts = scene.fake.runtime, dict[str, int]()
         for _ in range(60):
             scene.lagging = dice.random() < 0.5
             scene.skew_ns += dice.choice((0, SECOND, 400 * SECOND))
@@ -393,7 +400,7 @@ async def test_random_crashes_never_double_a_container(tmp_path, seed):
                 counts[entry["name"]] = entry["restartCount"]
         scene.lagging, runtime.fail = False, {}
 
-        def back():
+        def back() -> bool:
             scene.skew_ns += 400 * SECOND
             scene.worker.retry()
             scene.deliver()
@@ -403,12 +410,12 @@ async def test_random_crashes_never_double_a_container(tmp_path, seed):
         assert all(most == 1 for most in runtime.most_running.values())
 
 
-async def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
-    def how(health):
+async def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path: Path) -> None:
+    def how(health: str) -> PodResourceStatus:
         shown = ResourceStatus("r/gpu", (ResourceHealth("g1", health),))
         return PodResourceStatus(UID, {"a": (shown,)})
 
-    def entries(scene):
+    def entries(scene: Scene) -> list[tuple[str, str]]:
         told = scene.shown("a").get("allocatedResourcesStatus", [])
         return [(d["resourceID"], d["health"]) for e in told for d in e["resources"]]
 
@@ -436,7 +443,7 @@ async def test_a_pod_that_is_over_still_learns_how_its_devices_are(tmp_path):
         assert fake.health.over[UID] == PodHeld()
 
 
-async def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path):
+async def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path: Path) -> None:
     before = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unhealthy"}]}]
     shown = {"phase": "Running", "containerStatuses": [{"name": "a", "allocatedResourcesStatus": before}]}
     scene = Scene(tmp_path, pod(status=shown))
@@ -449,18 +456,18 @@ async def test_until_health_is_heard_a_status_keeps_what_it_showed(tmp_path):
         await scene.until(lambda: "allocatedResourcesStatus" not in scene.shown("a"))
 
 
-def claimed_pod():
+def claimed_pod() -> views.Pod:
     named = container("a", resources={"claims": [{"name": "gpu"}]})
     return pod(named, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
 
 
-def allocated_claim():
+def allocated_claim() -> Object:
     result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "dev-0"}
     status = {"reservedFor": [{"uid": UID}], "allocation": {"devices": {"results": [result]}}}
     return {"metadata": {"uid": "c-uid"}, "status": status}
 
 
-async def test_claims_are_prepared_before_the_sandbox_and_given_back_after_the_containers(tmp_path):
+async def test_claims_are_prepared_before_the_sandbox_and_given_back_after_the_containers(tmp_path: Path) -> None:
     scene = Scene(tmp_path, claimed_pod())
     fake = scene.fake
     fake.devices.cdi = {"a": ("gpu.example.com/device=dev-0",)}
@@ -487,7 +494,7 @@ async def test_claims_are_prepared_before_the_sandbox_and_given_back_after_the_c
         assert (fake.devices.unprepared, fake.devices.released) == ([UID], [UID])
 
 
-async def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_path):
+async def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(tmp_path: Path) -> None:
     scene = Scene(tmp_path, claimed_pod())
     fake = scene.fake
     fake.objects.items["ResourceClaim", "c"] = allocated_claim()
@@ -500,8 +507,7 @@ async def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(t
     later.worker = PodWorker(
         WorkerOptions(spec=read_pod(claimed_pod()), deps=fake.deps, runtime_name=lambda: "n", clock=later.clock)
     )
-    fake.runtime.changed, fake.runtime.now = later.changed, later.tick
-    later._last = scene._last
+    fake.runtime.changed, fake.runtime.clock = later.changed, later.clock
     async with at_work(later):
         await later.running()
         fake.runtime.end(fake.runtime.running("a")[0].id, 1)
@@ -515,19 +521,22 @@ async def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(t
         await later.until(lambda: fake.devices.prepared[-1].renew)
 
 
-async def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
+async def test_what_a_pod_had_stands_in_its_status_before_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, pod(policy="Never"))
-    fake, order = scene.fake, []
+    fake, order = scene.fake, list[tuple[str, object]]()
     fake.health.holds[UID] = PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
     fake.runtime.exit_at_once["a"] = 1
 
-    async def settle(uid, seconds):
+    async def settle(uid: str, seconds: float) -> None:
         order.append(("settle", scene.shown("a").get("allocatedResourcesStatus")))
 
-    async def release(uid):
+    async def release(uid: str) -> None:
         order.append(("release", None))
 
-    fake.statuses.wait_settled, fake.devices.release = settle, release
+    monkeypatch.setattr(fake.statuses, "wait_settled", settle)
+    monkeypatch.setattr(fake.devices, "release", release)
     async with at_work(scene):
         await scene.until(lambda: scene.status.get("phase") == "Failed")
     had = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Unknown"}]}]
@@ -535,7 +544,7 @@ async def test_what_a_pod_had_stands_in_its_status_before_it_is_free(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["back", "killed", "known", "deleted", "static"])
-async def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(tmp_path, end):
+async def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(tmp_path: Path, end: str) -> None:
     """Who holds the device is known to the device manager alone then, and podworker may die."""
 
     shown = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Healthy"}]}]
@@ -576,7 +585,7 @@ async def test_what_the_api_never_heard_of_stays_the_pods_while_the_api_is_away(
     assert fake.devices.released
 
 
-async def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_status_shows(tmp_path):
+async def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_status_shows(tmp_path: Path) -> None:
     """The life before died between the release and the word to the API that the pod has failed."""
 
     shown = [{"name": "r/gpu", "resources": [{"resourceID": "g1", "health": "Healthy"}]}]
@@ -599,39 +608,42 @@ async def test_a_new_life_that_finds_the_devices_freed_already_keeps_what_the_st
     assert fake.health.over[UID] == PodHeld((HeldContainer("a", (HeldResource("r/gpu", ("g1",)),)),))
 
 
-async def test_foreign_status_writes_trigger_syncs_at_a_limited_rate(tmp_path):
+async def test_foreign_status_writes_trigger_syncs_at_a_limited_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path)
     async with at_work(scene):
         await scene.running()
-        looks, report = [], scene.worker._pod_sync._reporter.report
-        scene.worker._pod_sync._reporter.report = lambda *seen: looks.append(seen) or report(*seen)
+        reporter = scene.worker._pod_sync._reporter
+        report = mock.Mock(side_effect=reporter.report)
+        monkeypatch.setattr(reporter, "report", report)
         scene.worker.update(scene.raw, own_change=True)
         await asyncio.sleep(0.02)
-        assert not looks
+        assert not report.called
         scene.fake.statuses.others = True
         for number in range(20):
             scene.worker.update(scene.raw, own_change=True)
             await asyncio.sleep(0.005 if number % 2 else 0)
-        assert 1 <= len(looks) <= 3, "then one each five seconds"
+        assert 1 <= report.call_count <= 3, "then one each five seconds"
 
 
-async def test_a_resync_compares_and_inspects_periodically(tmp_path):
+async def test_a_resync_compares_and_inspects_periodically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with at_work(Scene(tmp_path)) as scene:
         worker, suppression = scene.worker, scene.worker._suppression
         looks = 0
         looked = suppression.end
 
-        def count(suppression):
+        def count(idle: bool) -> None:
             nonlocal looks
             looks += 1
-            looked(suppression)
+            looked(idle)
 
-        suppression.end = count
+        monkeypatch.setattr(suppression, "end", count)
 
-        async def settled():
+        async def settled() -> None:
             await scene.until(lambda: suppression.idle and not worker._woken.is_set() and worker._timer is None)
 
-        async def resyncs():
+        async def resyncs() -> int:
             """How many until one looks."""
             before = looks
             for number in range(1, 99):
@@ -652,7 +664,7 @@ async def test_a_resync_compares_and_inspects_periodically(tmp_path):
         assert await resyncs() == 1, "a wake-up was lost"
 
 
-def test_the_echo_of_its_own_status_triggers_no_sync():
+def test_the_echo_of_its_own_status_triggers_no_sync() -> None:
     suppression, spec, status = ResyncSuppression(), object(), object()
     suppression.begin((spec, status))
     newer = object()
@@ -665,7 +677,7 @@ def test_the_echo_of_its_own_status_triggers_no_sync():
     assert not suppression.idle
 
 
-async def test_a_pod_that_waits_for_something_has_a_timer_of_its_own(tmp_path):
+async def test_a_pod_that_waits_for_something_has_a_timer_of_its_own(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.fake.devices.fail = [Unavailable("away")] * 99
     async with at_work(scene):
