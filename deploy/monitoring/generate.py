@@ -16,6 +16,7 @@ import yaml
 from deploy.monitoring import reference
 from deploy.monitoring.alerts import ALERTS, Alert
 from deploy.monitoring.figures import FIGURES, Figure, panel_query, rule_query
+from supervisor.cli.reference import write_pages
 
 HERE = Path(__file__).parent
 OPERATOR = HERE.parent / "kubernetes" / "adopt" / "components" / "prometheus-operator" / "rules.yaml"
@@ -154,17 +155,5 @@ def made() -> dict[Path, str]:
     }
 
 
-def main() -> int:
-    files = made()
-    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
-    if "--check" in sys.argv:
-        for path in stale:
-            print(f"{path} is out of date; run make docs", file=sys.stderr)
-        return int(bool(stale))
-    for path in stale:
-        path.write_text(files[path])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_pages(made(), sys.argv[1:]))

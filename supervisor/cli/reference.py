@@ -5,6 +5,7 @@ A table of flags stands between `<!-- flags: NAME -->` and `<!-- end -->`; types
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +90,20 @@ def _link(name: str) -> str:
     return f"[{name}](#{name.lower()})"
 
 
-def main(words: list[str]) -> int:
-    pages = {PAGE: with_tables, JSON_PAGE: with_outputs}
-    stale = {path: text for path, made in pages.items() if (text := made(path.read_text())) != path.read_text()}
-    if "--check" in words:
-        for path in stale:
-            print(f"{path} is out of date; write it with `make docs`", file=sys.stderr)
-        return int(bool(stale))
+def write_pages(made: Mapping[Path, str], words: Sequence[str]) -> int:
+    """Write the files that are not as made; with `--check` among the words, only name them and return 1."""
+    check = "--check" in words
+    stale = {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():
-        path.write_text(text)
-    return 0
+        if check:
+            print(f"{path} is out of date; write it with `make docs`", file=sys.stderr)
+        else:
+            path.write_text(text)
+    return int(check and bool(stale))
+
+
+def main(words: list[str]) -> int:
+    return write_pages({PAGE: with_tables(PAGE.read_text()), JSON_PAGE: with_outputs(JSON_PAGE.read_text())}, words)
 
 
 if __name__ == "__main__":

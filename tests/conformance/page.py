@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from supervisor.cli.reference import write_pages
 from tests.conformance.report import RESULTS, Results, read_results
 
 ROOT = Path(__file__).parents[2]
@@ -118,15 +119,6 @@ def _plain(name: str) -> str:
     return name.replace("|", "\\|").replace("*", "\\*")
 
 
-def main(words: list[str]) -> int:
-    wanted = page(read_specs(SPECS.read_text()), read_results(RESULTS))
-    if "--check" not in words:
-        PAGE.write_text(wanted)
-    elif not PAGE.exists() or wanted != PAGE.read_text():
-        print(f"{PAGE} is out of date; write it with `make docs`", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    wanted = page(read_specs(SPECS.read_text()), read_results(RESULTS))
+    sys.exit(write_pages({PAGE: wanted}, sys.argv[1:]))

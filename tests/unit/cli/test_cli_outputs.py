@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from supervisor.cli.flags import options, subcommands
 from supervisor.cli.inspect.watch import allocatable_json, pod_json
 from supervisor.cli.main import main
 from supervisor.cli.outputs import OUTPUTS, meanings, schema, structs_of
-from supervisor.cli.reference import JSON_PAGE, type_text, with_outputs
+from supervisor.cli.reference import JSON_PAGE, type_text, with_outputs, write_pages
 from supervisor.conform.exchange import Exchange, Shown
 from supervisor.conform.report.json import run_json
 from supervisor.conform.verdict import FAIL, Result
@@ -136,3 +137,15 @@ def test_schema_of_no_output_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_type_in_words(kind: dict[str, object], text: str) -> None:
     assert type_text(kind) == text
+
+
+def test_page_not_as_made_is_named_by_check_and_written_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = {tmp_path / "a.md": "new", tmp_path / "b.md": "new"}
+    (tmp_path / "a.md").write_text("old")
+    assert write_pages(made, ["--check"]) == 1
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == [str(path) for path in made]
+    assert (tmp_path / "a.md").read_text() == "old"
+    assert write_pages(made, []) == 0
+    assert write_pages(made, ["--check"]) == 0
