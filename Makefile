@@ -108,4 +108,4 @@ $(STAMP): requirements-dev.lock pyproject.toml deploy/bootstrap.sh
 	@touch $(RUNS) $(STAMP)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .hypothesis
