@@ -4,12 +4,16 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from tests.simulation import profiles
+from tests.simulation.model import Broken, Outcome, RunOptions
 from tests.simulation.mutants import __main__ as command
 from tests.simulation.mutants.hook import ROOT, Mutant, StaleMutant, TooLate, changed, install
+from tests.simulation.mutants.search import Found, Hunt, Search, line
 from tests.simulation.mutants.table import MUTANTS
 from tests.simulation.run.arguments import arguments
 
@@ -65,10 +69,41 @@ def test_main_with_an_unknown_mutant_ends_with_2(
 
 
 def test_lines_of_a_search_name_seeds_promises_and_survivors() -> None:
-    found, survivor = command.Found(7, 3.2, None, ()), command.Found(1, 0.5, None, ())
+    several, one = Found(7, 3.2), Found(1, 0.5)
     mutant = MUTANTS[0]
-    assert command.line(mutant, survivor) == f"{mutant.name:<24} SURVIVED 1 seed: {mutant.mistake}"
-    assert "SURVIVED 7 seeds" in command.line(mutant, found)
+    assert line(mutant, one) == f"{mutant.name:<24} SURVIVED 1 seed: {mutant.mistake}"
+    assert "SURVIVED 7 seeds" in line(mutant, several)
+    assert line(mutant, one, "out of memory") == f"{mutant.name:<24} no answer: out of memory"
+
+
+def test_seed_that_fails_without_the_mutant_finds_none_and_the_search_goes_on() -> None:
+    """The product fails at seed 3, the mutant at 3 and 5, another at 3 only."""
+    hunt = Hunt(1, seek=lambda search: _seek(search, (3, 5) if search.mutant is BACKOFF else (3,)), unchanged=_fails)
+    other = msgspec.structs.replace(BACKOFF, name="other")
+    lines = list(hunt.lines([Search(BACKOFF, 1, 8, 2.0), Search(other, 1, 8, 2.0)]))
+    assert lines[0] == "FAILED make simulate PROFILE=store SEED=3 SECONDS=2 without test-backoff: durable"
+    assert [each.split()[:3] for each in lines[2:]] == [["test-backoff", "5", "seeds"], ["other", "SURVIVED", "8"]]
+    assert [result.options.seed for result in hunt.failing] == [3]
+    found = hunt.found["test-backoff"].options
+    assert found is not None
+    assert found.seed == 5
+
+
+def _seek(search: Search, breaking: Sequence[int]) -> Found:
+    for seed in range(search.first, search.first + search.left):
+        if seed in breaking:
+            options = RunOptions(profile="store", seed=seed, seconds=search.seconds, mutant=search.mutant.name)
+            return Found(search.tried + seed + 1 - search.first, 1.0, options, ("durable",))
+    return Found(search.tried + search.left, 1.0)
+
+
+def _fails(options: RunOptions) -> Outcome:
+    assert not options.mutant
+    broken = [Broken("durable", "a write is lost")] if options.seed == 3 else []
+    return Outcome(
+        profile=options.profile, seed=options.seed, virtual_s=1.0, real_s=1.0, turns=1, messages=1, faults=[],
+        broken=broken, trace="", limits={}, counts={}, events=[],
+    )  # fmt: skip
 
 
 def test_missed_mutant_runs_by_its_name_only() -> None:
