@@ -219,11 +219,14 @@ class PodManager:
     async def _run_worker(self, uid: str) -> None:
         """Run the worker of a pod until it has finished, after a crash with a new one: the pod may still run."""
         await restarted(lambda: self._run_once(uid), "pod worker", uid)
-        self._workers.pop(uid, None)
+        worker = self._workers.pop(uid)
         self._room.discount(uid)
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)
+            if worker.remains():  # their end is that of the pod
+                self.orphan(uid, worker.state.spec.namespace, worker.state.spec.name)
+                return
         for subscriber in self._finished_subscribers:
             subscriber(uid)  # last: it may add a pod of the same uid
 

@@ -20,7 +20,7 @@ def world() -> FleetWorld:
 
 
 def condition(status: Any, kind: str) -> str:
-    return next(each["status"] for each in status["conditions"] if each["type"] == kind)
+    return next(str(each["status"]) for each in status["conditions"] if each["type"] == kind)
 
 
 def test_pod_runs_at_once_and_ends_when_its_script_says_so(world: FleetWorld) -> None:

@@ -197,7 +197,7 @@ def test_pool_with_slices_of_two_nodes_selects_them_by_name() -> None:
 def test_newest_generation_of_known_nodes_is_recorded() -> None:
     old = fabric({"nodeName": "host3"}, devices=[{"name": "old"}])
     new = fabric({"nodeName": "host3"}, generation=4, devices=[{"name": "new"}])
-    gone = {"spec": {**new["spec"], "nodeName": "gone", "pool": {"name": "gone"}}}
+    gone: Any = {"spec": {**new["spec"], "nodeName": "gone", "pool": {"name": "gone"}}}
     (found,) = expand(record([node("host3")], [old, new, gone]))
     assert [spec["devices"] for driver in found.drivers for spec in driver.slices] == [[{"name": "new"}]]
 
@@ -214,7 +214,8 @@ def test_fields_that_this_api_does_not_have_are_left_out() -> None:
 def test_hostnames_and_taints_of_controllers_are_left_out() -> None:
     labels = {"kubernetes.io/hostname": "host3", "zone": "of-host3", "rack": "a{1}"}
     taints = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "a/b", "effect": "NoExecute"}]
-    found = record([{**node("host3", **labels), "spec": {"taints": taints}}], [])
+    tainted: Any = {**node("host3", **labels), "spec": {"taints": taints}}
+    found = record([tainted], [])
     assert found.groups[0].labels == {"zone": "of-{node}", "rack": "a{{1}}"}
     assert [taint.key for taint in found.groups[0].taints] == ["a/b"]
 
@@ -241,8 +242,9 @@ def test_slice_of_the_wrong_shape_is_a_named_error(spec: Any) -> None:
 
 @pytest.mark.parametrize("status", ["x", {"capacity": {"cpu": "x"}}, {"capacity": ["cpu"]}])
 def test_node_of_the_wrong_shape_is_a_named_error(status: Any) -> None:
+    wrong: Any = {**node("host3"), "status": status}
     with pytest.raises(NotRecorded, match="cannot become a profile"):
-        record([{**node("host3"), "status": status}], [])
+        record([wrong], [])
 
 
 def test_profile_too_large_to_be_read_is_a_named_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.lifecycle.errors import PodInvalid
-from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.pods.types import PodSpec, read_pod
 from protocols.process.tasks import FAILURES
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
@@ -73,6 +73,26 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         manager.on_delete(deleting)
         await until_true(lambda: not fake.runtime.sandboxes)
         await until_true(lambda: finished == ["uid-1", "uid-1"])
+
+
+async def test_sandbox_made_while_the_api_removes_its_pod_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod worker saw none before it asked the API for that, and does not ask the runtime again."""
+    async with running_manager(tmp_path) as (fake, manager):
+        deleting = pod(metadata=DELETING)
+
+        async def delete(spec: PodSpec) -> None:
+            manager.on_delete(deleting)
+            metadata = cri_pb2.PodSandboxMetadata(uid="uid-1")
+            await fake.runtime.run_sandbox(cri_pb2.PodSandboxConfig(metadata=metadata), "")
+            await until_true(lambda: fake.pleg.known("uid-1") is not None)
+
+        monkeypatch.setattr(fake.pods, "delete", delete)
+        manager.begin([])
+        manager.on_add(deleting)
+        await until_true(lambda: "run_sandbox" in str(fake.runtime.calls))
+        await until_true(lambda: not fake.runtime.sandboxes and not manager.has_worker("uid-1"))
 
 
 async def test_finished_pod_whose_status_was_replaced_is_reported_again_and_deleted(tmp_path: Path) -> None:

@@ -84,16 +84,23 @@ class RuntimeObserver:
         """Return the status on the stream."""
         return self._pleg.known(self._uid)
 
+    def newer(self) -> PodStatus | None:
+        """Return the status on the stream if it is newer than all changes and than what pleg answered."""
+        known, latest = self.known(), self._obey_clock() + STEP_NS
+        if known is None or not self._min_ns < known.timestamp_ns <= latest:
+            return None
+        return None if self._outdated(known) else known
+
     async def status(self) -> PodStatus:
         """Return a status newer than all changes, without a call if nothing was changed.
 
         Raises PodStatusUnknown, BusError.
         """
-        known, latest = self._pleg.known(self._uid), self._obey_clock() + STEP_NS
+        newer, known = self.newer(), self.known()
         if known is None and self._fence_ns:
             return await self.confirmed()  # pleg may not have listed everything yet
-        if known is not None and self._min_ns < known.timestamp_ns <= latest and not self._outdated(known):
-            return _sound(known)
+        if newer is not None:
+            return _sound(newer)
         if self._confirmed is not None:
             return _sound(self._confirmed)
         if self._min_ns == 0:

@@ -24,6 +24,7 @@ from actors.podworker.pods.workers.termination import PodTermination
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.lifecycle.node.room import NodeRoom
+from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.stages import Facts, advance
 from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
 from protocols.lifecycle.status.conditions import PREEMPTED
@@ -219,6 +220,10 @@ class PodWorker:
         """Admit the pod again; it is granted what it had."""
         self.state.grants = self.state.claims = None
         self.wake()
+
+    def remains(self) -> bool:
+        """Return True if the runtime made something of the pod after it was asked last."""
+        return runtime_status.occupies(self._observer.newer())
 
     def retry(self) -> None:
         """Retry now: something that may have caused the failure is back."""
