@@ -64,8 +64,8 @@ def parse(text: str, whole: bool = False) -> Pattern | str:
     formulas = [part for part in parts if isinstance(part, Formula)]
     if not formulas:
         return "".join(str(part) for part in parts)
-    if whole and len(parts) > 1:
-        raise ValueError(f"{text!r:.64} is no number: only one formula may stand there")
+    if whole and (len(parts) > 1 or formulas[0].names == {NODE}):
+        raise ValueError(f"{text!r:.64} is no number; write one formula of numbers alone")
     return Pattern(parts, frozenset[str]().union(*(each.names for each in formulas)), whole)
 
 

@@ -33,6 +33,16 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pass
 
 
+def _check_names(value: Any, allowed: set[str], is_compiled: bool = False) -> None:
+    if unknown := names_in(value if is_compiled else compiled(value)) - allowed:
+        raise ValueError(f"a formula here has no {' or '.join(sorted(unknown))}")
+
+
+def _check_once(what: str, names: Iterable[Any]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"the {what} {twice[0]!r:.64} is listed twice")
+
+
 class DeviceSpec(_Part, frozen=True, kw_only=True):
     """A device with the fields of a ResourceSlice, or several that differ by their number."""
 
@@ -120,6 +130,9 @@ class SliceSpec(_Part, frozen=True, kw_only=True):
     per_device_node_selection: bool | None = None
     """In pools: each device has its own `nodeName`, `nodeSelector` or `allNodes`."""
 
+    def __post_init__(self) -> None:
+        _check_names(self.node_selector, set())
+
     @property
     def device_count(self) -> int:
         return sum(device.repeat for device in self.devices)
@@ -184,16 +197,6 @@ def _check_slices(slices: Iterable[SliceSpec], most: int) -> None:
         raise ValueError("slices must have an entry; one without devices is {}")
     if max(counts) > most:
         raise ValueError(f"{max(counts)} devices or counter sets are too many; {most} are the limit")
-
-
-def _check_names(value: Any, allowed: set[str], is_compiled: bool = False) -> None:
-    if unknown := names_in(value if is_compiled else compiled(value)) - allowed:
-        raise ValueError(f"a formula here has no {' or '.join(sorted(unknown))}")
-
-
-def _check_once(what: str, names: Iterable[Any]) -> None:
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"the {what} {twice[0]!r:.64} is listed twice")
 
 
 class TaintSpec(_Part, frozen=True, kw_only=True):

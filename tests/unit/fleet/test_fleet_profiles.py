@@ -162,6 +162,12 @@ def test_wrong_formula_is_an_error(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize("text", ["{node}", "a{i}", "{i}{i}"])
+def test_formula_that_gives_no_number_is_an_error_for_a_number(text: str) -> None:
+    with pytest.raises(ValueError, match="is no number"):
+        compiled({"int": text})
+
+
 def test_escaped_text_is_read_as_it_was() -> None:
     assert parse(escape("a{i}}b{{")) == "a{i}}b{{"
 
@@ -189,6 +195,8 @@ def test_escaped_text_is_read_as_it_was() -> None:
         ),
         ("{name: x, pools: [{name: p, driver: d, slices: [{devices: [{name: '{n}'}]}]}]}", "a formula here has no n"),
         ("{name: x, pools: [{name: p, driver: d, slices: [{devices: [{name: a, taints: [{key: x}]}]}]}]}", "timeAdded"),
+        ("{name: x, pools: [{name: p, driver: d, slices: [{nodeSelector: {a: '{'}}]}]}", "slices[0]"),
+        ("{name: x, pools: [{name: p, driver: d, slices: [{nodeSelector: {a: '{i}'}}]}]}", "a formula here has no i"),
         ("{name: x, start: -1s}", "is no time"),
     ],
 )
