@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from actors.fleet.profiles.catalog import builtin_names, find_profile
-from actors.fleet.profiles.expand import expand
+from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.record import profile_text, record
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from actors.fleet.shell.nodes import FLEET
@@ -50,7 +50,12 @@ async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
     scenario = found.scenario if found is not None else None
     nodes = args.nodes if args.nodes is not None or scenario is None else scenario.nodes
     profile = find_profile(args.what if found is None else found.profile, nodes)
-    options = FleetOptions(name=args.name, templates=tuple(expand(profile, nodes)), start_s=float(profile.start))
+    options = FleetOptions(
+        name=args.name,
+        templates=tuple(expand(profile, nodes)),
+        start_s=float(profile.start),
+        pools=tuple(pool_slices(profile)),
+    )
     async with api(args, layout) as client:
         fleet = Fleet(client, options)
         return await _run(fleet, lambda: _scenario(fleet, scenario, args, layout))

@@ -141,7 +141,7 @@ class MemoryApi:
             known = self._known(resource, name, namespace)
             if uid and meta(known)["uid"] != uid:
                 raise ApiError(409, {"message": "uid differs", "reason": "Conflict"})
-            if meta(known).get("finalizers") or _runs(resource, known):
+            if meta(known).get("finalizers") or (_runs(resource, known) and grace != 0):
                 marked = {**known, "metadata": {**meta(known), "deletionTimestamp": now()}}
                 return self._store(resource, marked)
             self.drop(resource, name, namespace)

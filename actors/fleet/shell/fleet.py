@@ -8,6 +8,7 @@ from actors.fleet.profiles.expand import NodeTemplate
 from actors.fleet.shell.nodes import FleetNodes
 from actors.fleet.shell.pods import FleetPods
 from actors.fleet.simulated.node import Node
+from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 
@@ -21,6 +22,8 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[NodeTemplate, ...]
     start_s: float = 0.0
     """What the start of a pod takes."""
+    pools: tuple[Object, ...] = ()
+    """Specs of ResourceSlices that belong to no single node; their drivers run on every node."""
 
 
 class Fleet:
@@ -29,10 +32,11 @@ class Fleet:
     def __init__(self, client: ApiClient, options: FleetOptions) -> None:
         self.client = client
         self.options = options
-        self.nodes = {template.name: Node(template, number) for number, template in enumerate(options.templates)}
+        everywhere = frozenset(str(spec["driver"]) for spec in options.pools)
+        self.nodes = {each.name: Node(each, number, everywhere) for number, each in enumerate(options.templates)}
         recorder = EventRecorder(client, RecorderOptions(component=COMPONENT))
         self.pods = FleetPods(client, self.nodes, recorder, options.start_s)
-        self.registry = FleetNodes(client, self.nodes, options.name, self.pods.wake_node)
+        self.registry = FleetNodes(client, self.nodes, options.name, options.pools, self.pods.wake_node)
         self._recorder = recorder
 
     async def run(self) -> None:

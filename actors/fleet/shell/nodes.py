@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_node
@@ -25,7 +25,7 @@ WORKERS, LEASE_WORKERS = 16, 16
 RENEW_S, JITTER = 10.0, 0.1
 REPORT_S = 300.0
 """Time between two looks at a Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
-NODE, SLICES, LEASE = "node", "slices", "lease"
+NODE, SLICES, LEASE, POOLS = "node", "slices", "lease", "pools"
 log = logging.getLogger("fleet")
 
 
@@ -33,9 +33,18 @@ class FleetNodes:
     """Keeps the Node object, the lease and the slices of every node as they should be."""
 
     def __init__(
-        self, client: ApiClient, nodes: Mapping[str, Node], fleet: str, on_change: Callable[[Node], None]
+        self,
+        client: ApiClient,
+        nodes: Mapping[str, Node],
+        fleet: str,
+        pools: Sequence[Object],
+        on_change: Callable[[Node], None],
     ) -> None:
-        """`fleet`: its name. `on_change` is called with a node that others changed."""
+        """`fleet`: its name. `pools`: specs of slices of no single node.
+
+        `on_change` is called with a node that others changed.
+        """
+        self._pools = pools
         self._client = client
         self._nodes = nodes
         self._fleet = fleet
@@ -52,7 +61,7 @@ class FleetNodes:
 
     async def run(self) -> None:
         """Register all nodes and maintain them. Never returns."""
-        self._queue.put(*((NODE, name) for name in self._nodes))
+        self._queue.put((POOLS, self._fleet), *((NODE, name) for name in self._nodes))
         await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run())
 
     def report(self, node: Node, slices: bool = False) -> None:
@@ -65,7 +74,8 @@ class FleetNodes:
     # handler of the informer
 
     def on_add(self, obj: Object) -> None:
-        if (node := self._nodes.get(obj["metadata"]["name"])) is not None:
+        node = self._nodes.get(obj["metadata"]["name"])
+        if node is not None and labels_of(obj).get(FLEET) == self._fleet:
             node.object = cast("views.Node", obj)
             self._on_change(node)
 
@@ -81,6 +91,9 @@ class FleetNodes:
 
     async def _work(self, key: Key) -> None:
         kind, name = key
+        if kind == POOLS:
+            await self._publish_pools()
+            return
         node = self._nodes[name]
         if node.silent:
             return
@@ -145,6 +158,12 @@ class FleetNodes:
         """Make the slices of the node what its drivers publish now."""
         for obj in node.slices({FLEET: self._fleet}):
             await self._put(obj)
+
+    async def _publish_pools(self) -> None:
+        for number, spec in enumerate(self._pools):
+            metadata = {"name": f"{self._fleet}-pools-{number}", "labels": {FLEET: self._fleet}}
+            kind = {"apiVersion": RESOURCESLICES.api_version, "kind": RESOURCESLICES.kind}
+            await self._put({**kind, "metadata": metadata, "spec": spec})
 
     async def _put(self, obj: dict[str, Any]) -> None:
         try:

@@ -29,8 +29,12 @@ POD_ADDRESSES = 254
 class Node:
     """State of one node, but for its pods."""
 
-    def __init__(self, template: NodeTemplate, number: int) -> None:
-        """`number`: of the node in its fleet, from which its addresses follow."""
+    def __init__(self, template: NodeTemplate, number: int, everywhere: frozenset[str] = frozenset()) -> None:
+        """`number`: of the node in its fleet, from which its addresses follow.
+
+        `everywhere`: drivers of pools that belong to no single node.
+        """
+        self._everywhere = everywhere
         self.template = template
         self.name = template.name
         self.number = number
@@ -140,6 +144,11 @@ class Node:
     def refresh(self, now: float) -> None:
         """Collect in `health` what pods are to show anew. `now`: seconds."""
         self.health.update(self.devices.refresh(now))
+
+    def has_driver(self, name: str) -> bool:
+        """Return True if a DRA driver can prepare a claim here now."""
+        driver = self.devices.drivers.get(name)
+        return name in self._everywhere if driver is None else driver.connected
 
     def release(self, uid: str) -> None:
         """Free what the pod has."""

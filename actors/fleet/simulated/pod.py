@@ -242,8 +242,7 @@ class PodStep:
         """Raise ClaimsNotReady if a driver that has to prepare a claim is away."""
         for claim in self._pod.claims:
             for name in sorted({result.driver for result in claim.results}):
-                driver = self._node.devices.drivers.get(name)
-                if driver is None or not driver.connected:
+                if not self._node.has_driver(name):
                     raise ClaimsNotReady(f"DRA driver {name} is not registered")
 
     def _act(self) -> PodActions:

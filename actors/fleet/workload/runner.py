@@ -60,6 +60,7 @@ class ScenarioRunner:
         self._startups = Startups("")
         self._progress = asyncio.Event()
         self._tasks = Tasks()
+        self.ends_s = ENDS_S
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         fleet.pods.on_status = self.on_status
 
@@ -160,7 +161,7 @@ class ScenarioRunner:
         while self._startups.waiting or len(self._tasks):
             self._progress.clear()
             try:
-                async with asyncio.timeout(ENDS_S):
+                async with asyncio.timeout(self.ends_s):
                     await self._progress.wait()
             except TimeoutError:
                 return

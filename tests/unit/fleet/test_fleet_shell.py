@@ -1,0 +1,209 @@
+"""A fleet on an API in memory: what it writes, and what it does when the API fails it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from actors.fleet.profiles.expand import expand, pool_slices
+from actors.fleet.profiles.profile import Profile
+from actors.fleet.shell.fleet import Fleet, FleetOptions
+from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
+from actors.fleet.workload.scenario import Scenario
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object, labels_of
+from protocols.kubeclient.client import ApiClient
+from protocols.process.scripts import Seconds
+from protocols.process.tasks import FAILURES, awaited, cancel
+from tests.support.fleet_world import GROUP, RESOURCE
+from tests.support.memory_api import MemoryApi
+from tests.support.waiting import until_true
+
+POOL = {"name": "shared", "driver": "nic.example.com", "slices": [{"allNodes": True, "devices": [{"name": "nic"}]}]}
+UNAVAILABLE = ApiError(500, {"message": "no leader"})
+
+
+@asynccontextmanager
+async def running(api: MemoryApi, nodes: int = 2) -> AsyncIterator[Fleet]:
+    """Run a fleet until the block ends, from the moment when its nodes are registered."""
+    profile = msgspec.convert({"name": "test", "groups": [{**GROUP, "count": nodes}], "pools": [POOL]}, Profile)
+    options = FleetOptions(name="f", templates=tuple(expand(profile)), pools=tuple(pool_slices(profile)))
+    fleet = Fleet(cast("ApiClient", api), options)
+    task = awaited(fleet.run())
+    try:
+        await asyncio.wait_for(fleet.registry.ready.wait(), 20)
+        yield fleet
+    finally:
+        await cancel(task)
+
+
+def bind(api: MemoryApi, name: str, node: str = "gpu-0", **spec: Any) -> Object:
+    containers = [{"name": "a", "image": "x", "resources": {"limits": {RESOURCE: "1"}}}]
+    metadata = {"name": name, "namespace": "default"}
+    return api.put(PODS, {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, **spec}})
+
+
+def phase(api: MemoryApi, name: str) -> str:
+    pod = api.objects["pods"].get(f"default/{name}") or {}
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+async def test_nodes_have_objects_leases_and_slices_with_the_label_of_the_fleet() -> None:
+    api = MemoryApi()
+    async with running(api):
+        await until_true(lambda: len(api.objects["resourceslices"]) == 3)
+    nodes, slices = api.objects["nodes"], api.objects["resourceslices"]
+    assert sorted(nodes) == ["gpu-0", "gpu-1"]
+    assert nodes["gpu-1"]["status"]["allocatable"][RESOURCE] == "4"
+    assert sorted(api.objects["leases"]) == ["kube-node-lease/gpu-0", "kube-node-lease/gpu-1"]
+    assert {labels_of(obj)["nodeplane.dev/fleet"] for obj in (*nodes.values(), *slices.values())} == {"f"}
+    assert (
+        slices["gpu-0-gpu.example.com-0"]["metadata"]["ownerReferences"][0]["uid"] == nodes["gpu-0"]["metadata"]["uid"]
+    )
+    assert slices["f-pools-0"]["spec"]["allNodes"] is True
+
+
+async def test_pod_runs_and_goes_when_it_is_deleted() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+        await api.delete(PODS, "p", "default")
+        await until_true(lambda: "default/p" not in api.objects["pods"])
+        await until_true(lambda: not fleet.pods.pods)
+
+
+async def test_pod_of_another_node_is_left_alone() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        bind(api, "other", node="real")
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+        assert len(fleet.pods.pods) == 1
+    assert phase(api, "other") == ""
+
+
+async def test_status_that_the_api_did_not_take_is_sent_again() -> None:
+    api = MemoryApi()
+    failures = [UNAVAILABLE, UNAVAILABLE]
+    async with running(api):
+        api.fault = lambda verb, resource, name: failures.pop() if failures and resource is PODS else None
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+    assert not failures
+
+
+async def test_next_run_takes_up_nodes_and_pods_as_they_are() -> None:
+    api = MemoryApi()
+    async with running(api):
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+    before = api.objects["pods"]["default/p"]
+    async with running(api) as fleet:
+        bind(api, "q")
+        await until_true(lambda: phase(api, "q") == "Running")
+        await until_true(lambda: len(fleet.pods.pods) == 2)
+    assert api.objects["pods"]["default/p"]["status"] == before["status"]
+    ids = [
+        api.objects["pods"][f"default/{name}"]["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
+        for name in "pq"
+    ]
+    assert ids[0] != ids[1]
+
+
+async def test_node_of_another_fleet_is_not_taken() -> None:
+    api = MemoryApi()
+    api.put(NODES, {"metadata": {"name": "gpu-0", "labels": {"nodeplane.dev/fleet": "theirs"}}})
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5), running(api):
+            pass
+    assert labels_of(api.objects["nodes"]["gpu-0"])["nodeplane.dev/fleet"] == "theirs"
+    assert list(api.objects["leases"]) == ["kube-node-lease/gpu-1"]
+
+
+async def test_node_that_was_deleted_does_not_come_back() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        api.drop(NODES, "gpu-0")
+        await until_true(lambda: fleet.nodes["gpu-0"].silent)
+        bind(api, "p")
+        bind(api, "q", node="gpu-1")
+        await until_true(lambda: phase(api, "q") == "Running")
+    assert phase(api, "p") == ""
+
+
+async def test_device_of_a_pool_is_prepared_on_every_node() -> None:
+    api = MemoryApi()
+    async with running(api):
+        pod = bind(api, "p", resourceClaims=[{"name": "nic", "resourceClaimName": "c"}])
+        result = {"request": "r", "driver": "nic.example.com", "pool": "shared", "device": "nic"}
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [{"uid": pod["metadata"]["uid"]}]}
+        api.put(RESOURCECLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "status": status})
+        await until_true(lambda: phase(api, "p") == "Running")
+
+
+async def test_broken_device_is_an_event_of_the_pod_on_its_node() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+        node = fleet.nodes["gpu-0"]
+        node.devices.set_plugin_health(RESOURCE, ["gpu-0"], False, "too hot", 1)
+        fleet.pods.wake_node(node)
+        await until_true(lambda: [event["reason"] for event in api.objects["events"].values()] == ["DeviceUnhealthy"])
+    (event,) = api.objects["events"].values()
+    assert event["source"] == {"component": "kubelet", "host": "gpu-0"}
+    assert event["involvedObject"]["name"] == "p"
+
+
+class Bound(MemoryApi):
+    """Binds every pod to the one node at once."""
+
+    async def create(self, resource: Any, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+        created = await super().create(resource, obj, namespace, subresource)
+        if resource is PODS:
+            return self.put(PODS, {**created, "spec": {**created["spec"], "nodeName": "gpu-0"}})
+        return created
+
+    async def delete_collection(self, resource: Any, namespace: str = "") -> None:
+        for key in list(self.objects[resource.plural]):
+            if key.startswith(f"{namespace}/"):
+                await self.delete(resource, key.partition("/")[2], namespace)
+
+
+async def test_scenario_fills_the_nodes_lets_pods_come_and_go_and_leaves_nothing() -> None:
+    scenario = Scenario(
+        profile="x", nodes=1, resource=RESOURCE, per_node=4, fill=0.5, rate=10, seconds=Seconds(0.5), lives=Seconds(0.1)
+    )
+    api = Bound()
+    async with running(api, nodes=1) as fleet:
+        runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
+        fill, steady = await asyncio.wait_for(runner.run(), 20)
+        await runner.clean()
+        await until_true(lambda: not fleet.pods.pods)
+    assert (fill.phase, fill.pods, fill.running) == ("fill", 2, 2)
+    assert (steady.phase, steady.pods, steady.running) == ("steady", 5, 5)
+    assert 0 < steady.p50 <= steady.p99 < 5
+    assert steady.cpu["fleet"] > 0
+    assert not api.objects["pods"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "running_pods"), [("create", "creation of a pod", 0), ("delete", "deletion of a pod", 2)]
+)
+async def test_scenario_counts_a_pod_that_the_api_refuses(verb: str, kind: str, running_pods: int) -> None:
+    scenario = Scenario(
+        profile="x", nodes=1, resource=RESOURCE, per_node=4, fill=0, rate=20, seconds=Seconds(0.1), lives=Seconds(0.1)
+    )
+    api, before = Bound(), FAILURES[kind]
+    async with running(api, nodes=1) as fleet:
+        api.fault = lambda asked, resource, name: UNAVAILABLE if asked == verb and resource is PODS else None
+        runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
+        runner.ends_s = 0.5
+        (steady,) = await asyncio.wait_for(runner.run(), 20)
+        await until_true(lambda: FAILURES[kind] == before + 2)
+    assert steady.running == running_pods
