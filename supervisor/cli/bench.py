@@ -13,7 +13,7 @@ INSTALLED = PACKAGE / "benches"
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
     "pleg-idle", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations",
-    "devices.registration", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
+    "devices.registration", "fleet", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
     "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""

@@ -51,6 +51,12 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     },
     "devices.allocations": {"devices_bench": {"WORKERS": 5, "DEVICES": 10, "SECONDS": 0.2}},
     "devices.registration": {"devices_bench": {"MANY": 100, "TRIES": 1}},
+    "fleet": {
+        "fleet_bench": {
+            "NODES_N": 5, "MANY": 10, "PODS_N": 10, "IDLE_S": 0.2,
+            "SCENARIO": {"nodes": 2, "perNode": 8, "fill": 0.5, "rate": 10, "seconds": 0.5, "lives": "200ms"},
+        }
+    },
     "health": {"health_bench": _HEALTH},
     "health.dra": {"health_bench": _HEALTH},
     "scheduler": {"scheduler_bench": {"NODES_N": 3, "DEVICES_N": 2, "FULL": 6, "SECONDS": 0.1, "MOST_ROUNDS": 2}},

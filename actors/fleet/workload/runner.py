@@ -188,7 +188,7 @@ class ScenarioRunner:
         if self._scenario.driver:
             spec["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "device"}]
             container["resources"] = {"claims": [{"name": "device"}]}
-        else:
+        if self._scenario.resource:
             container["resources"] = {"limits": {self._scenario.resource: "1"}}
         metadata = {"name": name, "annotations": annotations}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

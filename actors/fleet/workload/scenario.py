@@ -11,7 +11,7 @@ import msgspec
 
 from protocols.kube.names import subdomain_faults
 from protocols.kube.resource_names import is_extended
-from protocols.process.scripts import ScriptInvalid, Seconds, read_script
+from protocols.process.scripts import Seconds, read_script
 
 MAX_PODS, MAX_RATE, HALF = 100_000, 1_000.0, 0.5
 BUILTIN = Path(__file__).with_name("builtin")
@@ -26,7 +26,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nodes: int
     """Number of nodes; --nodes overrides it."""
     driver: str = ""
-    """DRA driver: each pod has a claim of its own, made from a template, for one of its devices."""
+    """DRA driver: each pod has a claim of its own, made from a template, for one of its devices. Without a driver and a
+    resource pods need no device."""
     request: dict[str, Any] = {}
     """Fields of the claim's request besides its DeviceClass: `selectors`, `count`, `capacity` ..."""
     resource: str = ""
@@ -43,8 +44,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long each of them runs."""
 
     def __post_init__(self) -> None:
-        if bool(self.driver) == bool(self.resource):
-            raise ValueError("name either a driver or a resource")
+        if self.driver and self.resource:
+            raise ValueError("name a driver or a resource, not both")
         if self.driver and (faults := subdomain_faults(self.driver)):
             raise ValueError(f"driver {self.driver!r:.64}: {faults[0]}")
         if self.resource and not is_extended(self.resource):
@@ -68,6 +69,12 @@ def scenario_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in BUILTIN.glob(f"*{SUFFIX}")))
 
 
+class _Head(msgspec.Struct):
+    """What tells a scenario from a profile."""
+
+    profile: str = ""
+
+
 class Found(NamedTuple):
     scenario: Scenario
     profile: str
@@ -80,17 +87,8 @@ def find_scenario(text: str) -> Found | None:
     Raises ScriptInvalid.
     """
     path = BUILTIN / f"{text}{SUFFIX}" if text in scenario_names() else Path(text)
-    if not path.is_file() or not _names_a_profile(path):
+    if not path.is_file() or not read_script(path, _Head).profile:
         return None
     scenario = read_script(path, Scenario)
     beside = path.parent / scenario.profile
     return Found(scenario, str(beside) if beside.is_file() else scenario.profile)
-
-
-def _names_a_profile(path: Path) -> bool:
-    """Return True for a scenario; a profile has no such key."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError as error:
-        raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
-    return any(line.startswith("profile:") for line in lines)

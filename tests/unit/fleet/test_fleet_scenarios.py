@@ -20,7 +20,7 @@ def test_scenario_that_comes_along_has_a_profile_with_its_devices(name: str) -> 
     profile, scenario = find_profile(found.profile, found.scenario.nodes), found.scenario
     offered = {driver.driver for group in profile.groups for driver in group.drivers}
     offered |= {plugin.resource for group in profile.groups for plugin in group.plugins}
-    assert {scenario.driver or scenario.resource} <= offered
+    assert {scenario.driver or scenario.resource} - {""} <= offered
     assert scenario.filling(scenario.nodes) + scenario.steady_rate(scenario.nodes) * scenario.lives <= (
         scenario.per_node * scenario.nodes
     )
@@ -29,7 +29,7 @@ def test_scenario_that_comes_along_has_a_profile_with_its_devices(name: str) -> 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nodes: 3", "name either a driver or a resource"),
+        ("nodes: 3\ndriver: a.b\nresource: c/d", "not both"),
         ("nodes: 3\nresource: gpu", "no extended resource"),
         ("nodes: 3\ndriver: Gpu", "driver 'Gpu'"),
         ("nodes: 3\ndriver: a.b\nfill: 2", "fill must be 0 to 1"),
