@@ -13,8 +13,8 @@ INSTALLED = PACKAGE / "benches"
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
     "pleg-idle", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations",
-    "devices.registration", "fleet", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
-    "simulation", "stall", "testing", "trace", "tracker",
+    "devices.registration", "fleet", "fleet.scale", "health", "health.dra", "scheduler", "scheduler.pods",
+    "scheduler.scale", "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 
@@ -41,13 +41,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser("bench", help="measure this machine and print a row a figure")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
+    parser.add_argument("--long", action="store_true", help="also those that take minutes each")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.set_defaults(run=_bench)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "tests.bench.main", *arguments.names, "-o", arguments.output]
-    command += ["--short"] if arguments.short else []
+    command += [f"--{flag}" for flag in ("short", "long") if getattr(arguments, flag)]
     return subprocess.run(command, cwd=_tree(), check=False).returncode
 
 

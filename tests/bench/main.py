@@ -66,6 +66,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "devices.allocations": devices_bench.allocations,
     "devices.registration": devices_bench.registration,
     "fleet": fleet_bench.run,
+    "fleet.scale": fleet_bench.scale,
     "health": health_bench.plugins,
     "health.dra": health_bench.drivers,
     "scheduler": scheduler_bench.run,
@@ -77,6 +78,8 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
+LONG = frozenset({"fleet.scale"})
+"""Benches that take minutes each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
 
@@ -132,13 +135,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all by default")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
+    parser.add_argument("--long", action="store_true", help="also those that take minutes each")
     options = parser.parse_args(arguments)
+    usual = [name for name in BENCHES if options.long or name not in LONG]
     unknown = set(options.names) - BENCHES.keys()
     if unknown:
         parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     rows: list[Row] = []
     try:
-        run(options.names or list(BENCHES), options.output == "table", options.short, rows)
+        run(options.names or usual, options.output == "table", options.short, rows)
     finally:
         if options.output == "json":
             print(json.dumps([row.as_dict() for row in rows], indent=2), flush=True)

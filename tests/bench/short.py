@@ -15,6 +15,11 @@ _WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
 _PLAIN = (("plain", TOKEN, plain_plane),)
 _PLANE = {"STARTS": 1, "KILLS": 1, "KILLED": 3, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
 _HEALTH = {"PODS_COUNT": 5, "CHANGES": 20, "BARE": 20, "FLAPPING": 20, "FLAP_S": 0.5, "WARM_S": 0.3}
+_TINY = {"profile": "gpus", "nodes": 2, "perNode": 8, "fill": 0.5, "rate": 10, "seconds": 0.5, "lives": "200ms"}
+_FLEET = {
+    "NODES_N": 5, "MANY": 10, "PODS_N": 10, "IDLE_S": 0.2, "SCENARIO": _TINY,
+    "LARGE": {**_TINY, "driver": "gpu.example.com"},
+}  # fmt: skip
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
@@ -51,12 +56,8 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     },
     "devices.allocations": {"devices_bench": {"WORKERS": 5, "DEVICES": 10, "SECONDS": 0.2}},
     "devices.registration": {"devices_bench": {"MANY": 100, "TRIES": 1}},
-    "fleet": {
-        "fleet_bench": {
-            "NODES_N": 5, "MANY": 10, "PODS_N": 10, "IDLE_S": 0.2,
-            "SCENARIO": {"nodes": 2, "perNode": 8, "fill": 0.5, "rate": 10, "seconds": 0.5, "lives": "200ms"},
-        }
-    },
+    "fleet": {"fleet_bench": _FLEET},
+    "fleet.scale": {"fleet_bench": _FLEET},
     "health": {"health_bench": _HEALTH},
     "health.dra": {"health_bench": _HEALTH},
     "scheduler": {"scheduler_bench": {"NODES_N": 3, "DEVICES_N": 2, "FULL": 6, "SECONDS": 0.1, "MOST_ROUNDS": 2}},

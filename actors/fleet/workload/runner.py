@@ -73,7 +73,8 @@ class ScenarioRunner:
             self._startups.ran(pod.name, time.monotonic())
             self._progress.set()
         if phase in FINISHED:
-            self._tasks.start(self._delete(pod.name, pod.uid), "deletion of a pod", pod.name)
+            task = self._tasks.start(self._delete(pod.name, pod.uid), "deletion of a pod", pod.name)
+            task.add_done_callback(lambda done: self._progress.set())
 
     async def run(self) -> tuple[PhaseFigures, ...]:
         """Return the figures of the phases that there are. Raises ApiError, ApiAway."""
@@ -154,7 +155,11 @@ class ScenarioRunner:
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
             await self._slots.acquire()
             task = self._tasks.start(self._create(f"steady-{number}", lives), "creation of a pod")
-            task.add_done_callback(lambda done: self._slots.release())
+            task.add_done_callback(self._created)
+
+    def _created(self, task: "asyncio.Task[None]") -> None:
+        self._slots.release()
+        self._progress.set()
 
     async def _settled(self) -> None:
         """Wait until all pods of the phase ran, or none has for ENDS_S."""
@@ -176,7 +181,6 @@ class ScenarioRunner:
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
-        self._progress.set()
 
     def _pod(self, name: str, annotations: dict[str, str]) -> Object:
         container: Object = {"name": "main", "image": "hollow/pod"}
