@@ -106,7 +106,10 @@ def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[
 
 
 def bound(target: Target, binding: Object, pod: Object) -> Object:
-    """Return the pod with the node of a checked binding. Raises Conflict if it is bound, terminating or gated."""
+    """Return the pod with the node of a checked binding.
+
+    Raises Conflict if it is bound, terminating or gated, and BadRequest for a binding that sets the mirror annotation.
+    """
     wanted, metadata = binding["metadata"], pod["metadata"]
     for field in ("uid", "resourceVersion"):
         if wanted.get(field) and wanted[field] != metadata.get(field):

@@ -101,14 +101,14 @@ def _close_others(kept: int) -> None:
 
 
 class _Bans:
-    """Marks the expression in work; refuses those in quarantine."""
+    """Marks the expression in work; rejects expressions in quarantine."""
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
         self.banned: dict[str, tuple[str, float]] = {}
 
     def begin(self, source: str) -> None:
-        """Raises Ended."""
+        """Mark the expression that is evaluated next. Raises EvaluationEnded for one in quarantine."""
         key = key_of(source)
         if self.banned and (found := self.banned.get(key.decode(errors="replace"))) is not None:
             raise EvaluationEnded(*found)

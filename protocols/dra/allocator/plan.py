@@ -40,7 +40,7 @@ class CelSelectors:
         self.failures = 0
 
     def matches(self, expression: str, driver: str, device: Device) -> bool:
-        """Raises SelectorFault, SelectorPending."""
+        """Evaluate a selector for a device. Raises SelectorFault, and SelectorPending while the worker is asked."""
         try:
             found = selections.matches(expression, driver, device)
             self.evaluations += 1

@@ -110,7 +110,7 @@ def _copy_size(document: Any, operation: dict[str, Any]) -> int:
 
 
 def apply_merge_patch(document: Object, patch: Any) -> Object:
-    """Return the document with the patch applied; raises BodyInvalid if the patch is no object."""
+    """Return the document with the patch applied; raises PatchInvalid if it is no object."""
     if not isinstance(patch, dict):
         raise PatchInvalid("a merge patch must be a JSON object")
     return _merge(document, patch)

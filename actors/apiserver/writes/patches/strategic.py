@@ -43,7 +43,7 @@ def places(items: list[Any], key: str) -> dict[Hashable, int]:
 
 
 def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:
-    """Return the places of elements in an order that a directive asks for; raises BodyInvalid."""
+    """Return the places of elements in an order that a directive asks for; raises PatchInvalid."""
     if not isinstance(directive, list):
         raise PatchInvalid(f"$setElementOrder/{field} must be a list")
     if key:
