@@ -79,7 +79,7 @@ class Scheduler:
         self._cache, self._queue, self._waits = Cache(), Queue(), QueueWaits()
         self._pending: dict[str, views.Pod] = {}
         self._with_rules: set[str] = set()
-        """Those of them that have rules about other pods."""
+        """Pending pods that have rules about other pods."""
         self._wake = asyncio.Event()
         self._devices = DynamicResources(
             self._client,

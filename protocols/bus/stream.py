@@ -198,7 +198,7 @@ class DeskLimits(msgspec.Struct, frozen=True):
     """Seconds in which a repeated sync with the same id is ignored; a later one means that the answer was lost."""
     busy_ms: int = 50
     absent_ms: int = 250
-    """When to ask again for a stream that is not owned (yet); its first tick says sooner."""
+    """Milliseconds until a follower asks again for a stream that is not owned (yet), unless its first tick comes."""
     recent: int = 512
     chunk: ChunkLimits = ChunkLimits()
 

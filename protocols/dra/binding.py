@@ -25,7 +25,7 @@ class BindingVerdict(NamedTuple):
     text: str = ""
     """Why it failed."""
     deadline: float | None = None
-    """When a wait ends, in seconds since the epoch; None if the allocation has no time."""
+    """End of a wait in seconds since the epoch; None if the allocation has no time."""
 
 
 def has_binding_conditions(claim: views.ResourceClaim) -> bool:

@@ -108,4 +108,4 @@ class StepList(msgspec.Struct, frozen=True):
     """Steps that the actor counted."""
 
     steps: tuple[Step, ...] = ()
-    """Those counted so far, at most MOST_STEPS."""
+    """Steps counted so far, at most MOST_STEPS."""

@@ -99,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     advertise_address: str = "127.0.0.1"
     """Address of the API in the endpoints of the service `kubernetes`, and for pods."""
     api_url: str
-    """Where API clients connect: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
+    """Address for API clients: https://127.0.0.1:PORT, or another machine's API for a lone node group."""
     store_endpoints: tuple[str, ...]
     """gRPC targets of the main store's etcd API: `unix:PATH` for the embedded store, `host:port` for etcd."""
     store_embedded: bool

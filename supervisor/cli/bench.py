@@ -9,7 +9,7 @@ import msgspec
 
 PACKAGE = Path(__file__).parents[1]
 INSTALLED = PACKAGE / "benches"
-"""Where deploy/build.py puts tests/bench and what it needs of tests/support."""
+"""Directory into which deploy/build.py puts tests/bench and what it needs of tests/support."""
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
     "pleg-idle", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations",

@@ -118,7 +118,7 @@ class CallStream(Generic[Reply]):
         self.newest: Reply | None = None
         self.first: Exchange | None = None
         self.times: deque[float] = deque(maxlen=MAX_TIMES)
-        """When the last messages came, of time.monotonic."""
+        """Times of the last messages, of time.monotonic."""
         self.ended = ""
         """Why the stream is over; empty while it is open."""
         self.listener: Callable[[Reply], None] | None = None

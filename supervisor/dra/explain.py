@@ -27,7 +27,7 @@ class ExplainedKey(msgspec.Struct, frozen=True):
     source: str
     """`driver`, `patch NAME` or `rule NAME`."""
     published: str = ""
-    """What the driver says; empty = nothing."""
+    """Value that the driver publishes; empty = none."""
     overruled: tuple[str, ...] = ()
     """Other patches that apply and say something else, the next in line first."""
 
@@ -39,7 +39,7 @@ class PatchVerdict(msgspec.Struct, frozen=True):
     priority: int
     applies: bool
     why: str
-    """What keeps it from applying; empty when it applies."""
+    """Reason why it does not apply; empty if it does."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Explanation(msgspec.Struct, frozen=True):
     node: str
     entries: tuple[ExplainedKey, ...]
     patches: tuple[PatchVerdict, ...]
-    """Those whose names allow this device, the best first."""
+    """Patches whose names allow this device, the best first."""
 
 
 def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:

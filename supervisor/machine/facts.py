@@ -44,7 +44,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     sys_admin: bool
     """The process has CAP_SYS_ADMIN."""
     namespaces: tuple[str, ...]
-    """Those of NAMESPACES that the kernel has."""
+    """The part of NAMESPACES that the kernel has."""
     unshare_error: str
     """Empty where namespaces and mounts can be made; otherwise the kernel's reason."""
     cgroups: Cgroups

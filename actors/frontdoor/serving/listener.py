@@ -62,7 +62,7 @@ class SocketOptions(msgspec.Struct, frozen=True):
 
     public: Path
     private: Path
-    """Where the gRPC server listens."""
+    """Path at which the gRPC server listens."""
     mode: int = 0o600
     group: int = -1
     """Group id of the public socket and its directory; -1 = the process's own."""

@@ -27,7 +27,7 @@ TEXT = 10 * 1024
 """Bytes of an expression that identify it."""
 HEAD = struct.Struct("<I")
 CPU, CPU_AT = struct.Struct("<d"), PAGE - 8
-"""Where the page has the CPU time of the evaluator before the question in work."""
+"""Place in the page of the evaluator's CPU time before the question in work."""
 ANSWER = 64 << 20
 """Bytes of the largest answer; results of upstream's budget are smaller."""
 OUT_OF_MEMORY = 77

@@ -99,7 +99,7 @@ class _Pause(msgspec.Struct, frozen=True):
     existing: str = ""
     """Id of the container, if it only had to be started."""
     began_ns: int = 0
-    """When the start failed first."""
+    """Time of the first failed start."""
     why: str = ""
     """Reason of the last failure."""
 

@@ -41,7 +41,7 @@ class DeviceManager(msgspec.Struct, frozen=True):
     rows: tuple[DeviceRow, ...] = ()
     drivers: DriversView = DriversView((), ())
     socket_since: float = 0.0
-    """When kubelet.sock was created; 0 = it is not there."""
+    """Time at which kubelet.sock was created; 0 = there is none."""
     kubelet: bool = False
     """A kubelet's, which reports what pods hold, and neither plugins, drivers nor calls."""
 

@@ -64,10 +64,10 @@ class PluginEvidence(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[CallRecord, ...] = ()
     """Calls for this resource, oldest first; calls in progress included."""
     socket_since: float = 0.0
-    """When kubelet.sock was created; 0 = there is none."""
+    """Time at which kubelet.sock was created; 0 = there is none."""
     unhealthy: tuple[DeviceRow, ...] = ()
     manager_since: float = 0.0
-    """When the device manager started; 0 = not known."""
+    """Time at which the device manager started; 0 = not known."""
     manager_restart: str = ""
     """Why it was restarted last; empty = it was not."""
 
@@ -150,7 +150,7 @@ class PodEvidence(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[CallRecord, ...] = ()
     """Calls to plugins and drivers for this pod, oldest first."""
     plugins: tuple[PluginEvidence, ...] = ()
-    """Those of the resources that the pod requests and no driver backs."""
+    """Plugins of the resources that the pod requests and no driver backs."""
     devices: tuple[DeviceRow, ...] = ()
     """Devices of plugins that the pod holds."""
     scheduling: PodAnswer | None = None

@@ -8,13 +8,16 @@ from collections import defaultdict
 
 
 class Expectations:
-    """Per owner uid. Memory is bounded by the requests of one pass of each owner."""
+    """Own creations and deletions that the informer does not show yet, by owner uid.
+
+    Memory is bounded by the requests of one pass of each owner.
+    """
 
     def __init__(self) -> None:
         self._created: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        """When, by name."""
+        """Time of each expected creation, by name."""
         self._deleted: defaultdict[str, dict[tuple[str, str], float]] = defaultdict(dict)
-        """When, by name and uid."""
+        """Time of each expected deletion, by name and uid."""
 
     def will_create(self, owner: str, name: str, now: float) -> None:
         self._created[owner][name] = now

@@ -78,7 +78,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     exits: tuple[ContainerExit, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
     ended: float = 0.0
-    """When it finished."""
+    """Time at which it finished."""
     obj: Object = msgspec.field(default_factory=dict)
 
     @property

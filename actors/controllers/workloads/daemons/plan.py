@@ -28,7 +28,7 @@ class DaemonSetPlan(msgspec.Struct, kw_only=True):
     """Nodes that need a pod."""
     delete: list[PodView] = msgspec.field(default_factory=list)
     failed: list[PodView] = msgspec.field(default_factory=list)
-    """Those to delete that failed or ended."""
+    """Pods of `delete` that failed or ended."""
     wait: float | None = None
     """Seconds until a failed pod may be replaced."""
 

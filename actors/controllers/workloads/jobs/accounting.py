@@ -34,7 +34,7 @@ class Account(msgspec.Struct, kw_only=True):
     completed: set[int] = msgspec.field(default_factory=set)
     """Completed indexes of an Indexed Job."""
     failed_indexes: set[int] = msgspec.field(default_factory=set)
-    """Those that failed too often, with `backoffLimitPerIndex`."""
+    """Indexes that failed too often, with `backoffLimitPerIndex`."""
     last_failed: dict[int, PodView] = msgspec.field(default_factory=dict)
     """The newest failed pod of each index that goes on; it is counted when another pod has its place."""
     release: list[PodView] = msgspec.field(default_factory=list)

@@ -22,7 +22,7 @@ class Failures(NamedTuple):
 
     counted: int = 0
     ignored: int = 0
-    """Those that a rule of the pod failure policy ignores."""
+    """Failures that a rule of the pod failure policy ignores."""
 
 
 def failures_with(spec: JobSpec, pod: PodView) -> Failures:

@@ -79,7 +79,7 @@ def unsupported(job: Object) -> str:
 class _FailureVerdict(msgspec.Struct, frozen=True):
     action: str = COUNT
     message: str = ""
-    """Why, for FailJob."""
+    """Reason, for FailJob."""
 
 
 def judge(spec: JobSpec, pod: PodView) -> _FailureVerdict:

@@ -61,7 +61,7 @@ class Session:
         self._called = Findings()
         """Warnings and annotations of webhooks."""
         self._found = Findings()
-        """Those of policies, of the last evaluation."""
+        """Findings of policies in the last evaluation."""
 
     @property
     def warnings(self) -> list[str]:
