@@ -8,6 +8,8 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
+from operator import not_
 from typing import Any
 
 import pytest
@@ -309,8 +311,8 @@ def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     health.write_text(f"{nic.rpartition('/')[2]} Unhealthy link down\n")
     for name, broken in (("runs", gpu), ("nic", nic)):
         plane.pod_ready(f"{name}-2", 90)
-        until("the old one gone", lambda name=name: not plane.get("pod", name))
-        until("healthy", lambda name=name: set(made.shown().get(f"{name}-2", {}).values()) == {"Healthy"})
+        until("the old one gone", partial(plane.get, "pod", name), good=not_)
+        until("healthy", lambda: set(made.shown().get(f"{name}-2", {}).values()) == {"Healthy"})  # noqa: B023 # used at once
         assert broken not in made.shown()[f"{name}-2"]
     assert plane.kubectl("get", "devicetaintrules", "-o", "name").split() == [
         "devicetaintrule.resource.k8s.io/unhealthy." + nic.replace("/", ".")

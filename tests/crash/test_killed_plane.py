@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,10 @@ def test_containers_that_end_while_nothing_runs(plane: Plane, tmp_path: Path) ->
         assert container_of(plane, "second") == other
 
 
+def health_of(plane: Plane, name: str) -> set[str]:
+    return set(device_health(plane.get("pod", name)).values())
+
+
 def _kill_and_start(plane: Plane, victims: list[int], cut_short: tuple[float, ...] = ()) -> None:
     before = {name: container_of(plane, name) for name in ("first", "second")}
     kill_all(victims)
@@ -68,7 +73,7 @@ def _kill_and_start(plane: Plane, victims: list[int], cut_short: tuple[float, ..
         _start_and_kill(plane, after)
     plane.up()
     for name, (pid, devices) in before.items():
-        until("devices Healthy", lambda name=name: set(device_health(plane.get("pod", name)).values()) == {"Healthy"})
+        until("devices Healthy", partial(health_of, plane, name), good=lambda found: found == {"Healthy"})
         assert container_of(plane, name) == (pid, devices)
         assert main_status(plane.get("pod", name))["restartCount"] == 0
 

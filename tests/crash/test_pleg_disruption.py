@@ -156,7 +156,7 @@ async def test_attempts_follow_the_table_while_the_runtime_is_away() -> None:
     async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
         await node.evented()
         await runtime.kill()
-        began, seen = time.monotonic(), []
+        began, seen = time.monotonic(), list[float]()
         expected = [at for at in table if at < AWAY_S - 0.5]
         while (now := time.monotonic() - began) < AWAY_S or (len(seen) < len(expected) and now < AWAY_S + LATE_S):
             seen += [now] * (int(await node.metric("cri", errors)) - len(seen))

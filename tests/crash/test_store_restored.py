@@ -56,6 +56,7 @@ class Backup:
         if self._etcd:
             data = self._plane.root / "etcd"
             shutil.rmtree(data)
+            assert self._plane._etcd is not None
             flags = [flag for flag in self._plane._etcd.command if "initial" in flag or "data-dir" in flag]
             self._ctl("snapshot", "restore", str(self._copy), *flags)
             return

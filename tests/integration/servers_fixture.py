@@ -1,6 +1,7 @@
 """Two servers on one store, ours and Debian's etcd, for the scenarios of KEP-1904."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def old_servers(store: str) -> Iterator[Two]:
     """With the gate off."""
-    changes = {"store_endpoints": (store,), "store_embedded": False, "feature_gates": {GATE: False}}
+    changes: dict[str, Any] = {"store_endpoints": (store,), "store_embedded": False, "feature_gates": {GATE: False}}
     with running_plane(**changes) as one, running_plane(one, **changes) as other:
         yield Server(one), Server(other)
 
@@ -36,6 +37,6 @@ def old_servers(store: str) -> Iterator[Two]:
 @pytest.fixture(scope="module")
 def servers(store: str) -> Iterator[Two]:
     """Two API servers on one store."""
-    changes = {"store_endpoints": (store,), "store_embedded": False}
+    changes: dict[str, Any] = {"store_endpoints": (store,), "store_embedded": False}
     with running_plane(**changes) as one, running_plane(one, **changes) as other:
         yield Server(one), Server(other)

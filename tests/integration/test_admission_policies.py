@@ -236,8 +236,8 @@ def test_drivers_publish_slices_of_their_own_node_only(scene: Scene) -> None:
 
     def publish(name: str, node: str, token: str) -> Answer:
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-        body = {"metadata": {"name": name}, "spec": {"driver": "d.example.com", "nodeName": node, "pool": pool}}
-        body["spec"]["devices"] = [{"name": "dev0"}]
+        spec = {"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "dev0"}]}
+        body = {"metadata": {"name": name}, "spec": spec}
         headers = {"Content-Type": JSON, "Authorization": f"Bearer {token}"}
         return anonymous.ask("POST", SLICES, json.dumps(body).encode(), headers)
 

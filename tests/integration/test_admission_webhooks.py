@@ -188,8 +188,8 @@ def test_service_is_reached_by_its_endpoint_slices(scene: Scene) -> None:
     address = _own_address()
     if not address or address.startswith("127."):
         pytest.skip("this machine has no address but loopback")
-    service = {"metadata": {"name": "hook"}, "spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}}
-    service["spec"]["selector"] = {"app": "hook"}
+    ports = [{"name": "https", "port": 443}]
+    service = {"metadata": {"name": "hook"}, "spec": {"clusterIP": "None", "ports": ports, "selector": {"app": "hook"}}}
     assert scene.ask("POST", "/api/v1/namespaces/default/services", service).status == 201
     client = {"service": {"name": "hook", "namespace": "default", "path": "/s10"}, "caBundle": scene.hooks.ca}
     with scene.configured(VALIDATING, "s1", lambda request: {"allowed": False}, clientConfig=client):

@@ -11,6 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
 
 from tests.support.api_judge import Client, fault
 from tests.support.apiserver_plane import Plane
@@ -34,6 +35,7 @@ def test_every_operation(plane: Plane, mode: GenerationMode) -> None:
         for found in schemathesis.openapi.from_dict(document).get_all_operations():
             operations += 1
             if EXAMPLES or operations % EACH[mode] == 0:
+                assert isinstance(found, Ok), found
                 _fuzz(client, found.ok(), mode)
     client.close()
     assert operations > 100

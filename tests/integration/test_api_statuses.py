@@ -243,8 +243,8 @@ ONCE_500: dict[str, tuple[str, str, Any, int, str]] = {
 def test_what_was_once_a_500_has_its_answer(plane: Plane, what: str) -> None:
     method, path, body, code, told = ONCE_500[what]
     client = Client(plane.port, plane.tls())
-    sent = json.dumps({**POD, "metadata": {"name": "logged"}}).encode()
-    client.ask("POST", PODS, sent, {"Content-Type": MEDIA["json"]})
+    logged = json.dumps({**POD, "metadata": {"name": "logged"}}).encode()
+    client.ask("POST", PODS, logged, {"Content-Type": MEDIA["json"]})
     sent = None if body is None else json.dumps(body).encode()
     answer = client.ask(method, path, sent, {"Content-Type": MEDIA["json"]})
     assert (answer.status, fault(method, answer)) == (code, ""), answer.body

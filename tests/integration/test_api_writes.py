@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from protocols.kube.meta import Object
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane
 from tests.support.store_lab import until
 
-Object = dict[str, Any]
 APPS = "/apis/apps/v1/namespaces/default"
 LABELS = {"app": "x"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -212,14 +212,14 @@ def test_server_owns_the_status_that_it_writes(client: Client) -> None:
     status = {"status": {"hard": {"configmaps": "5"}, "used": {"configmaps": "0"}}}
     assert send(client, "PATCH", f"{quotas}/q/status", status).status == 200
     until("the quota is charged", lambda: charged(client, quotas))
-    used = {"f:status": {"f:used": {"f:configmaps": {}}}}
+    used: Object = {"f:status": {"f:used": {"f:configmaps": {}}}}
     assert owned(client.ask("GET", f"{quotas}/q").json, "kube-apiserver", "status") == used
 
 
 def charged(client: Client, quotas: str) -> bool:
     """Create an object; return True if the quota, which replicas learn of later, counts one."""
     send(client, "POST", "/api/v1/namespaces/charged/configmaps", {"metadata": {"generateName": "c"}})
-    return client.ask("GET", f"{quotas}/q").json["status"]["used"]["configmaps"] != "0"
+    return bool(client.ask("GET", f"{quotas}/q").json["status"]["used"]["configmaps"] != "0")
 
 
 def test_mutating_policy_has_no_operation_without_object(client: Client) -> None:

@@ -231,11 +231,10 @@ async def test_reviews(plane: Plane) -> None:
 
 
 async def test_what_a_node_reads_and_signs(plane: Plane) -> None:
-    spec = {"containers": [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}}
-    sources = [{"serviceAccountToken": {"path": "token"}}]
-    spec["volumes"] = [{"name": "token", "projected": {"sources": sources}}]
-    pod |= {"spec": {**spec, "nodeName": "n1", "serviceAccountName": "bot"}}
+    containers = [{"name": "c", "image": "x", "envFrom": [{"secretRef": {"name": "used"}}]}]
+    volumes = [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]
+    spec = {"containers": containers, "volumes": volumes, "nodeName": "n1", "serviceAccountName": "bot"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}, "spec": spec}
     code, made, _ = await ask(plane, "POST", PODS, pod, user="admin")
     assert code == 201
     secrets = "/api/v1/namespaces/default/secrets"

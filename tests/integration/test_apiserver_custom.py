@@ -139,11 +139,10 @@ def test_unknown_fields_and_wrong_values_are_reported(plane: Plane) -> None:
 
 @one_store
 def test_rules_in_cel_are_checked_and_kept(plane: Plane) -> None:
-    spec = {"type": "object", "properties": {"least": {"type": "integer"}, "most": {"type": "integer"}, "zone": TEXT}}
-    spec["x-kubernetes-validations"] = [
-        {"rule": "self.least <= self.most", "messageExpression": "'least is above %d'.format([self.most])"}
-    ]
-    spec["properties"]["zone"] = {**TEXT, "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "stays"}]}
+    zone = {**TEXT, "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "stays"}]}
+    rule = {"rule": "self.least <= self.most", "messageExpression": "'least is above %d'.format([self.most])"}
+    properties = {"least": {"type": "integer"}, "most": {"type": "integer"}, "zone": zone}
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": [rule]}
     version = {**VERSION, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}
     version = {key: version[key] for key in ("name", "served", "storage", "schema")}
     wrong = copy.deepcopy(version)
@@ -181,7 +180,7 @@ def test_server_side_apply_owns_sets_member_by_member(plane: Plane) -> None:
 async def _nothing() -> AsyncIterator[bytes]:
     """Not ready yet: asked again."""
     await asyncio.sleep(0.1)
-    for line in ():
+    for line in list[bytes]():
         yield line
 
 

@@ -18,7 +18,6 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 OBJECTS, SIZE = 600, 2000
 HOG_CONNECTIONS = 140
 USERS, ROUNDS = 10, 8
-PATIENCE_S = 60.0
 SOONER = 3
 """How many times sooner others are answered; without fairness it is not once."""
 WAITED = 'apiserver_flowcontrol_request_wait_duration_seconds_sum{execute="true",'
@@ -157,8 +156,8 @@ async def test_a_client_that_reads_nothing_gives_its_seats_back(plane: Plane) ->
         await until_idle(plane)
         for each in held:
             each.cancel()
-        for each in await asyncio.gather(*held, return_exceptions=True):
-            if isinstance(each, aiohttp.ClientResponse):
-                each.close()
+        for answered in await asyncio.gather(*held, return_exceptions=True):
+            if isinstance(answered, aiohttp.ClientResponse):
+                answered.close()
     await connections.closed()
     await until_idle(plane)

@@ -266,9 +266,9 @@ async def test_who_may_do_what(plane: Plane) -> None:
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1"}, "spec": {}}
         assert (await ask(node, "POST", LEASES, lease))[0] == 201
         assert (await ask(node, "POST", LEASES, {**lease, "metadata": {"name": "n2"}}))[0] == 403
-        own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-        assert (await ask(node, "POST", "/api/v1/nodes", own))[0] == 201
-        assert (await ask(node, "POST", "/api/v1/nodes", {**own, "metadata": {"name": "n2"}}))[0] == 403
+        itself = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        assert (await ask(node, "POST", "/api/v1/nodes", itself))[0] == 201
+        assert (await ask(node, "POST", "/api/v1/nodes", {**itself, "metadata": {"name": "n2"}}))[0] == 403
     async with plane.client("scheduler") as scheduler:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "mine"}, "target": {"name": "n1"}}
         assert (await ask(scheduler, "POST", f"{PODS}/mine/binding", binding))[0] == 409

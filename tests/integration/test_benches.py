@@ -12,8 +12,8 @@ from tests.bench.main import BENCHES
 from tests.bench.short import shortened
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-LIGHT = ("bus", "latency", "writes", "list", "memory", "devices.allocations", "devices.registration", "frontdoor")
-LIGHT += ("scheduler", "scheduler.pods", "tracker")
+LIGHT = {"bus", "latency", "writes", "list", "memory", "devices.allocations", "devices.registration", "frontdoor"}
+LIGHT |= {"scheduler", "scheduler.pods", "tracker"}
 
 
 @pytest.mark.parametrize(

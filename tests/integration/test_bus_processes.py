@@ -75,7 +75,8 @@ async def picture_of(bus: Bus, wanted: Callable[[Picture], bool]) -> Picture:
     async def picture() -> Picture:
         return await bus.call("slow", "picture", Number(), Picture, timeout=40)
 
-    return await until_async("the follower's picture", picture, good=wanted)
+    seen: Picture = await until_async("the follower's picture", picture, good=wanted)
+    return seen
 
 
 def all_of(replica: Replica[Number], count: int, value: int) -> bool:
@@ -90,7 +91,7 @@ async def test_follower_owner_killed_converges(workers: Workers) -> None:
             process = workers.start("owner")
             pid = await put(bus, "owner", count)
             assert pid == process.pid
-            await until_true(lambda c=count, p=pid: following.synced and all_of(replica, c, p))
+            await until_true(lambda: following.synced and all_of(replica, count, pid))  # noqa: B023 # used at once
             process.kill()
             process.wait()
         await until_true(lambda: not following.synced)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import grpc.aio
 import msgspec
@@ -220,7 +221,7 @@ async def test_hostile_plugin_cannot_make_the_record_grow(node: DeviceNode) -> N
             item.health = "Unhealthy" if item.health == "Healthy" else "Healthy"
         seen = len(await recorded(node, "ListAndWatch", name))
         plugin.change()
-        await until_async("the next list", lambda seen=seen: more_than(node, name, seen))
+        await until_async("the next list", partial(more_than, node, name, seen))
     with pytest.raises(FailedPrecondition):
         await node.admit_pod(AdmitPod("big", "default", "big", (ContainerRequest("main", resources={name: 1}),)))
     records = await read_calls(node.bus, CallQuery(name, show_secrets=True))

@@ -97,8 +97,15 @@ async def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None
 
 async def test_the_stores_port_serves_new_files_without_a_restart(root: Path) -> None:
     used = root / "used"
-    files = {"ca": used / "ca.crt", "cert": used / "server.crt", "key": used / "server.key"}
-    credentials = server_credentials(StoreOptions(directory=root, socket=root / "s", address_file=root / "a", **files))
+    options = StoreOptions(
+        directory=root,
+        socket=root / "s",
+        address_file=root / "a",
+        ca=used / "ca.crt",
+        cert=used / "server.crt",
+        key=used / "server.key",
+    )
+    credentials = server_credentials(options)
     assert credentials is not None
 
     server = grpc.aio.server()
@@ -125,6 +132,9 @@ async def test_the_stores_port_serves_new_files_without_a_restart(root: Path) ->
     await server.stop(None)
 
 
+Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
+
+
 async def healthy(channel: grpc.aio.Channel, wait: bool = True) -> None:
-    call = channel.unary_unary("/grpc.health.v1.Health/Check")
+    call: Call = channel.unary_unary("/grpc.health.v1.Health/Check")
     assert await call(b"", timeout=15, wait_for_ready=wait) == b"\x08\x01"

@@ -9,6 +9,8 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 import yaml
@@ -61,6 +63,11 @@ class Driven:
         await self.until(lambda: all(word in self.text for word in words), f"{words} in {self.text}", timeout)
         return self.text
 
+    @property
+    def screen(self) -> Any:
+        """The screen that is shown, whichever it is."""
+        return self.app.screen
+
     async def until(self, holds: Callable[[], object], what: str = "", timeout: float = TIMEOUT_S) -> None:
         deadline = asyncio.get_running_loop().time() + timeout
         while not holds():
@@ -103,11 +110,11 @@ async def test_house_80_columns_shows_every_actor_with_its_streams(plane: Plane)
 async def test_house_arrows_go_from_box_to_box_also_after_a_filter(plane: Plane) -> None:
     async with console(plane) as driven:
         await driven.press("slash", "x", "enter", "escape")
-        await driven.until(lambda: not driven.app.screen.pattern)
+        await driven.until(lambda: not driven.screen.pattern)
         visited = []
         for key in ("down", "right", "down", "right", "down", "up", "left", "tab", "shift+tab"):
             await driven.press(key)
-            visited.append(driven.app.screen.chosen)
+            visited.append(driven.screen.chosen)
         assert visited == ["store", "watchcache", "cri", "pleg", "health", "pleg", "cri", "pleg", "cri"]
 
 
@@ -116,7 +123,7 @@ async def test_house_killed_actor_turns_red_and_returns_with_its_restart_time(pl
         actor = driven.app.world.house.actors["health"]
         pid = actor.status.pid
         await driven.press("slash", *"health", "enter", "tab")
-        await driven.until(lambda: driven.app.screen.chosen == "health")
+        await driven.until(lambda: driven.screen.chosen == "health")
         await driven.press("k")
         await driven.shows("Kill health (SIGKILL)?")
         await driven.press("y")
@@ -188,7 +195,7 @@ async def test_order_of_house_chooses_the_actor_with_most_memory(plane: Plane) -
         await driven.press("o", "o")
         await driven.shows("order: memory")
         actors = driven.app.world.house.actors
-        assert driven.app.screen.chosen == max(actors, key=lambda name: actors[name].usage.pss)
+        assert driven.screen.chosen == max(actors, key=lambda name: actors[name].usage.pss)
 
 
 async def test_wide_terminal_lists_streams_beside_the_picture(plane: Plane) -> None:
@@ -232,10 +239,10 @@ async def test_devices_keys_go_over_tiles_and_orders(plane: Plane, pod: str) -> 
     async with console(plane) as driven:
         await driven.press("2")
         await driven.shows("gpu-3")
-        visited = [driven.app.screen.device.id]
+        visited = [driven.screen.device.id]
         for key in ("right", "down", "left", "up"):
             await driven.press(key)
-            visited.append(driven.app.screen.device.id)
+            visited.append(driven.screen.device.id)
         assert visited == ["gpu-0", "gpu-1", "gpu-3", "gpu-2", "gpu-0"]
         for order in ("health", "pod"):
             await driven.press("o")
@@ -326,7 +333,7 @@ async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, po
         await driven.shows("watchcache", "core/pods", "CACHE", "BEHIND")
         page = driven.app.world.watch
 
-        def pods() -> object:
+        def pods() -> Any:
             return next(row for row in page.rows(driven.app.world.house, 0.0) if row.name == "core/pods")
 
         await driven.until(lambda: pods().watches.open > 3, "metrics are read, the console's own watch too")
@@ -412,7 +419,7 @@ async def test_web_actor_killed_from_the_page_comes_back(plane: Plane) -> None:
 
 async def _fits(page: Tab, below: str) -> bool:
     """Return True if less than a line of the page is empty below the terminal, and no line is cut."""
-    return 0 <= await page.value(below) < 25
+    return bool(0 <= await page.value(below) < 25)
 
 
 class Terminal:
@@ -432,6 +439,9 @@ class Terminal:
     def shown(self) -> str:
         return self.tmux("capture-pane", "-p")
 
+    def shows(self, text: str) -> bool:
+        return text in self.shown
+
     @property
     def ended(self) -> bool:
         return not self.tmux("ls", check=False)
@@ -446,7 +456,8 @@ def test_terminals_with_and_without_colours_show_and_obey(plane: Plane) -> None:
         for key, word in {"3": "RESTARTS", "4": "BEHIND", "5": "mode ", "6": "15 MINUTES", "2": "device"}.items():
             for each in terminals:
                 each.tmux("send-keys", key)
-            until(f"screen {key}", lambda word=word: all(word in each.shown for each in terminals), 30)
+            for each in terminals:
+                until(f"screen {key}", partial(each.shows, word), 30)
         for each in terminals:
             each.tmux("send-keys", "q")
         until("they end", lambda: all(each.ended for each in terminals), 30)
@@ -470,7 +481,7 @@ def test_shell_has_the_terminal_until_it_ends(plane: Plane, pod: str) -> None:
             (("Escape",), "POD (1)"),
         ):
             terminal.tmux("send-keys", *keys)
-            until(f"{seen} after {keys}", lambda seen=seen: seen in terminal.shown, 30)
+            until(f"{seen} after {keys}", partial(terminal.shows, seen), 30)
     finally:
         terminal.tmux("kill-server", check=False)
 

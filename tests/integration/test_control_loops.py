@@ -5,6 +5,7 @@ The simulation's profiles `control` and `plane` kill each of them, and let many 
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def namespace(plane: Plane, name: str) -> None:
 
 def place_of(plane: Plane, name: str) -> str:
     found = get(plane, "pod", name)
-    return (found or {}).get("spec", {}).get("nodeName", "")
+    return str((found or {}).get("spec", {}).get("nodeName", ""))
 
 
 def waits(plane: Plane, name: str) -> str:
@@ -67,8 +68,8 @@ def waits(plane: Plane, name: str) -> str:
 
 def test_namespaces_hold_what_clients_expect(plane: Plane) -> None:
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
-        until(plane, lambda name=name: get(plane, "namespace", name), f"namespace {name}")
-        until(plane, lambda name=name: get(plane, "-n", name, "sa", "default"), f"account in {name}")
+        until(plane, partial(get, plane, "namespace", name), f"namespace {name}")
+        until(plane, partial(get, plane, "-n", name, "sa", "default"), f"account in {name}")
     namespace(plane, "mine")
     root = until(plane, lambda: get(plane, "-n", "mine", "cm", "kube-root-ca.crt"), "the CA in a new namespace")
     assert root["data"]["ca.crt"] == plane.settings.layout.ca_cert.read_text()

@@ -87,7 +87,7 @@ async def test_a_driver_comes_and_goes_with_its_socket() -> None:
         assert lab.taker.here == [(driver.name, str(driver.socket), "v1.DRAPlugin")]
         for state in ("actual_state_of_world", "desired_state_of_world"):
             line = f'plugin_manager_total_plugins{{socket_path="{driver.registrar}",state="{state}"}} 1.0'
-            await until(line, lambda line=line: line in generate_latest(lab.registry).decode())
+            await until(line, lambda: line in generate_latest(lab.registry).decode())  # noqa: B023 # used at once
         await driver.stop()
         await until("deregistered", lambda: lab.taker.here == [])
 

@@ -114,8 +114,7 @@ class Installed:
 
     def start(self, *words: str) -> "subprocess.Popen[bytes]":
         with (self.root / f"{words[0]}.log").open("w") as log:
-            command = [self.nodeplane, *words]
-            return subprocess.Popen(command, env=self.variables, cwd=self.root, stdout=log, stderr=log)
+            return subprocess.Popen([self.nodeplane, *words], env=self.variables, cwd=self.root, stdout=log, stderr=log)
 
     def kubectl(self, *words: str) -> str:
         command = [str(KUBECTL), *words]
@@ -204,6 +203,7 @@ def test_an_installed_distribution_runs_up_apply_devices_a_bench_and_down(instal
     rows = json.loads(installed.run("bench", BENCH, "-o", "json", codes=(0, MISSED), timeout=120))
     assert rows[0]["value"] > 0
     installed.run("down")
-    status = [installed.nodeplane, "status"]
-    gone = subprocess.run(status, env=installed.variables, capture_output=True, text=True, check=False)
+    gone = subprocess.run(
+        [installed.nodeplane, "status"], env=installed.variables, capture_output=True, text=True, check=False
+    )
     assert "no plane runs" in gone.stderr

@@ -166,7 +166,7 @@ async def test_what_nobody_owns_and_numbers_of_the_future_harm_nobody() -> None:
 
 
 @pytest.mark.scenario("S59")
-async def test_a_driver_without_health_is_asked_once_at_most(caplog) -> None:
+async def test_a_driver_without_health_is_asked_once_at_most(caplog: pytest.LogCaptureFixture) -> None:
     """S59: advertised or not, its devices are Unknown; no retry storm, one line in each life of ours."""
 
     with caplog.at_level("WARNING"):

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
     (result,) = claim["status"]["allocation"]["devices"]["results"]
     own = f"GPU_EXAMPLE_COM_{result['device'].upper().replace('-', '_')}="
     for word in ('GPU_EXAMPLE_COM_CONFIG={"mode": "shared"}', own):
-        until(word, lambda word=word: word in plane.kubectl("logs", "gpu-claim", check=False))
+        until(word, lambda: word in plane.kubectl("logs", "gpu-claim", check=False))  # noqa: B023 # used at once
     device = f"{DRIVER}/{result['pool']}/{result['device']}"
     well = [{"health": "Healthy", "resourceID": device}]
     until("healthy", lambda: lab.health_of("gpu-claim") == well)
@@ -198,7 +199,7 @@ def test_pods_share_a_device_until_its_capacity_is_consumed(lab: Lab, shared_dri
     plane.apply(share_of("other"))
     for name in ("half", "other"):
         plane.pod_ready(name)
-        until("environment", lambda name=name: "=6Gi" in plane.kubectl("logs", name, check=False))
+        until("environment", partial(plane.kubectl, "logs", name, check=False), good=lambda log: "=6Gi" in log)
     results = {
         claim["metadata"]["ownerReferences"][0]["name"]: claim["status"]["allocation"]["devices"]["results"]
         for claim in claims(lab)
@@ -217,7 +218,9 @@ def test_pods_share_a_device_until_its_capacity_is_consumed(lab: Lab, shared_dri
     )
     shared_driver.write_text("shared-0 Unhealthy ECC error\n")
     for name in ids:
-        until("unhealthy", lambda name=name: [each["health"] for each in lab.health_of(name)] == ["Unhealthy"])
+        until(
+            "unhealthy", partial(lab.health_of, name), good=lambda found: [e["health"] for e in found] == ["Unhealthy"]
+        )
     plane.apply(share_of("late"))
     until("late waits", lambda: "cannot allocate all claims" in plane.kubectl("get", "pod", "late", "-o", "yaml"))
     devices = {"filter": {"driver": SHARED}, "capacity": {f"{SHARED}/memory": {"value": "8Gi"}}}

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def three() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def plane(three: Cluster) -> Iterator[Plane]:
     """An API server on the etcd of three members."""
-    changes = {"store_endpoints": three.endpoints, "store_embedded": False, "etcd_files": three.files}
+    changes: dict[str, Any] = {"store_endpoints": three.endpoints, "store_embedded": False, "etcd_files": three.files}
     with running_plane(**changes) as started:
         yield started
 

@@ -7,6 +7,8 @@ import os
 import resource
 import socket
 import stat
+import time
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -60,7 +62,7 @@ async def test_socket_has_mode_and_group() -> None:
 def test_access_log_many_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now, lines, log = 100.0, Lines(), logging.Logger("access", logging.INFO)
     log.addHandler(lines)
-    monkeypatch.setattr(endpoint.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     access_log = endpoint.AccessLog(log)
     for _ in range(80):
         access_log.connection_rejected(UNKNOWN_PEER, "garbage")
@@ -132,7 +134,8 @@ async def test_reflection_of_first_version_is_answered() -> None:
             response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
         )()
         await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="v1.PodResourcesLister"))
-        [file] = (await call.read()).file_descriptor_response.file_descriptor_proto
+        answer: Any = await call.read()
+        [file] = answer.file_descriptor_response.file_descriptor_proto
         assert b"ListAndWatch" in file
         await call.done_writing()
 

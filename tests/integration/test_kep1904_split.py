@@ -221,11 +221,6 @@ async def compact(target: EtcdOptions, revision: int) -> None:
         await client.close()
 
 
-async def refused(client: Session, path: str, **query: str) -> tuple[int, dict[str, Any]]:
-    async with client.http.get(path, params=query) as answer:
-        return answer.status, await answer.json()
-
-
 @pytest.mark.scenario("A13")
 async def test_without_progress_everything_works_and_nothing_complains(server: Server, etcd: Cluster) -> None:
     """What others write to this etcd, outside of the API's keys, must not keep a list of the newest waiting."""

@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ async def test_killed_server_costs_no_event_and_no_list(certificates: Path) -> N
             await here.server.stop()
             await here.server.put(f"while-{number}")
             await here.server.start()
-            await until_true(lambda number=number: f"ns/while-{number}" in informer.items)
+            await until_true(partial(informer.items.get, f"ns/while-{number}"))
         assert here.server.lists == 1
         assert sorted(here.seen.told) == sorted(f"+{name}-{n}" for name in ("before", "while") for n in range(5))
 
@@ -421,10 +422,10 @@ async def test_an_event_whose_answer_is_lost_is_written_once(
 async def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "scheduler.key"
     damaged.write_bytes(b"no key")
-    pair = {"cert": certificates / "scheduler.crt", "key": damaged}
-    for files in (pair, {**pair, "ca": damaged}, {**pair, "cert": tmp_path / "none.crt"}):
-        client = ApiClient(ClientOptions(server="https://127.0.0.1:1", **{"ca": certificates / "ca.crt", **files}))
-        with pytest.raises(CertificateUnusable, match=str(files["cert"])):
+    ca, cert = certificates / "ca.crt", certificates / "scheduler.crt"
+    for files in ((ca, cert), (damaged, cert), (ca, tmp_path / "none.crt")):
+        client = ApiClient(ClientOptions(server="https://127.0.0.1:1", ca=files[0], cert=files[1], key=damaged))
+        with pytest.raises(CertificateUnusable, match=str(files[1])):
             await client.start()
 
 

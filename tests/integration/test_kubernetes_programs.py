@@ -41,7 +41,7 @@ class Api:
     """Raw requests with a program's file, as the Kubernetes client reads it."""
 
     def __init__(self, config: Path) -> None:
-        self._client = kubernetes.config.new_client_from_config(str(config))
+        self._client = kubernetes.config.new_client_from_config(str(config))  # type: ignore[no-untyped-call]  # it has no types
         self._pool, self._server = self._client.rest_client.pool_manager, self._client.configuration.host
 
     def ask(self, method: str, url: str, body: Any = None) -> Any:

@@ -47,7 +47,10 @@ class Garbler:
 
     async def watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            yield LIST_AND_WATCH.reply(action=0, pod_resources=[v1.PodResources(name="a", namespace="b")])
+            yield LIST_AND_WATCH.reply(
+                action=v1.ListAndWatchPodResourcesResponse.ADDED,
+                pod_resources=[v1.PodResources(name="a", namespace="b")],
+            )
             await asyncio.Event().wait()
         finally:
             self.cancelled.set()

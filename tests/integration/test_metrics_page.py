@@ -5,6 +5,7 @@ import gzip
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,7 @@ def test_other_addresses_find_room_beside_one_that_holds_all_it_may() -> None:
 
 def test_nobody_gives_way_while_all_answers_are_made() -> None:
     connections, closed = Connections(), list[int]()
-    held = [
-        ReportConnection(str(number), lambda number=number: closed.append(number)) for number in range(MAX_CONNECTIONS)
-    ]  # type: ignore[misc]
+    held = [ReportConnection(str(number), partial(closed.append, number)) for number in range(MAX_CONNECTIONS)]
     for each in held:
         assert connections.enter(each)
         each.phase = ANSWERING

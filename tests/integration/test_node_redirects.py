@@ -93,8 +93,8 @@ async def made(plane: Plane, port: int) -> None:
             async with session.post(path, json=body) as answer:
                 assert answer.status in (201, 409), await answer.text()
         headers = {"Content-Type": "application/merge-patch+json"}
-        body = json.dumps({"status": status})
-        async with session.patch(f"/api/v1/nodes/{NODE}/status", data=body, headers=headers) as answer:
+        patch = json.dumps({"status": status})
+        async with session.patch(f"/api/v1/nodes/{NODE}/status", data=patch, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
 
 

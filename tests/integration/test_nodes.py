@@ -4,15 +4,18 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from protocols.kube.meta import Object
 from protocols.messages.devices import DRA_DRIVERS
 from protocols.recording import sources
 from protocols.recording.reader import Recording
@@ -78,7 +81,7 @@ def pods(plane: Plane) -> Plane:
     plane.start("--root", str(third), "plugin", "--resource", GPU, "--devices", "2", log="log")
     plane.start("--root", str(second), "dra-driver", "--driver", DRIVER, "--devices", "1", log="log")
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    made = [
+    made: list[tuple[str, str, Object]] = [
         ("DeviceClass", "gpu", {"spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]}}),
         ("ResourceClaim", "one", {"spec": {"devices": {"requests": [request]}}}),
     ]
@@ -97,7 +100,7 @@ def test_pods_go_to_the_node_that_has_what_they_want(pods: Plane) -> None:
     assert runs_on(plane, "plugs") == "n3"
     assert runs_on(plane, "claims") == "n1-2"
     for name in ("first", "claims", "plugs"):
-        until("its word", lambda name=name: f"I am {name}" in plane.kubectl("logs", name), every=0.2)
+        until("its word", partial(plane.kubectl, "logs", name), every=0.2, good=re.compile(f"I am {name}").search)
         assert plane.kubectl("exec", name, "--", "echo", "hello").strip() == "hello"
 
 
@@ -131,8 +134,8 @@ def named(reason: str) -> str:
 def test_why_beside_an_adopted_kubelet_needs_an_access_to_its_cluster(pods: Plane) -> None:
     plane, near = pods, joined(pods)
     root = ("--root", str(plane.root / "a"))
-    sockets = ("--pod-resources", str(near / "kubelet" / "pod-resources" / "kubelet.sock"))
-    sockets += ("--runtime", str(near / "runtime" / "runtime.sock"))
+    sockets = ["--pod-resources", str(near / "kubelet" / "pod-resources" / "kubelet.sock")]
+    sockets += ["--runtime", str(near / "runtime" / "runtime.sock")]
     assert runs_on(plane, "plugs") == "n3"
     plane.nodeplane(*root, "adopt", "--detach", "--metrics-port", "0", *sockets, timeout=100)
     try:

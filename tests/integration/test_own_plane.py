@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.runtime.spec.isolation import namespaces_allowed
+from protocols.kube.meta import Object
 from tests.support import images
 from tests.support.images import oci_archive
 from tests.support.plane import Plane, until
@@ -21,24 +24,24 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A plane that runs imported images only."""
     with Plane("--images", "imported") as running:
         yield running
 
 
-def pod(name, container, **spec):
-    container = {"name": "a", "image": "team/box:1", **container}
-    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": [container], **spec}
+def pod(name: str, container: Object, **more: Any) -> Object:
+    containers = [{"name": "a", "image": "team/box:1", **container}]
+    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": containers, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def waiting(plane, name):
+def waiting(plane: Plane, name: str) -> Any:
     statuses = plane.get("pod", name).get("status", {}).get("containerStatuses") or [{}]
     return statuses[0].get("state", {}).get("waiting", {})
 
 
-def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
+def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane: Plane) -> None:
     plane.apply(pod("early", {"imagePullPolicy": "IfNotPresent"}))
     plane.apply(pod("never", {"imagePullPolicy": "Never"}))
     found = until("a back-off", lambda: [w for w in [waiting(plane, "early")] if w.get("reason") == "ImagePullBackOff"])
@@ -62,12 +65,12 @@ def test_a_pod_waits_for_its_image_and_runs_once_it_is_there(plane):
     until("its events", lambda: wanted <= set(plane.kubectl(*reasons).split()), every=0.2)
 
 
-def test_a_hostile_image_changes_nothing_of_the_host(plane, tmp_path):
+def test_a_hostile_image_changes_nothing_of_the_host(plane: Plane, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "victim").write_text("whole")
-    linked = {"type": tarfile.SYMTYPE, "linkname": str(closed)}
-    first = [images.entry("d/", mode=0o777, type=tarfile.DIRTYPE), images.entry("d", **linked)]
+    linked = images.entry("d", type=tarfile.SYMTYPE, linkname=str(closed))
+    first = [images.entry("d/", mode=0o777, type=tarfile.DIRTYPE), linked]
     then = [images.entry("d/.wh.victim"), images.entry("d/", mode=0o777, type=tarfile.DIRTYPE)]
     archive = images._written(
         tmp_path / "evil.tar",
@@ -94,7 +97,7 @@ def test_a_hostile_image_changes_nothing_of_the_host(plane, tmp_path):
     plane.nodeplane("image", "rm", "evil:1")
 
 
-def test_what_a_pod_asks_for_it_has(plane):
+def test_what_a_pod_asks_for_it_has(plane: Plane) -> None:
     plane.nodeplane("image", "import", str(oci_archive(plane.root / "again.tar")), "--name", "team/box:1")
     script = "hostname; echo $$$$; id -G; cat /etc/greeting /proc/self/oom_score_adj; exec sleep 60"
     volumes = [{"name": "c", "configMap": {"name": "greeting"}}, {"name": "m", "emptyDir": {"medium": "Memory"}}]
@@ -149,7 +152,7 @@ def test_what_a_pod_asks_for_it_has(plane):
     until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())
 
 
-def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane):
+def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane: Plane) -> None:
     plane.nodeplane("image", "import", str(oci_archive(plane.root / "kit.tar")), "--name", "team/kit:1")
     kit = {"image": "team/kit:1", "command": ["sleep", "600"], "securityContext": {"runAsUser": 0}}
     files = [{"name": "f", "image": {"reference": "team/kit:1"}}, {"name": "h", "hostPath": {"path": "/etc/hosts"}}]
@@ -164,7 +167,7 @@ def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane):
     plane.apply(pod("node", kit, hostPID=True, hostNetwork=True))
     plane.pod_ready("shared")
 
-    def run(name, *command):
+    def run(name: str, *command: str) -> str:
         return plane.kubectl("exec", *name.split(), "--", *command)
 
     assert run("shared -c a", "cat", "/proc/1/comm") == "pause\n"
@@ -191,7 +194,7 @@ def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane):
 MEMORY = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || true"
 
 
-def test_limits_of_a_pod_are_seen_inside_and_change_in_place(plane):
+def test_limits_of_a_pod_are_seen_inside_and_change_in_place(plane: Plane) -> None:
     if "memory" not in plane.nodeplane("status"):
         pytest.skip("no writable cgroup hierarchy with the memory controller")
     limits = {"limits": {"memory": "32Mi", "cpu": "200m"}}
@@ -200,8 +203,8 @@ def test_limits_of_a_pod_are_seen_inside_and_change_in_place(plane):
     plane.apply(pod("resized", {**kit, "resources": limits}))
     plane.pod_ready("resized")
     assert plane.kubectl("exec", "resized", "--", "sh", "-c", MEMORY) == f"{32 << 20}\n"
-    more = {"spec": {"containers": [{"name": "a", "resources": {"limits": {"memory": "64Mi", "cpu": "200m"}}}]}}
-    more["spec"]["containers"][0]["resources"]["requests"] = {"memory": "64Mi", "cpu": "200m"}
+    amounts = {"memory": "64Mi", "cpu": "200m"}
+    more = {"spec": {"containers": [{"name": "a", "resources": {"limits": amounts, "requests": amounts}}]}}
     plane.kubectl("patch", "pod", "resized", "--subresource", "resize", "-p", json.dumps(more))
     until(
         "the new limit inside",

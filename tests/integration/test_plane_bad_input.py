@@ -4,8 +4,10 @@ import contextlib
 import http.client
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -46,7 +48,8 @@ def undisturbed(plane: Plane) -> Iterator[None]:
 
 def test_garbage_and_half_messages_on_every_socket(plane: Plane) -> None:
     """Each is left open while the plane works on: a stranger who is silent blocks nobody."""
-    before, addresses = memory(plane), [*unix_sockets(plane), *tcp_ports(plane)]
+    before = memory(plane)
+    addresses: list[Path | int] = [*unix_sockets(plane), *tcp_ports(plane)]
     assert {*ports(plane), store_port(plane)} <= set(addresses)
     with undisturbed(plane), contextlib.ExitStack() as held:
         for address in addresses:
@@ -85,7 +88,7 @@ def test_wrong_versions_are_reported(plane: Plane) -> None:
         register = device_stubs.RegistrationStub(open_).Register
         for version in ("v1alpha1", "v1beta9", ""):
             request = device_wire.RegisterRequest(version=version, endpoint="x.sock", resource_name="example.com/x")
-            error = failure(lambda request=request: register(request, timeout=30))
+            error = failure(partial(register, request, timeout=30))
             assert error.code() is not grpc.StatusCode.OK
             assert "version" in (error.details() or "")
     assert "example.com/x" not in plane.list("node")[0]["status"]["allocatable"]
@@ -208,13 +211,13 @@ def channel(plane: Plane, path: str) -> Iterator[grpc.Channel]:
         yield open_
 
 
-def failure(call):  # type: ignore[no-untyped-def] # grpc's errors are calls, which its stubs do not say
+def failure(call: Callable[[], object]) -> Any:
     with pytest.raises(grpc.RpcError) as caught:
         call()
-    return caught.value
+    return caught.value  # grpc's errors are calls, which its stubs do not say
 
 
-def refused_for_size(call) -> None:  # type: ignore[no-untyped-def] # any stub's method
+def refused_for_size(call: Callable[[], object]) -> None:
     error = failure(call)
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error
 

@@ -122,7 +122,7 @@ async def test_hint_mode_comes_to_the_runtimes_truth() -> None:
     """
 
     async with running_pleg(pleg_mode="hint") as (runtime, node):
-        dice, sandboxes, ids = random.Random(2), [await runtime.sandbox("p0")], []
+        dice, sandboxes, ids = random.Random(2), [await runtime.sandbox("p0")], list[str]()
         await node.until(lambda: node.state.healthy)
         for step in range(40):
             roll = dice.random()

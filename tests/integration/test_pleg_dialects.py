@@ -8,9 +8,8 @@ installed.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from tests.support.lying_runtime import LyingRuntime
 from tests.support.pleg_node import PlegNode, agrees
 from tests.support.runtime import RuntimeProcess
 
-Story = Callable[[RuntimeProcess, PlegNode, LyingRuntime], Coroutine[Any, Any, None]]
 STARVED = {"nodeplane.dev/hollow-oom": "true", "nodeplane.dev/hollow-duration": "50ms"}
 MODES = {"containerd-1.7": "hint", "containerd-2": "hint", "crio": "evented"}
 

@@ -1,9 +1,14 @@
 """Containers that are replaced, restarted together or ended in order, and what a pod may ask for, on a whole plane."""
 
 import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
 from tests.support.plane import Plane, condition, until
 from tests.support.plane_client import connect
@@ -12,33 +17,33 @@ CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A whole plane."""
     with Plane() as running:
         yield running
 
 
-def pod(name, *containers, inits=(), **spec):
+def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:
     whole = {"terminationGracePeriodSeconds": 20, "containers": list(containers), "initContainers": list(inits), **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
 
 
-def shell(name, script, **more):
+def shell(name: str, script: str, **more: Any) -> Object:
     return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
 
 
-def entry(plane, name, container="a"):
+def entry(plane: Plane, name: str, container: str = "a") -> Object:
     status = plane.get("pod", name).get("status", {})
     entries = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
     return next((one for one in entries if one["name"] == container), {})
 
 
-def restarted(plane, name, container="a", times=1):
-    holds = lambda: (one := entry(plane, name, container)).get("restartCount", 0) >= times and one  # noqa: E731
-    return until(f"{name} restarted", holds, every=0.1)
+def restarted(plane: Plane, name: str, container: str = "a", times: int = 1) -> Object:
+    found = partial(entry, plane, name, container)
+    return until(f"{name} restarted", found, every=0.1, good=lambda one: one.get("restartCount", 0) >= times)
 
 
-def test_pod_container_killed_to_be_replaced_starts_again_though_it_exits_cleanly(plane):
+def test_pod_container_killed_to_be_replaced_starts_again_though_it_exits_cleanly(plane: Plane) -> None:
     failing = {"exec": {"command": ["sh", "-c", "exit 1"]}, "periodSeconds": 1, "failureThreshold": 1}
     plane.apply(pod("probed", shell("a", CLEAN, livenessProbe=failing), restartPolicy="OnFailure"))
     plane.apply(pod("imaged", shell("a", CLEAN), restartPolicy="Never"))
@@ -52,7 +57,7 @@ def test_pod_container_killed_to_be_replaced_starts_again_though_it_exits_cleanl
     plane.kubectl("delete", "pod", "probed", "imaged", "--wait=false")
 
 
-def test_pod_all_containers_restart_in_place(plane):
+def test_pod_all_containers_restart_in_place(plane: Plane) -> None:
     rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
     state = {"volumeMounts": [{"name": "state", "mountPath": "/state"}]}
     trigger = 'cd "$NODEPLANE_MOUNT_STATE"; [ -e once ] || { sleep 1; touch once; exit 88; }; exec sleep 300'
@@ -78,8 +83,8 @@ def test_pod_all_containers_restart_in_place(plane):
     plane.kubectl("delete", "pod", "together", "--wait=false", "--grace-period=1")
 
 
-def test_pod_ending_hooks_of_sidecars_start_at_once(plane, tmp_path):
-    def hooked(name, **more):
+def test_pod_ending_hooks_of_sidecars_start_at_once(plane: Plane, tmp_path: Path) -> None:
+    def hooked(name: str, **more: Any) -> Object:
         command = ["sh", "-c", f"date +%s.%N > {tmp_path}/{name}; sleep 3"]
         return shell(name, "exec sleep 300", lifecycle={"preStop": {"exec": {"command": command}}}, **more)
 
@@ -92,7 +97,7 @@ def test_pod_ending_hooks_of_sidecars_start_at_once(plane, tmp_path):
     assert max(started) - min(started) < 3
 
 
-def test_pod_with_unsafe_sysctl_is_rejected(plane):
+def test_pod_with_unsafe_sysctl_is_rejected(plane: Plane) -> None:
     sysctls = [{"name": "net.core.somaxconn", "value": "1024"}]
     plane.apply(pod("tuned", shell("a", "sleep 300"), securityContext={"sysctls": sysctls}))
     status = plane.pod_phase("tuned", "Failed")["status"]
@@ -101,7 +106,7 @@ def test_pod_with_unsafe_sysctl_is_rejected(plane):
     plane.kubectl("delete", "pod", "tuned", "--wait=false")
 
 
-def test_pod_takes_environment_from_a_file_of_its_init_container(plane):
+def test_pod_takes_environment_from_a_file_of_its_init_container(plane: Plane) -> None:
     write = 'printf "GREETING=\'hello world\'\\n" > "$NODEPLANE_MOUNT_DATA/config.env"'
     env = [
         {"name": "GREETING", "valueFrom": {"fileKeyRef": file_key("GREETING")}},
@@ -120,7 +125,7 @@ def test_pod_takes_environment_from_a_file_of_its_init_container(plane):
     plane.kubectl("delete", "pod", "filed", "unfiled", "--wait=false")
 
 
-def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane):
+def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane: Plane) -> None:
     script = plane.root / "cold.yaml"
     calls = {"PreStartContainer": {"error": "cold", "times": 1}}
     script.write_text(json.dumps({"resource": "example.com/fpga", "devices": 1, "preStart": True, "calls": calls}))
@@ -138,17 +143,16 @@ def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane):
     plane.kubectl("delete", "pod", "prepared", "--wait=false", "--grace-period=1")
 
 
-def file_key(key, **more):
+def file_key(key: str, **more: Any) -> Object:
     return {"volumeName": "config", "path": "config.env", "key": key, **more}
 
 
-def said(plane, name, container="a"):
+def said(plane: Plane, name: str, container: str = "a") -> str:
     return plane.kubectl("logs", name, "-c", container, check=False)
 
 
-def test_pod_files_of_the_downward_api_follow_its_labels_and_annotations(plane):
-    field = lambda path: {"path": path.rpartition(".")[2], "fieldRef": {"fieldPath": path}}  # noqa: E731
-    items = [field("metadata.labels"), field("metadata.annotations")]
+def test_pod_files_of_the_downward_api_follow_its_labels_and_annotations(plane: Plane) -> None:
+    items = [{"path": name, "fieldRef": {"fieldPath": f"metadata.{name}"}} for name in ("labels", "annotations")]
     volumes = [
         {"name": "down", "downwardAPI": {"items": items}},
         {"name": "all", "projected": {"sources": [{"downwardAPI": {"items": items}}]}},
@@ -160,11 +164,11 @@ def test_pod_files_of_the_downward_api_follow_its_labels_and_annotations(plane):
     plane.kubectl("label", "pod", "labeled", "color=red")
     plane.kubectl("annotate", "pod", "labeled", "builder=me")
     for text in ('color="red"', 'builder="me"'):
-        until(text, lambda text=text: said(plane, "labeled").count(text) >= 2, every=0.5)
+        until(text, lambda: said(plane, "labeled").count(text) >= 2, every=0.5)  # noqa: B023 # used at once
     plane.kubectl("delete", "pod", "labeled", "--wait=false")
 
 
-def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane):
+def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane: Plane) -> None:
     probe = {"exec": {"command": ["true"]}, "initialDelaySeconds": 4, "periodSeconds": 1}
     plane.apply(pod("late", shell("a", CLEAN, readinessProbe=probe)))
     ready = plane.pod_ready("late")
@@ -175,14 +179,14 @@ def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane):
     plane.kubectl("delete", "pod", "late", "--wait=false")
 
 
-def test_pod_knows_all_addresses_of_its_host(plane):
+def test_pod_knows_all_addresses_of_its_host(plane: Plane) -> None:
     env = [{"name": "IPS", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}}]
     plane.apply(pod("hosted", shell("a", 'echo "ips=$IPS"', env=env), restartPolicy="Never"))
     ended = plane.pod_phase("hosted", "Succeeded")
     assert said(plane, "hosted") == f"ips={','.join(each['ip'] for each in ended['status']['hostIPs'])}\n"
 
 
-def test_pod_subpath_that_expands_to_no_path_waits_until_it_is_mended(plane):
+def test_pod_subpath_that_expands_to_no_path_waits_until_it_is_mended(plane: Plane) -> None:
     expanded = {"name": "work", "mountPath": "/v", "subPathExpr": "$(WHERE)"}
     work = [{"name": "work", "emptyDir": {}}]
     env = [{"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['where']"}}}]
@@ -191,15 +195,15 @@ def test_pod_subpath_that_expands_to_no_path_waits_until_it_is_mended(plane):
     plane.apply(made)
     env = [{"name": "WHERE", "value": "`id`/.."}]
     plane.apply(pod("ticked", shell("a", CLEAN, env=env, volumeMounts=[expanded]), volumes=work))
-    why = lambda name: entry(plane, name).get("state", {}).get("waiting", {}).get("reason")  # noqa: E731
+    waiting = lambda one: one.get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError"  # noqa: E731
     for name in ("subbed", "ticked"):
-        until("it waits", lambda name=name: why(name) == "CreateContainerConfigError", every=0.2)
+        until("it waits", partial(entry, plane, name), every=0.2, good=waiting)
     plane.kubectl("annotate", "pod", "subbed", "where=fine", "--overwrite")
     plane.pod_ready("subbed", timeout=90)
     plane.kubectl("delete", "pod", "subbed", "ticked", "--wait=false")
 
 
-def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane):
+def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane: Plane) -> None:
     plane.kubectl("create", "namespace", "other")
     for space in ("default", "other"):
         plane.kubectl("-n", space, "create", "secret", "generic", "same", f"--from-literal=from={space}")
@@ -217,7 +221,7 @@ def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane):
     assert said(plane, "mounts") == "default" + "".join(map(str, range(50)))
 
 
-def test_pod_generation_is_observed_after_fifty_updates(plane):
+def test_pod_generation_is_observed_after_fifty_updates(plane: Plane) -> None:
     plane.apply(pod("often", shell("a", CLEAN)))
     plane.pod_ready("often")
     connection = connect(plane.root)
@@ -231,7 +235,7 @@ def test_pod_generation_is_observed_after_fifty_updates(plane):
         assert answer.status == 200
     connection.close()
 
-    def observed():
+    def observed() -> bool:
         found = plane.get("pod", "often")
         generations = (found["metadata"]["generation"], found["status"].get("observedGeneration"))
         return generations == (51, 51) and all(

@@ -3,10 +3,14 @@
 import base64
 import json
 import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.runtime.spec.isolation import namespaces_allowed
+from protocols.kube.meta import Object, uid_of
 from tests.support.plane import Plane, until
 
 MEASURED = (
@@ -19,56 +23,56 @@ root_only = pytest.mark.skipif(not namespaces_allowed(), reason="mounts at their
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A whole plane."""
     with Plane() as running:
         yield running
 
 
-def pod(name, *containers, inits=(), **spec):
+def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:
     full = {"terminationGracePeriodSeconds": 2, "containers": list(containers), **spec}
     if inits:
         full["initContainers"] = list(inits)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": full}
 
 
-def shell(name, script, **more):
+def shell(name: str, script: str, **more: Any) -> Object:
     return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
 
 
-def entry(plane, name, container="a"):
+def entry(plane: Plane, name: str, container: str = "a") -> Object:
     statuses = plane.get("pod", name).get("status", {}).get("containerStatuses", ())
     return next((status for status in statuses if status["name"] == container), {})
 
 
-def waiting(plane, name):
+def waiting(plane: Plane, name: str) -> Any:
     return entry(plane, name).get("state", {}).get("waiting", {})
 
 
-def log_of(plane, name, attempt=0):
+def log_of(plane: Plane, name: str, attempt: int = 0) -> str:
     files = list((plane.root / "pods-logs").glob(f"default_{name}_*/a/{attempt}.log"))
     return files[0].read_text() if files else ""
 
 
-def log_says(plane, name, text):
+def log_says(plane: Plane, name: str, text: str) -> None:
     until(f"{text!r} in the log of {name}", lambda: text in log_of(plane, name))
 
 
-def event_says(plane, name, reason):
+def event_says(plane: Plane, name: str, reason: str) -> str:
     query = ("events", "--field-selector", f"involvedObject.name={name},reason={reason}", "-o", "jsonpath={..message}")
     return until(f"event {reason} of {name}", lambda: plane.kubectl("get", *query), every=0.2)
 
 
-def config_map(name, **data):
+def config_map(name: str, **data: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def secret(name, **data):
+def secret(name: str, **data: str) -> Object:
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
 
 
-def test_an_environment_waits_for_what_it_names(plane):
+def test_an_environment_waits_for_what_it_names(plane: Plane) -> None:
     env = [
         {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "late", "key": "password"}}},
         {"name": "MILLIS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
@@ -89,7 +93,7 @@ def test_an_environment_waits_for_what_it_names(plane):
 
 
 @root_only
-def test_volumes_of_every_kind(plane, tmp_path):
+def test_volumes_of_every_kind(plane: Plane, tmp_path: Path) -> None:
     projected = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
         {"configMap": {"name": "files", "items": [{"key": "k", "path": "sub/k"}]}},
@@ -128,12 +132,12 @@ def test_volumes_of_every_kind(plane, tmp_path):
     assert (tmp_path / "x").exists()
 
 
-def test_probes_hooks_and_last_words(plane, tmp_path):
+def test_probes_hooks_and_last_words(plane: Plane, tmp_path: Path) -> None:
     """Not ready until a file is there; killed when another goes; its preStop hook and its message are seen."""
     ready, alive, stopped = (tmp_path / name for name in ("ready", "alive", "stopped"))
     alive.touch()
 
-    def probe(path):
+    def probe(path: Path) -> Object:
         return {
             "exec": {"command": ["test", "-e", str(path)]},
             "periodSeconds": 1,
@@ -163,7 +167,7 @@ def test_probes_hooks_and_last_words(plane, tmp_path):
 
 
 @root_only
-def test_last_words_at_their_usual_place_and_a_deadline(plane):
+def test_last_words_at_their_usual_place_and_a_deadline(plane: Plane) -> None:
     plane.apply(pod("words", shell("a", "printf bye > /dev/termination-log; exit 3"), restartPolicy="Never"))
     plane.apply(pod("late", shell("a", "sleep 300"), activeDeadlineSeconds=2))
     plane.pod_phase("words", "Failed")
@@ -173,22 +177,22 @@ def test_last_words_at_their_usual_place_and_a_deadline(plane):
     plane.kubectl("delete", "pod", "words", "late", "--wait=false")
 
 
-def test_durations_are_measured(plane):
+def test_durations_are_measured(plane: Plane) -> None:
     plane.apply(pod("timed", shell("a", "sleep 300")))
     plane.pod_ready("timed")
     address = json.loads(plane.nodeplane("status", "-o", "json"))["endpoints"]["metrics"]
 
-    def lacks():
+    def lacks() -> list[str]:
         with urllib.request.urlopen(address, timeout=30) as answer:
             counts = [line.split() for line in answer.read().decode().splitlines() if "_seconds_count" in line]
         counted = " ".join(name for name, count in counts if float(count))
         return [name for name in MEASURED if f"kubelet_{name}" not in counted]
 
-    until("all of them counted", lambda: not lacks() or None)
+    until("all of them counted", lambda: not lacks())
     plane.kubectl("delete", "pod", "timed", "--wait=false")
 
 
-def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
+def test_a_static_pod_has_a_mirror_and_outlives_it(plane: Plane) -> None:
     """From a file, shown in the API; deleting the mirror ends nothing, removing the file ends the pod."""
     directory, uids = plane.root / "kubelet" / "manifests", set()
     node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
@@ -202,7 +206,7 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane):
     id = entry(plane, name)["containerID"]
     plane.kubectl("delete", "pod", name)
     uids.add(first["metadata"]["uid"])
-    again = until("a new mirror", lambda: (p := plane.pod_ready(name))["metadata"]["uid"] not in uids and p, every=0.2)
+    again = until("a new mirror", lambda: plane.pod_ready(name), every=0.2, good=lambda pod: uid_of(pod) not in uids)
     assert entry(plane, name)["containerID"] == id
     plane.kill("podworker")
     plane.settled()

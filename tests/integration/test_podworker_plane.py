@@ -4,12 +4,16 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 import yaml
 
+from protocols.kube.meta import Object, name_of
 from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
 from protocols.wire import pods_v1alpha1_pb2 as pods_pb
@@ -22,13 +26,13 @@ TOKENS = itertools.count(os.getpid() * 1000)
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A whole plane."""
     with Plane() as running:
         yield running
 
 
-def pod(name, *containers, inits=(), **spec):
+def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -42,15 +46,15 @@ def pod(name, *containers, inits=(), **spec):
     }
 
 
-def shell(name, script, **more):
+def shell(name: str, script: str, **more: Any) -> Object:
     return {"name": name, "image": "busybox:1", "command": ["sh", "-c", script], **more}
 
 
-def sleeper(name, token, **more):
+def sleeper(name: str, token: int, **more: Any) -> Object:
     return {"name": name, "image": "busybox:1", "command": ["sleep", str(token)], **more}
 
 
-def processes(token):
+def processes(token: int) -> list[int]:
     """Pids of `sleep TOKEN`: what really runs, whatever anybody says."""
     wanted, found = b"sleep\0" + str(token).encode() + b"\0", []
     for entry in Path("/proc").iterdir():
@@ -62,27 +66,27 @@ def processes(token):
     return found
 
 
-def container(found, name="a"):
+def container(found: Object, name: str = "a") -> Object:
     status = found.get("status", {})
     entries = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
     return next((entry for entry in entries if entry["name"] == name), {})
 
 
-def gone(plane, name):
+def gone(plane: Plane, name: str) -> None:
     until(f"pod {name} gone", lambda: not plane.get("pod", name), every=0.2)
 
 
-def events_of(plane, name):
+def events_of(plane: Plane, name: str) -> set[str]:
     """Their reasons."""
     query = ("--field-selector", f"involvedObject.name={name}", "-o", "jsonpath={..reason}")
     return set(plane.kubectl("get", "events", *query).split())
 
 
-def kill_podworker(plane):
+def kill_podworker(plane: Plane) -> None:
     plane.kill("podworker")
 
 
-def test_a_rule_restarts_a_container_of_a_pod_that_never_does(plane):
+def test_a_rule_restarts_a_container_of_a_pod_that_never_does(plane: Plane) -> None:
     script = 'cd "$NODEPLANE_MOUNT_STATE"; [ -e tried ] || { touch tried; exit 42; }; exit 0'
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
     retried = shell("a", script, restartPolicy="Never", restartPolicyRules=rules)
@@ -93,7 +97,7 @@ def test_a_rule_restarts_a_container_of_a_pod_that_never_does(plane):
     assert container(found)["lastState"]["terminated"]["exitCode"] == 42
 
 
-def test_init_containers_sidecars_and_the_downward_api(plane):
+def test_init_containers_sidecars_and_the_downward_api(plane: Plane) -> None:
     env = [
         {"name": "GREETING", "value": "hello"},
         {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
@@ -122,12 +126,12 @@ def test_init_containers_sidecars_and_the_downward_api(plane):
     until("its logs gone, a moment after the pod", lambda: not list((plane.root / "pods-logs").glob("default_full_*")))
 
 
-def test_the_pods_api_shows_what_the_api_shows(plane):
+def test_the_pods_api_shows_what_the_api_shows(plane: Plane) -> None:
     """v1alpha1.Pods on its own socket: uid, labels and status of a running pod, read as Go's clients read it."""
     plane.apply({**(made := pod("seen", sleeper("a", 300))), "metadata": {**made["metadata"], "labels": {"app": "x"}}})
     plane.pod_ready("seen")
 
-    def told():
+    def told() -> Any:
         with grpc.insecure_channel(
             f"unix:{plane.root}/kubelet/pods-api/pods-api.sock", options=CLIENT_OPTIONS
         ) as channel:
@@ -135,7 +139,7 @@ def test_the_pods_api_shows_what_the_api_shows(plane):
         found = [decode_message(message_of("v1", "Pod"), pod) for pod in reply.pods]
         return {item["metadata"]["name"]: item for item in found}.get("seen")
 
-    def same():
+    def same() -> Any:
         mine, theirs = told(), plane.get("pod", "seen")
         return mine and mine["status"].get("containerStatuses") == theirs["status"].get("containerStatuses") and mine
 
@@ -148,7 +152,7 @@ def test_the_pods_api_shows_what_the_api_shows(plane):
 
 
 @pytest.mark.parametrize("runtime", ["containerd", "cri-o"])
-def test_adopt_manifests_pass_the_api(plane, runtime):
+def test_adopt_manifests_pass_the_api(plane: Plane, runtime: str) -> None:
     """Server-side dry run of an overlay, and of a pod as its DaemonSet makes it."""
     rendered = plane.kubectl("kustomize", str(REPO / "deploy/kubernetes/adopt/overlays" / runtime))
     objects = {item["kind"]: item for item in yaml.safe_load_all(rendered)}
@@ -183,7 +187,7 @@ WHOAMI = f"{Path(sys.executable).parent / 'kubectl'} auth whoami"
 """kubectl finds the API by its pod's variables and token."""
 
 
-def test_pod_applied_with_its_namespace_runs_as_the_default_account(plane):
+def test_pod_applied_with_its_namespace_runs_as_the_default_account(plane: Plane) -> None:
     """The controllers create the account after the namespace; the API server waits for it."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
     own = {
@@ -201,7 +205,7 @@ def test_pod_applied_with_its_namespace_runs_as_the_default_account(plane):
     plane.kubectl("delete", "namespace", "fresh", "--wait=false")
 
 
-def test_pods_as_users_write_them(plane):
+def test_pods_as_users_write_them(plane: Plane) -> None:
     """Services by variables, a client of the API inside, kubectl debug, a resize: one pod."""
     service = {"clusterIP": "10.96.0.10", "ports": [{"name": "sql", "port": 5432}]}
     plane.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-db"}, "spec": service})
@@ -235,7 +239,7 @@ def test_pods_as_users_write_them(plane):
     patch_pod(plane, "ephemeralcontainers", {"ephemeralContainers": [debugger]})
     patch_pod(plane, "resize", {"containers": [{"name": "app", "resources": {"requests": {"cpu": "200m"}}}]})
 
-    def changed():
+    def changed() -> Any:
         status = plane.get("pod", "people")["status"]
         ended = [c["state"].get("terminated", {}).get("exitCode") for c in status.get("ephemeralContainerStatuses", ())]
         sizes = [c["resources"]["requests"]["cpu"] for c in status["containerStatuses"] if c.get("resources")]
@@ -247,11 +251,11 @@ def test_pods_as_users_write_them(plane):
     plane.kubectl("delete", "pod/people", "service/my-db", "--wait=false")
 
 
-def patch_pod(plane, subresource, spec):
+def patch_pod(plane: Plane, subresource: str, spec: Object) -> None:
     plane.kubectl("patch", "pod", "people", "--subresource", subresource, "-p", json.dumps({"spec": spec}))
 
 
-def test_how_pods_end(plane):
+def test_how_pods_end(plane: Plane) -> None:
     plane.apply(pod("done", shell("a", "exit 0"), restartPolicy="OnFailure"))
     plane.apply(pod("broken", shell("a", "exit 3"), restartPolicy="Never"))
     plane.apply(pod("no-init", shell("a", "exit 0"), inits=[shell("i", "exit 4")], restartPolicy="Never"))
@@ -265,7 +269,7 @@ def test_how_pods_end(plane):
 
 
 @pytest.mark.scenario("S8")
-def test_what_cannot_run_says_why(plane):
+def test_what_cannot_run_says_why(plane: Plane) -> None:
     secret = [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}]
     greedy = sleeper("a", next(TOKENS), resources={"limits": {"example.com/gpu": 9}})
     node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
@@ -275,7 +279,7 @@ def test_what_cannot_run_says_why(plane):
     plane.apply(pod("absent", {"name": "a", "image": "busybox:1", "command": ["/no/such/file"]}))
     plane.apply(pod("greedy", greedy, nodeName=node))
 
-    def waiting(name):
+    def waiting(name: str) -> Any:
         return container(plane.get("pod", name)).get("state", {}).get("waiting", {})
 
     error = lambda: [w for w in [waiting("secretive")] if w.get("reason") == "CreateContainerConfigError"]  # noqa: E731
@@ -289,7 +293,7 @@ def test_what_cannot_run_says_why(plane):
     plane.kubectl("delete", "pod", "secretive", "absent", "greedy")
 
 
-def test_what_the_node_has_no_room_for_is_rejected_with_kubelets_reason(plane):
+def test_what_the_node_has_no_room_for_is_rejected_with_kubelets_reason(plane: Plane) -> None:
     node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
     port = {"ports": [{"containerPort": 80, "hostPort": 29_876}]}
     plane.apply(pod("holder", sleeper("a", next(TOKENS), **port), nodeName=node))
@@ -308,11 +312,11 @@ def test_what_the_node_has_no_room_for_is_rejected_with_kubelets_reason(plane):
             ("Pod was rejected: Node didn't have enough", f"Pod was rejected: Predicate {reason}")
         )
         assert "containerStatuses" not in status
-        until("its event", lambda name=made["metadata"]["name"], reason=reason: reason in events_of(plane, name))
+        until("its event", partial(events_of, plane, name_of(made)), good={reason}.issubset)
     plane.kubectl("delete", "pod", "holder", *(made["metadata"]["name"] for made in rejected.values()))
 
 
-def test_force_delete_while_podworker_is_dead_leaves_no_process(plane):
+def test_force_delete_while_podworker_is_dead_leaves_no_process(plane: Plane) -> None:
     token = next(TOKENS)
     plane.apply(pod("orphan", sleeper("a", token)))
     plane.pod_ready("orphan")

@@ -9,6 +9,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def used(plane: Plane, prometheus: Prometheus) -> None:
         )
         plane.pod_ready(name)
         allocated = f"kubelet_device_plugin_alloc_duration_seconds_count == {1 + (name == 'second')}"
-        until("the samples of its allocation", lambda query=allocated: prometheus.values(query))
+        until("the samples of its allocation", partial(prometheus.values, allocated))
     [device] = device_health(plane.get("pod", "first"))
     plane.nodeplane("chaos", "device", "example.com/gpu", device, "unhealthy")
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +146,13 @@ def survive(plane: Plane, api: Client, label: str, told: Callable[[str], bool]) 
         plane.kill(f"apiserver-{number}")
         api.renew()
         put(api, f"m{number}", labels)
-        until("the news of it", lambda number=number: told(f"ADDED m{number}"))
+        until("the news of it", partial(told, f"ADDED m{number}"))
         plane.spawn(f"apiserver-{number}")
         ask(api, "PATCH", f"{MAPS}/m{number}", {"data": {"wanted": "1"}})
-        until("its change", lambda number=number: told(f"MODIFIED m{number}"))
+        until("its change", partial(told, f"MODIFIED m{number}"))
         ask(api, "DELETE", f"{MAPS}/m{number}", {})
-        until("its end", lambda number=number: told(f"DELETED m{number}"))
-        until("both are back", lambda number=number: lists(plane, f"apiserver-{number}") == 0)
+        until("its end", partial(told, f"DELETED m{number}"))
+        until("both are back", partial(lists, plane, f"apiserver-{number}"), good=lambda count: count == 0)
         assert lists(plane, f"apiserver-{1 - number}") == before
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from protocols.kube.meta import Object
 from protocols.kube.times import format_micro
 from protocols.messages.objects import stream_of
 from protocols.recording import frames
@@ -61,7 +62,7 @@ def timeless(found: dict[str, Any]) -> str:
 
 def test_replayed_reason_is_the_live_one(recorded: tuple[Plane, Path]) -> None:
     plane, path = recorded
-    pods = {
+    pods: dict[str, tuple[str, Object]] = {
         "lacks": ("pending", {"resources": {"limits": {GPU: 1}}}),
         "runs": ("running", {}),
         "fails": ("crash loop", {"command": ["sh", "-c", "echo about to fail; exit 3"]}),
@@ -175,6 +176,6 @@ def test_recording_of_a_failed_test_has_what_happened_last(tmp_path: Path) -> No
     assert done.returncode == 3, done.stderr
     path = tmp_path / "failed.npr"
     assert "default/lacks" in state(path)[stream_of("", "pods")]
-    words = [BIN / "nodeplane", "why", "pod/lacks", "--replay", "failed.npr", "--root", "/nonexistent/root"]
+    words = [str(BIN / "nodeplane"), "why", "pod/lacks", "--replay", "failed.npr", "--root", "/nonexistent/root"]
     found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.startswith("pod/default/lacks: pending: ")

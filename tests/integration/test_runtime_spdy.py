@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 from tests.support.runtime import RuntimeProcess
 from tests.support.spdy import SpdyClient
@@ -14,7 +15,7 @@ async def test_exec_without_and_with_a_terminal() -> None:
     async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
         command = ["sh", "-c", "cat; echo bad >&2; exit 3"]
-        asked = {"container_id": id, "cmd": command, "stdin": True, "stdout": True, "stderr": True}
+        asked: dict[str, Any] = {"container_id": id, "cmd": command, "stdin": True, "stdout": True, "stderr": True}
         client = SpdyClient("error", "stdin", "stdout", "stderr")
         assert " 101 " in await client.open((await runtime.call("Exec", **asked)).url, V4, *OLD)
         client.say("stdin", b"x" * 100_000, fin=True)
@@ -39,7 +40,7 @@ async def test_exec_without_and_with_a_terminal() -> None:
 async def test_attach_and_protocols_nobody_knows() -> None:
     async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "cat", stdin=True, stdin_once=True)
-        asked = {"container_id": id, "stdin": True, "stdout": True, "stderr": True}
+        asked: dict[str, Any] = {"container_id": id, "stdin": True, "stdout": True, "stderr": True}
         stranger = SpdyClient()
         assert " 400 " in await stranger.open((await runtime.call("Attach", **asked)).url, *OLD)
         stranger.close()
@@ -59,7 +60,7 @@ async def test_attach_and_protocols_nobody_knows() -> None:
 async def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -> None:
     async with RuntimeProcess() as runtime:
         id = await runtime.run(await runtime.sandbox(), "sleep", "60")
-        asked = {"container_id": id, "cmd": ["sleep", "4246"], "stdin": True, "stdout": True}
+        asked: dict[str, Any] = {"container_id": id, "cmd": ["sleep", "4246"], "stdin": True, "stdout": True}
         nonsense = SpdyClient("error", "stdin", "stdout")
         await nonsense.open((await runtime.call("Exec", **asked)).url, V4)
         nonsense._writer.write(b"\xff" * 100)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import aiohttp
 import pytest
@@ -31,7 +32,7 @@ def body(name: str, **spec: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}], **spec}}
 
 
-async def create(session: aiohttp.ClientSession, name: str, **spec: object) -> tuple[int, dict]:
+async def create(session: aiohttp.ClientSession, name: str, **spec: object) -> tuple[int, Any]:
     async with session.post(SERVICES, json=body(name, **spec)) as answer:
         return answer.status, await answer.json()
 
@@ -107,7 +108,7 @@ async def test_node_port_is_refused_while_another_service_has_it(plane: Plane) -
 async def test_service_kubernetes_comes_back_and_keeps_its_endpoints(plane: Plane) -> None:
     async with plane.client() as session:
 
-        async def get(path: str) -> dict | None:
+        async def get(path: str) -> Any:
             async with session.get(path) as answer:
                 return await answer.json() if answer.status == 200 else None
 

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from protocols.wire import etcd_pb2 as pb
+from protocols.wire import mvcc_pb2
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.killable import Killable, debian_etcd, our_store
 from tests.support.linear import linearizable
@@ -24,13 +25,9 @@ SEED = seed_of("NODEPLANE_STORE_SEED")
 CLIENTS, KILLS = 4, 2
 
 
-async def revision_of(api: Api) -> int:
-    return int((await api.range(pb.RangeRequest(key=PREFIX))).header.revision)
-
-
-async def whole_history(api: Api, revision: int) -> list[object]:
+async def whole_history(api: Api, revision: int) -> list[mvcc_pb2.Event]:
     """By one watch, after all is over."""
-    stream, events = api.watch(), []
+    stream, events = api.watch(), list[mvcc_pb2.Event]()
     create = pb.WatchCreateRequest(key=PREFIX, range_end=END, start_revision=1, prev_kv=True)
     await stream.write(pb.WatchRequest(create_request=create))
     while not events or events[-1].kv.mod_revision < revision:

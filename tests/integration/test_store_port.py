@@ -96,7 +96,7 @@ class RecordingContext:
     """As much of a Context as the store's actor uses."""
 
     def __init__(self, root: Path) -> None:
-        self.layout = layout(root)
+        self.layout = layout(str(root))
         self.settings = cast(Any, type("Settings", (), {"store_port": 0, "store_sync": "full", "store_quota_bytes": 0}))
         self.registry = CollectorRegistry()
         self.notes: list[str] = []

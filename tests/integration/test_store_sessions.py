@@ -36,10 +36,20 @@ def pki() -> Iterator[Path]:
         yield made / "pki"
 
 
+Stream = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
 @contextlib.asynccontextmanager
 async def store_port(pki: Path) -> AsyncIterator[int]:
-    files = {"ca": pki / "ca.crt", "cert": pki / "server.crt", "key": pki / "server.key"}
-    credentials = server_credentials(StoreOptions(directory=pki, socket=pki / "s", address_file=pki / "a", **files))
+    options = StoreOptions(
+        directory=pki,
+        socket=pki / "s",
+        address_file=pki / "a",
+        ca=pki / "ca.crt",
+        cert=pki / "server.crt",
+        key=pki / "server.key",
+    )
+    credentials = server_credentials(options)
     assert credentials is not None
 
     async def answer(request: Any) -> pb.RangeResponse:
@@ -73,6 +83,11 @@ def channel(pki: Path, port: int, client: str) -> grpc.aio.Channel:
     return grpc.aio.secure_channel(f"localhost:{port}", proof, [("grpc.use_local_subchannel_pool", 1)])
 
 
+async def range_of(channel: grpc.aio.Channel) -> bytes:
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/etcdserverpb.{RANGE}")
+    return await call(b"", timeout=60)
+
+
 async def refused(call: Callable[[], Any]) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call()
@@ -81,16 +96,16 @@ async def refused(call: Callable[[], Any]) -> None:
 
 async def test_session_certificate_expires_ends_calls(pki: Path) -> None:
     async with store_port(pki) as port, channel(pki, port, "brief") as brief, channel(pki, port, "client") as good:
-        watch = brief.stream_stream(f"/etcdserverpb.{WATCH}")(timeout=60)
-        lease = brief.stream_stream(f"/etcdserverpb.{LEASE}")(timeout=60)
+        watch: Stream = brief.stream_stream(f"/etcdserverpb.{WATCH}")(timeout=60)
+        lease: Stream = brief.stream_stream(f"/etcdserverpb.{LEASE}")(timeout=60)
         await lease.write(b"beat")
         assert await lease.read() == b"beat"
         assert await watch.read() == b"first"
         await refused(watch.read)
         await lease.write(b"beat")
         await refused(lease.read)
-        await refused(lambda: brief.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
-        assert await good.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60)
+        await refused(lambda: range_of(brief))
+        assert await range_of(good)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -101,7 +116,7 @@ async def test_session_resumed_is_refused(pki: Path, version: ssl.TLSVersion) ->
         bridge = await asyncio.to_thread(Bridge, pki, port, version)
         try:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{bridge.port}") as resumed:
-                await refused(lambda: resumed.unary_unary(f"/etcdserverpb.{RANGE}")(b"", timeout=60))
+                await refused(lambda: range_of(resumed))
         finally:
             bridge.close()
 

@@ -15,12 +15,15 @@ import termios
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from protocols.kube.meta import Object
 from tests.support.mistreat import hit
 from tests.support.plane import BIN, Plane, until
 
@@ -31,15 +34,12 @@ PROMPT = "ready> "
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A plane with the pods that are logged and attached to."""
     with Plane() as running:
-        for name, container in {
-            "plain": {"command": ["sh", "-c", "echo one; echo two; exec sleep 1000"]},
-            "cat": {"command": ["cat"], "stdin": True, "stdinOnce": True},
-            "shell": {"command": ["sh"], "stdin": True, "tty": True},
-        }.items():
-            running.apply(pod(name, container))
+        running.apply(pod("plain", {"command": ["sh", "-c", "echo one; echo two; exec sleep 1000"]}))
+        running.apply(pod("cat", {"command": ["cat"], "stdin": True, "stdinOnce": True}))
+        running.apply(pod("shell", {"command": ["sh"], "stdin": True, "tty": True}))
         running.apply(pod("crash", {"command": ["sh", "-c", "echo run; exit 1"]}, restartPolicy="Always"))
         for name in ("plain", "cat", "shell"):
             running.pod_ready(name)
@@ -47,18 +47,14 @@ def plane():
         yield running
 
 
-def pod(name, container, **spec):
-    container = {
-        "name": "a",
-        "image": "busybox:1",
-        "env": [{"name": "ME", "value": name}, {"name": "PS1", "value": PROMPT}],
-        **container,
-    }
-    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": [container], **spec}
+def pod(name: str, container: Object, **more: Any) -> Object:
+    env = [{"name": "ME", "value": name}, {"name": "PS1", "value": PROMPT}]
+    containers = [{"name": "a", "image": "busybox:1", "env": env, **container}]
+    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": containers, **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def kubectl(plane, *arguments, stdin=b""):
+def kubectl(plane: Plane, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, str]:
     """Exit code, stdout and stderr."""
     done = subprocess.run(
         [str(BIN / "kubectl"), *arguments], env=environment(plane), input=stdin, capture_output=True, timeout=90
@@ -66,11 +62,11 @@ def kubectl(plane, *arguments, stdin=b""):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-def environment(plane):
+def environment(plane: Plane) -> dict[str, str]:
     return plane.environment | {"HOME": str(plane.root)}
 
 
-def running(*arguments):
+def running(*arguments: str) -> list[int]:
     wanted = b"\0".join(part.encode() for part in arguments) + b"\0"
     found = []
     for entry in Path("/proc").iterdir():
@@ -82,7 +78,7 @@ def running(*arguments):
     return found
 
 
-def test_logs_as_kubectl_asks_for_them(plane):
+def test_logs_as_kubectl_asks_for_them(plane: Plane) -> None:
     assert plane.kubectl("logs", "plain") == "one\ntwo\n"
     assert plane.kubectl("logs", "plain", "--tail=1") == "two\n"
     assert plane.kubectl("logs", "plain", "--limit-bytes=5") == "one\nt"
@@ -104,23 +100,24 @@ def test_logs_as_kubectl_asks_for_them(plane):
         (["exec", "plain", "--", "/no/such"], 'exec: "/no/such": no such file or directory'),
     ],
 )
-def test_refusals_say_why(plane, arguments, says):
+def test_refusals_say_why(plane: Plane, arguments: list[str], says: str) -> None:
     code, _, error = kubectl(plane, *arguments)
     assert code == 1
     assert says in error
 
 
-def test_following_until_the_end(plane):
+def test_following_until_the_end(plane: Plane) -> None:
     plane.apply(pod("short", {"command": ["sh", "-c", "echo begin; sleep 1; echo end"]}))
     until("its log", lambda: kubectl(plane, "logs", "short")[1], every=0.1)
     assert plane.kubectl("logs", "-f", "short") == "begin\nend\n"
 
 
-def test_a_follower_breaks_off_with_podworker_and_comes_back(plane):
+def test_a_follower_breaks_off_with_podworker_and_comes_back(plane: Plane) -> None:
     """A log that breaks off does not look complete; the node is reached again under the same port."""
     command = [str(BIN / "kubectl"), "logs", "-f", "plain"]
     follower = subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
+        assert follower.stdout is not None
         assert follower.stdout.read(8) == b"one\ntwo\n"
         hit(plane, "podworker")
         _, error = follower.communicate(timeout=60)
@@ -131,20 +128,20 @@ def test_a_follower_breaks_off_with_podworker_and_comes_back(plane):
     assert plane.kubectl("logs", "plain") == "one\ntwo\n", "asked while podworker starts: kubectl comes back by itself"
 
 
-def test_exec_gives_output_and_exit_code(plane):
+def test_exec_gives_output_and_exit_code(plane: Plane) -> None:
     code, out, error = kubectl(plane, "exec", "plain", "--", "sh", "-c", "echo $ME; pwd; echo bad >&2; exit 7")
     assert (code, out) == (7, b"plain\n/\n")
     assert error == "bad\ncommand terminated with exit code 7\n"
 
 
-def test_exec_passes_input_to_its_end(plane):
+def test_exec_passes_input_to_its_end(plane: Plane) -> None:
     data = os.urandom(3_000_000)
     code, out, _ = kubectl(plane, "exec", "-i", "plain", "--", "cat", stdin=data)
     assert code == 0
     assert out == data
 
 
-def test_a_command_ends_with_its_client(plane):
+def test_a_command_ends_with_its_client(plane: Plane) -> None:
     client = subprocess.Popen(
         [str(BIN / "kubectl"), "exec", "plain", "--", "sh", "-c", "sleep 4242 & exec sleep 4243"],
         env=environment(plane),
@@ -155,13 +152,13 @@ def test_a_command_ends_with_its_client(plane):
     until("its end", lambda: not running("sleep", "4242") and not running("sleep", "4243"))
 
 
-def test_a_terminal_has_a_size_and_takes_keys(plane):
+def test_a_terminal_has_a_size_and_takes_keys(plane: Plane) -> None:
     code, out = typed(plane, ["exec", "-it", "plain", "--", "sh"], [(PROMPT.encode(), SIZED + b"tty; exit 5\r")])
     assert code == 5
     assert b"33 99\r\n/dev/pts/" in out
 
 
-def test_attach_to_a_pipe_and_to_a_terminal(plane):
+def test_attach_to_a_pipe_and_to_a_terminal(plane: Plane) -> None:
     code, out, _ = kubectl(plane, "attach", "-i", "cat", stdin=b"hello\n")
     assert code == 0
     assert out in (b"hello\n", b"")  # a client that has gone before the answer came does not see it
@@ -173,7 +170,7 @@ def test_attach_to_a_pipe_and_to_a_terminal(plane):
     assert b"42\r\n" in out
 
 
-def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_command(plane):
+def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_command(plane: Plane) -> None:
     keys = [(b"prompt", b"seq 1 50000\r"), (b"50000\r\n", b"exit\r")]
     plane.apply(pod("flood", {"command": ["sh"], "stdin": True, "tty": True}))
     plane.pod_ready("flood")
@@ -189,7 +186,7 @@ def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_
     until("exec again", lambda: kubectl(plane, "exec", "plain", "--", "true")[0] == 0, every=0.2)
 
 
-def test_cp_there_and_back(plane):
+def test_cp_there_and_back(plane: Plane) -> None:
     source = plane.root / "files"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "data").write_bytes(os.urandom(200_000))
@@ -199,7 +196,7 @@ def test_cp_there_and_back(plane):
     assert (plane.root / "back").read_bytes() == (source / "sub" / "data").read_bytes()
 
 
-def test_port_forward_carries_many_connections_and_says_what_fails(plane):
+def test_port_forward_carries_many_connections_and_says_what_fails(plane: Plane) -> None:
     """One after another and at once; a port nobody listens on is told, and kubectl gives up on it."""
     with served(os.urandom(2_000_000)) as (port, wanted), forwarded(plane, port) as local:
         assert fetch(local) == wanted
@@ -210,11 +207,11 @@ def test_port_forward_carries_many_connections_and_says_what_fails(plane):
 
 
 @contextlib.contextmanager
-def served(data):
+def served(data: bytes) -> Iterator[tuple[int, bytes]]:
     """A port that sends `data` to whoever says something, and hangs up."""
 
     class Handler(socketserver.BaseRequestHandler):
-        def handle(self):
+        def handle(self) -> None:
             self.request.recv(10)
             self.request.sendall(data)
 
@@ -227,22 +224,20 @@ def served(data):
 
 
 @contextlib.contextmanager
-def forwarded(plane, port, says=""):
+def forwarded(plane: Plane, port: int, says: str = "") -> Iterator[int]:
     command = [str(BIN / "kubectl"), "port-forward", "pod/plain", f":{port}", "--address", "127.0.0.1"]
-    process = subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        line = process.stdout.readline().decode()
-        yield int(line.split(":")[1].split()[0])
-        if says:
-            assert says in process.communicate(timeout=60)[1].decode()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+    with subprocess.Popen(command, env=environment(plane), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            yield int(line.split(":")[1].split()[0])
+            if says:
+                assert says in process.communicate(timeout=60)[1].decode()
+        finally:
+            process.kill()
 
 
-def fetch(port):
+def fetch(port: int) -> bytes:
     received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(b"go")
@@ -252,7 +247,7 @@ def fetch(port):
     return received
 
 
-def test_what_is_no_connection_is_refused(plane):
+def test_what_is_no_connection_is_refused(plane: Plane) -> None:
     url = plane.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}", "--raw")
     context = plane_context(plane, "admin")
     path = f"{url}/api/v1/namespaces/default/pods/plain/exec?command=ls&stdout=true"
@@ -264,7 +259,7 @@ def test_what_is_no_connection_is_refused(plane):
         assert says in json.load(caught.value)["message"]
 
 
-def test_clients_that_know_no_websockets(plane, monkeypatch):
+def test_clients_that_know_no_websockets(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     """kubectl before 1.31, and every client library of that time: SPDY on the first hop."""
     for name in ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS"):
         monkeypatch.setitem(plane.environment, name, "false")
@@ -291,7 +286,7 @@ def test_clients_that_know_no_websockets(plane, monkeypatch):
     until("its end", lambda: not running("sleep", "4245"))
 
 
-def test_node_endpoint_admits_api_server_and_who_may_use_nodes_proxy(plane):
+def test_node_endpoint_admits_api_server_and_who_may_use_nodes_proxy(plane: Plane) -> None:
     assert ask_node(plane, "") == 401
     for user in ("podworker", "scheduler"):
         assert ask_node(plane, user) == 403
@@ -301,19 +296,19 @@ def test_node_endpoint_admits_api_server_and_who_may_use_nodes_proxy(plane):
     assert ask_node(plane, "apiserver-kubelet-client", "/containerLogs/default/plain/a?tailLines=x") == 400
 
 
-def ask_node(plane, user, path="/containerLogs/default/plain/a"):
+def ask_node(plane: Plane, user: str, path: str = "/containerLogs/default/plain/a") -> int:
     [node] = plane.list("node")
     port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
     context = plane_context(plane, user)
     context.check_hostname = False  # it is no name of localhost's
     try:
         with urllib.request.urlopen(f"https://localhost:{port}{path}", context=context, timeout=60) as answer:
-            return answer.status
+            return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
 
 
-def plane_context(plane, user):
+def plane_context(plane: Plane, user: str) -> ssl.SSLContext:
     pki = plane.root / "pki"
     context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
     if user:
@@ -321,7 +316,7 @@ def plane_context(plane, user):
     return context
 
 
-def typed(plane, arguments, keys):
+def typed(plane: Plane, arguments: list[str], keys: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
     """Exit code and screen of a kubectl on a terminal of 33 lines; `keys`: what to type once something was seen."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
@@ -350,20 +345,20 @@ def typed(plane, arguments, keys):
         os.close(ours)
 
 
-def test_top_of_nodes_and_pods(plane):
+def test_top_of_nodes_and_pods(plane: Plane) -> None:
     plane.apply(pod("busy", {"command": ["sh", "-c", "while :; do :; done"]}))
     plane.pod_ready("busy")
 
-    def busy():
+    def busy() -> bool:
         figures = kubectl(plane, "top", "pod", "busy", "--no-headers")[1].split()
-        return figures and figures[0] == b"busy" and int(figures[1].rstrip(b"m")) > 50
+        return len(figures) > 1 and figures[0] == b"busy" and int(figures[1].rstrip(b"m")) > 50
 
-    def named():
+    def named() -> bool:
         return {"plain", "shell", "busy"} <= set(plane.kubectl("top", "pod", "--containers", "--no-headers").split())
 
-    def shown():
+    def shown() -> bool:
         rows = [line.split() for line in plane.nodeplane("top", "pods").splitlines() if " busy " in line]
-        return rows and float(rows[0][3]) > 5
+        return bool(rows) and float(rows[0][3]) > 5
 
     until("figures of the new pod", busy, every=0.2)
     until("all of them", named, every=0.2)

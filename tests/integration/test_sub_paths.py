@@ -1,11 +1,13 @@
 """subPath on a real plane: a volume whose directories and links change places meanwhile, and what is left of mounts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.runtime.spec.isolation import namespaces_allowed
+from protocols.kube.meta import Object
 from tests.support.exchanging import exchanging
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
@@ -15,14 +17,14 @@ PODS, CONTAINERS = 6, 3
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     """A whole plane."""
     with Plane() as running:
         yield running
 
 
 @pytest.fixture
-def volume(tmp_path):
+def volume(tmp_path: Path) -> Path:
     """A volume with a file, a directory and links out of it."""
     (tmp_path / "volume" / "d").mkdir(parents=True)
     (tmp_path / "volume" / "d" / "file").write_text("mine\n")
@@ -32,7 +34,7 @@ def volume(tmp_path):
     return tmp_path / "volume"
 
 
-def pod(name, volume, part, command, containers=1):
+def pod(name: str, volume: Path, part: str, command: str, containers: int = 1) -> Object:
     mount = {"name": "v", "mountPath": str(volume.parent / "at"), "subPath": part}
     made = [
         {"name": f"c{number}", "image": "busybox", "command": ["sh", "-c", command], "volumeMounts": [mount]}
@@ -57,7 +59,9 @@ def told(plane: Plane) -> list[str]:
     return [line for line in plane.kubectl("logs", *every, check=False).splitlines() if line in ("mine", "the host's")]
 
 
-def test_a_directory_exchanged_with_a_link_while_containers_start_shows_no_file_of_the_host(plane, volume):
+def test_a_directory_exchanged_with_a_link_while_containers_start_shows_no_file_of_the_host(
+    plane: Plane, volume: Path
+) -> None:
     place = volume.parent / "at"
     names = [f"racer-{number}" for number in range(PODS)]
     pods = [pod(name, volume, "d", f"cat {place}/file", CONTAINERS) for name in names]
@@ -70,7 +74,7 @@ def test_a_directory_exchanged_with_a_link_while_containers_start_shows_no_file_
     assert [path.name for path in (volume.parent / "host").iterdir()] == ["file"], "nothing was made there"
 
 
-def test_mounts_of_a_killed_podworker_go_with_the_pod_and_leave_the_volume_whole(plane, volume):
+def test_mounts_of_a_killed_podworker_go_with_the_pod_and_leave_the_volume_whole(plane: Plane, volume: Path) -> None:
     plane.apply(pod("stays", volume, "made/here", f"touch {volume.parent}/at/written; sleep 600"))
     plane.pod_ready("stays")
     until("what it wrote", (volume / "made" / "here" / "written").exists)

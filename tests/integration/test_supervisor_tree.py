@@ -31,7 +31,7 @@ T = TypeVar("T")
 pytestmark = pytest.mark.usefixtures("terminal_signals")
 
 
-def until(holds: Callable[[], T], what: str, timeout: float = 60.0) -> T:
+def until(holds: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
     return waiting.until(what, holds, timeout, 0.1)  # each question takes milliseconds of what the plane needs
 
 

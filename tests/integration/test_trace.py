@@ -7,11 +7,12 @@ from uuid import UUID
 
 import pytest
 
+from protocols.kube.meta import Object
 from tests.support.otlp_receiver import Received, Receiver, otlp_receiver
 from tests.support.plane import Plane, until
 
 RESOURCE = "example.com/gpu"
-POD = {
+POD: Object = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "traced"},

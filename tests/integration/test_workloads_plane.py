@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from protocols.kube.meta import condition_true
+from protocols.kube.meta import Object, condition_true
 from tests.support.plane import Plane, until
 from tests.support.plane_client import read_object
 
@@ -16,18 +18,18 @@ EVENT_REASONS = "jsonpath={.items[*].reason}"
 
 
 @pytest.fixture(scope="module")
-def plane():
+def plane() -> Iterator[Plane]:
     with Plane() as running:
         yield running
 
 
-def workload(kind, name, script=SLEEP, pod=(), **spec):
+def workload(kind: str, name: str, script: str = SLEEP, pod: Object | None = None, **spec: Any) -> Object:
     container = {"name": "a", "image": "busybox:1", "command": ["sh", "-c", script]}
-    pod = {"terminationGracePeriodSeconds": 1, "containers": [container], **dict(pod)}
     group = "batch/v1" if kind == "Job" else "apps/v1"
     labels = {} if kind == "Job" else {"app": name}
     selector = {} if kind == "Job" else {"selector": {"matchLabels": labels}}
-    template = {"metadata": {"labels": labels}, "spec": pod}
+    of_pod = {"terminationGracePeriodSeconds": 1, "containers": [container], **(pod or {})}
+    template = {"metadata": {"labels": labels}, "spec": of_pod}
     return {
         "apiVersion": group,
         "kind": kind,
@@ -46,32 +48,32 @@ COLLECTIONS = {
 }
 
 
-def read(plane, kind, name="", labels=""):
+def read(plane: Plane, kind: str, name: str = "", labels: str = "") -> Any:
     """Return an object, or the list with these labels; {} if there is none."""
     kind, _, named = kind.partition("/")
     path = f"/{named or name}" if named or name else f"?labelSelector={labels}"
     return read_object(plane.root, COLLECTIONS[kind] + path)
 
 
-def pods_of(plane, name):
+def pods_of(plane: Plane, name: str) -> list[Object]:
     owned = [pod for pod in plane.list("pod") if pod["metadata"]["name"].startswith(f"{name}-")]
     return [pod for pod in owned if "deletionTimestamp" not in pod["metadata"]]
 
 
-def rolled_out(plane, what):
+def rolled_out(plane: Plane, what: str) -> None:
     plane.kubectl("rollout", "status", what, "--timeout=60s")
 
 
-def kill_controllers(plane):
+def kill_controllers(plane: Plane) -> None:
     os.kill(plane.status()["controllers"]["pid"], signal.SIGKILL)
 
 
-def test_kinds_nobody_uses_start_no_controller(plane):
+def test_kinds_nobody_uses_start_no_controller(plane: Plane) -> None:
     log = (plane.root / "logs" / "controllers.log").read_text()
     assert "workload controller started" not in log
 
 
-def test_workers_for_expressions_load_no_engine_while_nobody_has_an_expression(plane):
+def test_workers_for_expressions_load_no_engine_while_nobody_has_an_expression(plane: Plane) -> None:
     workers = [actor["pid"] for name, actor in plane.status().items() if name.startswith("cel-")]
     assert len(workers) == 3
     for pid in workers:
@@ -80,9 +82,10 @@ def test_workers_for_expressions_load_no_engine_while_nobody_has_an_expression(p
 
 
 @pytest.mark.parametrize(("kind", "size"), [("DaemonSet", 1), ("Deployment", 3)])
-def test_kubectl_rollout_of_a_workload_restarts_and_undoes_it(plane, kind, size):
+def test_kubectl_rollout_of_a_workload_restarts_and_undoes_it(plane: Plane, kind: str, size: int) -> None:
     what = f"{kind.lower()}/roll"
-    plane.apply(workload(kind, "roll", **({"replicas": size} if kind == "Deployment" else {})))
+    sized: dict[str, Any] = {"replicas": size} if kind == "Deployment" else {}
+    plane.apply(workload(kind, "roll", **sized))
     rolled_out(plane, what)
     assert read(plane, what)["metadata"]["generation"] == 1
     first = {pod["metadata"]["uid"] for pod in pods_of(plane, "roll")}
@@ -102,7 +105,7 @@ def test_kubectl_rollout_of_a_workload_restarts_and_undoes_it(plane, kind, size)
     assert [pod for pod in plane.list("pod") if pod["metadata"]["name"].startswith("roll-")] == []
 
 
-def test_replication_controller_runs_its_pods(plane):
+def test_replication_controller_runs_its_pods(plane: Plane) -> None:
     made = workload("ReplicationController", "rc", replicas=2, selector={"app": "rc"})
     plane.apply({**made, "apiVersion": "v1"})
     until("two ready pods", lambda: (read(plane, "rc/rc")["status"] or {}).get("readyReplicas") == 2)
@@ -111,7 +114,7 @@ def test_replication_controller_runs_its_pods(plane):
     plane.kubectl("delete", "rc/rc", "--wait=false")
 
 
-def test_deployment_paused_changes_nothing_until_it_is_resumed(plane):
+def test_deployment_paused_changes_nothing_until_it_is_resumed(plane: Plane) -> None:
     plane.apply(workload("Deployment", "held", replicas=1))
     rolled_out(plane, "deployment/held")
     plane.kubectl("rollout", "pause", "deployment/held")
@@ -125,8 +128,10 @@ def test_deployment_paused_changes_nothing_until_it_is_resumed(plane):
     plane.kubectl("delete", "deployment/held", "--wait=false")
 
 
-def test_deployment_rolls_over_a_rollout_that_cannot_succeed_and_forgets_old_replica_sets(plane):
-    revisions = lambda: read(plane, "replicasets", labels="app=over")["items"]  # noqa: E731
+def test_deployment_rolls_over_a_rollout_that_cannot_succeed_and_forgets_old_replica_sets(plane: Plane) -> None:
+    def revisions() -> Any:
+        return read(plane, "replicasets", labels="app=over")["items"]
+
     plane.apply(workload("Deployment", "over", replicas=1, revisionHistoryLimit=0))
     rolled_out(plane, "deployment/over")
     for number, probe in enumerate(({"exec": {"command": ["false"]}}, None)):
@@ -141,7 +146,7 @@ def test_deployment_rolls_over_a_rollout_that_cannot_succeed_and_forgets_old_rep
     plane.kubectl("delete", "deployment/over", "--wait=false")
 
 
-def test_replica_set_follows_its_scale_subresource(plane):
+def test_replica_set_follows_its_scale_subresource(plane: Plane) -> None:
     plane.apply(workload("ReplicaSet", "scaled", replicas=1))
     until("a pod", lambda: len(pods_of(plane, "scaled")) == 1)
     path = "/apis/apps/v1/namespaces/default/replicasets/scaled/scale"
@@ -155,7 +160,7 @@ def test_replica_set_follows_its_scale_subresource(plane):
     plane.kubectl("delete", "rs", "scaled", "--wait=false")
 
 
-def test_service_of_a_deployment_has_its_ready_pods_as_endpoints(plane):
+def test_service_of_a_deployment_has_its_ready_pods_as_endpoints(plane: Plane) -> None:
     service = {"selector": {"app": "served"}, "ports": [{"port": 80, "targetPort": 8080}]}
     plane.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "served"}, "spec": service})
     plane.apply(workload("Deployment", "served", replicas=2))
@@ -171,22 +176,23 @@ def test_service_of_a_deployment_has_its_ready_pods_as_endpoints(plane):
     until("no slice", lambda: _slices(plane) == [])
 
 
-def _slices(plane):
+def _slices(plane: Plane) -> Any:
     return read(plane, "endpointslices", labels="kubernetes.io/service-name=served").get("items", [])
 
 
-def _endpoints(plane):
+def _endpoints(plane: Plane) -> list[bool]:
     return [each["conditions"]["ready"] for found in _slices(plane) for each in found["endpoints"] or ()]
 
 
-def test_deployment_whose_controllers_are_killed_in_a_rollout_completes_it(plane):
+def test_deployment_whose_controllers_are_killed_in_a_rollout_completes_it(plane: Plane) -> None:
     plane.apply(workload("Deployment", "killed", replicas=4))
     rolled_out(plane, "deployment/killed")
     plane.kubectl("set", "env", "deployment/killed", "VERSION=2")
     for _ in range(2):
         seen = plane.status()["controllers"]["pid"]
         kill_controllers(plane)
-        until("controllers again", lambda seen=seen: plane.status()["controllers"]["pid"] not in (0, None, seen))
+        gone = (0, None, seen)
+        until("controllers again", lambda: plane.status()["controllers"]["pid"] not in gone)  # noqa: B023 # used at once
     rolled_out(plane, "deployment/killed")
     until("four pods", lambda: len(pods_of(plane, "killed")) == 4)
     assert {env["value"] for pod in pods_of(plane, "killed") for env in pod["spec"]["containers"][0]["env"]} == {"2"}
@@ -198,16 +204,11 @@ def test_deployment_whose_controllers_are_killed_in_a_rollout_completes_it(plane
     until("all deleted", lambda: not _sets(plane) and not pods_of(plane, "killed"))
 
 
-def _sets(plane):
+def _sets(plane: Plane) -> Any:
     return read(plane, "replicasets", labels="app=killed").get("items", [])
 
 
-def job_with(plane, name, condition):
-    job = read(plane, "job", name)
-    return job if condition_true(job, condition) else {}
-
-
-def test_job_that_fails_reports_why_and_is_deleted_after_its_time_to_live(plane):
+def test_job_that_fails_reports_why_and_is_deleted_after_its_time_to_live(plane: Plane) -> None:
     policy = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
     spec = {"podFailurePolicy": policy, "ttlSecondsAfterFinished": 3}
     plane.apply(workload("Job", "broken", "exit 42", {"restartPolicy": "Never"}, **spec))
@@ -222,7 +223,7 @@ def test_job_that_fails_reports_why_and_is_deleted_after_its_time_to_live(plane)
     until("it is deleted", lambda: not read(plane, "job", "broken"))
 
 
-def test_job_fails_by_its_indexes_and_runs_the_others_to_their_end(plane):
+def test_job_fails_by_its_indexes_and_runs_the_others_to_their_end(plane: Plane) -> None:
     policy = {"rules": [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}]}
     spec = {"completionMode": "Indexed", "completions": 3, "parallelism": 3, "backoffLimitPerIndex": 1}
     script = 'test "$JOB_COMPLETION_INDEX" != 1 || exit 42'
@@ -234,7 +235,7 @@ def test_job_fails_by_its_indexes_and_runs_the_others_to_their_end(plane):
     plane.kubectl("delete", "job", "indexed", "--wait=false")
 
 
-def test_daemon_set_leaves_a_node_whose_label_it_does_not_select_and_replaces_a_failed_pod(plane):
+def test_daemon_set_leaves_a_node_whose_label_it_does_not_select_and_replaces_a_failed_pod(plane: Plane) -> None:
     node = plane.list("node")[0]["metadata"]["name"]
     plane.apply(workload("DaemonSet", "picky", pod={"nodeSelector": {"devices": "yes"}}))
     until("its status", lambda: read(plane, "daemonset", "picky").get("status", {}).get("observedGeneration") == 1)
@@ -252,7 +253,7 @@ def test_daemon_set_leaves_a_node_whose_label_it_does_not_select_and_replaces_a_
     until("no pod", lambda: not pods_of(plane, "picky"))
 
 
-def test_job_deleted_with_orphaned_pods_frees_them(plane):
+def test_job_deleted_with_orphaned_pods_frees_them(plane: Plane) -> None:
     plane.apply(workload("Job", "left", SLEEP, {"restartPolicy": "Never"}))
     until("its pod", lambda: pods_of(plane, "left"))
     plane.kubectl("delete", "job/left", "--cascade=orphan", "--timeout=60s")

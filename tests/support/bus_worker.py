@@ -1,4 +1,4 @@
-"""A process on the bus for tests: owns a state and an edge stream, answers, follows: `NAME RUN_DIR [OWNER]`."""
+"""A process on the bus for tests: owns a state stream, answers, follows: `NAME RUN_DIR [OWNER]`."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from protocols.bus import Bus, BusOptions, Call, EdgeSource, Op, Replica, StateSource
+from protocols.bus import Bus, BusOptions, Call, Op, Replica, StateSource
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -35,7 +35,6 @@ class Worker:
 
     def start(self, owner: str) -> None:
         self.state = self.bus.own("state", StateSource(self.items))
-        self.edge = self.bus.own("edge", EdgeSource())
         for method in (self.put, self.hang, self.await_calls):
             self.bus.serve(method.__name__, Number, method)
         self.bus.serve("picture", Number, self.picture)
@@ -47,7 +46,6 @@ class Worker:
         for key in range(request.value):
             self.items[str(key)] = Number(os.getpid())
             self.state.publish(Op.UPSERT, str(key), self.items[str(key)])
-            self.edge.publish(Op.APPEND, str(key), Number(key))
         return Number(os.getpid())
 
     async def hang(self, request: Number, call: Call) -> Number:

@@ -51,7 +51,6 @@ ended, was_broken = threading.Event(), threading.Event()
 prepared: dict[str, list[Any]] = {}
 given: dict[str, str] = {}
 """Claims by device."""
-one_call = threading.Lock()
 apis = threading.local()
 
 

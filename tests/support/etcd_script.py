@@ -8,7 +8,6 @@ import grpc
 from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api
 
-Call = tuple[str, Any]
 KEYS = [b"s/a", b"s/aa", b"s/b", b"s/b/1", b"s/b/2", b"s/c", b"s/d"]
 ENDS = [b"", b"", b"", b"\0", b"s0", b"s/b", b"s/c", b"s/b/2", b"s/a"]
 LEASES = [0, 0, 0, 0, 101, 102, 103]

@@ -18,7 +18,6 @@ from protocols.wire.pod_resources import (
 )
 
 PodEvent = v1.ListAndWatchPodResourcesResponse
-Metadata = Sequence[tuple[str, str]]
 
 
 class Agent:

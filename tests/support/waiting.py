@@ -30,12 +30,12 @@ def saw(text: str) -> None:
 
 def until(
     what: str,
-    holds: Callable[[], T],
+    holds: Callable[[], T | None],
     timeout: float = 60.0,
     every: float = 0.05,
     good: Callable[[T], object] = bool,
 ) -> T:
-    """Poll `holds` until its answer is `good`, and return that; an OSError is an answer that is not."""
+    """Poll `holds` until its answer is `good`, and return that; None and an OSError are answers that are not."""
     wait = _Wait(what, timeout)
     while wait.goes_on():
         began = time.monotonic()
@@ -44,7 +44,7 @@ def until(
         except OSError as error:
             wait.failed(error)
         else:
-            if good(answer):
+            if answer is not None and good(answer):
                 return answer
             wait.last = answer
         time.sleep(max(every, min(2 * (time.monotonic() - began), 1.0)))  # kubectl may take a third of a core, not all

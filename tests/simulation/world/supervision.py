@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 INIT_S = 0.1, 2.0
 """Seconds after which init starts a supervisor again."""
 FORK_S = 0.002, 0.05
-FORKSERVER = "forkserver"
 
 
 SUPERVISION_FAULTS = "hang", "restart"

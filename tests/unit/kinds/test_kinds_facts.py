@@ -6,7 +6,6 @@ from protocols.kinds.fields import Field, Type, element_of, inlined, package_of,
 
 SCALARS = {"str", "bool", "int32", "int64", "bytes", "time", "microtime", "quantity", "int-or-string", "any", "json"}
 ON_THE_WIRE = SCALARS | {"strings", "double"}
-TYPES = [each for package in packages() for each in types_of(package).values()]
 
 
 def exists(each: Type, name: str, scalars: set[str]) -> bool:
