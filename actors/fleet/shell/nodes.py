@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ FLEET = "nodeplane.dev/fleet"
 """Label of every object that a fleet makes: its name."""
 WORKERS, LEASE_WORKERS = 16, 16
 RENEW_S, JITTER = 10.0, 0.1
+SLICE_GRACE_S = 30.0
+"""Time from a driver's end to that of its slices."""
 REPORT_S = 300.0
 """Time between two looks at a Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
 NODE, SLICES, LEASE, POOLS = "node", "slices", "lease", "pools"
@@ -64,11 +67,21 @@ class FleetNodes:
         self._queue.put((POOLS, self._fleet), *((NODE, name) for name in self._nodes))
         await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run())
 
-    def report(self, node: Node, slices: bool = False) -> None:
-        """Write the node's status soon; with `slices`, those of its drivers as well."""
+    def report(self, node: Node) -> None:
+        """Write the node's status soon."""
         self._queue.put((NODE, node.name))
-        if slices:
-            self._queue.put((SLICES, node.name))
+
+    def publish(self, node: Node) -> None:
+        """Make its slices soon what its drivers publish."""
+        self._queue.put((SLICES, node.name))
+
+    def resume(self, node: Node) -> None:
+        """Let a silent node report again; one that was deleted registers anew."""
+        node.silent = False
+        if not node.object:
+            self.registered.discard(node.name)
+        self.report(node)
+        self.publish(node)
         self._leases.put((LEASE, node.name))
 
     # handler of the informer
@@ -157,18 +170,51 @@ class FleetNodes:
     async def _publish(self, node: Node) -> None:
         """Make the slices of the node what its drivers publish now."""
         for obj in node.slices({FLEET: self._fleet}):
-            await self._put(obj)
+            await self._put(node, obj)
+        now, due = time.time(), []
+        for driver, names in node.gone_drivers():
+            left = driver.gone_ns / 1e9 + SLICE_GRACE_S - now
+            if driver.gone_ns and left > 0:
+                due.append(left)
+            elif driver.gone_ns:
+                await asyncio.gather(*map(self._delete_slice, names))
+                driver.gone_ns = 0
+        if due:
+            self._queue.put_later((SLICES, node.name), min(due))
 
     async def _publish_pools(self) -> None:
         for number, spec in enumerate(self._pools):
             metadata = {"name": f"{self._fleet}-pools-{number}", "labels": {FLEET: self._fleet}}
             kind = {"apiVersion": RESOURCESLICES.api_version, "kind": RESOURCESLICES.kind}
-            await self._put({**kind, "metadata": metadata, "spec": spec})
+            if not await self._create({**kind, "metadata": metadata, "spec": spec}):
+                await self._client.patch(RESOURCESLICES, str(metadata["name"]), "", {"spec": spec})
 
-    async def _put(self, obj: dict[str, Any]) -> None:
+    async def _create(self, obj: dict[str, Any]) -> bool:
+        """Return False if there is a slice of this name."""
         try:
             await self._client.create(RESOURCESLICES, obj)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            await self._client.patch(RESOURCESLICES, obj["metadata"]["name"], "", {"spec": obj["spec"]})
+            return False
+        return True
+
+    async def _put(self, node: Node, obj: dict[str, Any]) -> None:
+        if await self._create(obj):
+            return
+        name, spec = obj["metadata"]["name"], obj["spec"]
+        stored = (await self._client.get(RESOURCESLICES, name))["spec"]
+        driver = node.devices.drivers[spec["driver"]]
+        there, differs = int(stored["pool"]["generation"]), {**stored, "pool": spec["pool"]} != spec
+        if there > driver.generation or (there == driver.generation and differs):
+            driver.generation = there + differs  # an earlier run published more, and devices change with a generation
+            self.publish(node)
+        elif there < driver.generation:
+            await self._client.patch(RESOURCESLICES, name, "", {"spec": spec})
+
+    async def _delete_slice(self, name: str) -> None:
+        try:
+            await self._client.delete(RESOURCESLICES, name)
+        except ApiError as error:
+            if error.code != 404:
+                raise

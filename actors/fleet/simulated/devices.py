@@ -53,7 +53,15 @@ class Driver(msgspec.Struct):
 
     devices: dict[str, str]
     """Health by the device's id, DRIVER/POOL/DEVICE."""
+    messages: dict[str, str] = msgspec.field(default_factory=dict)
+    """Its text about devices, of those that have one."""
     connected: bool = True
+    gone_ns: int = 0
+    """When it went; 0 again once its slices are deleted."""
+    generation: int = 1
+    """Of its pools."""
+    withheld: frozenset[str] = frozenset()
+    """Ids of devices that its slices lack."""
 
 
 class Devices:
@@ -152,7 +160,7 @@ class Devices:
                 self._sick.pop(key, None)
             else:
                 self._sick[key] = message
-        self.connect_plugin(resource, True, now_ns)
+        self.connect_plugin(resource, self._inventory.connected(resource), now_ns)
 
     def connect_plugin(self, resource: str, connected: bool, now_ns: int) -> None:
         """Let a plugin report all its devices, or die."""
@@ -170,18 +178,43 @@ class Devices:
 
     def set_driver_health(self, driver: str, ids: Iterable[str], health: str, message: str, now_ns: int) -> None:
         """Let a DRA driver report a health of some of its devices, which are named DRIVER/POOL/DEVICE."""
+        found = self.drivers[driver]
         for id in ids:
-            self.drivers[driver].devices[id] = health
-            if self.drivers[driver].connected:
+            found.devices[id], found.messages[id] = health, message
+            if not message:
+                del found.messages[id]
+            if found.connected:
                 self._note(DeviceKey(driver, id), id, health, message, now_ns)
 
     def connect_driver(self, name: str, connected: bool, now_ns: int) -> None:
         """Let a DRA driver report all its devices, or die."""
         driver = self.drivers[name]
+        if driver.connected and not connected:
+            driver.gone_ns = now_ns
         driver.connected = connected
         for id, health in driver.devices.items():
-            shown = (health, "") if connected else (UNKNOWN, DRIVER_GONE)
+            shown = (health, driver.messages.get(id, "")) if connected else (UNKNOWN, DRIVER_GONE)
             self._note(DeviceKey(name, id), id, *shown, now_ns)
+
+    def republish(self, driver: str, withheld: Iterable[str] = ()) -> None:
+        """Let a DRA driver publish a new generation of its pools, without some of its devices."""
+        found = self.drivers[driver]
+        found.generation, found.withheld = found.generation + 1, frozenset(withheld)
+
+    def ids_of(self, plugin: str, driver: str) -> list[str] | None:
+        """Return the ids of the devices of a plugin or a driver; None if the node lacks it."""
+        if driver:
+            return list(self.drivers[driver].devices) if driver in self.drivers else None
+        return [device.id for device in self._plugins[plugin]] if plugin in self._plugins else None
+
+    def holders(self, plugin: str, ids: Iterable[str]) -> set[str]:
+        """Return the uids of the pods that hold any of these devices of a plugin, or of drivers if it is empty."""
+        keys = (health_key(plugin, id) if plugin else id for id in ids)
+        return {uid for key in keys for uid in self._table.holders(key)}
+
+    def reports(self) -> Iterable[DeviceHealth]:
+        """Return the health of all devices."""
+        return self._health.values()
 
     def _as_reported(self, resource: str, device: PluginDevice) -> PluginDevice:
         sick = DeviceKey(resource, device.id) in self._sick
@@ -204,13 +237,20 @@ class Devices:
         self._limiter.forget(status.uid, kept=frozenset(observed))
 
 
+def published(driver: Driver, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a slice as a driver publishes it now: with its generation, without what it withholds."""
+    made = {**spec, "pool": {**spec["pool"], "generation": driver.generation}}
+    if driver.withheld:
+        made["devices"] = [each for each in spec.get("devices") or () if _id(spec, each) not in driver.withheld]
+    return made
+
+
+def _id(spec: Mapping[str, Any], device: Mapping[str, Any]) -> str:
+    return f"{spec['driver']}/{spec['pool']['name']}/{device['name']}"
+
+
 def _device_ids(slices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    names = (
-        f"{spec['driver']}/{spec['pool']['name']}/{device['name']}"
-        for spec in slices
-        for device in spec.get("devices") or ()
-    )
-    return dict.fromkeys(names, HEALTHY)
+    return dict.fromkeys((_id(spec, device) for spec in slices for device in spec.get("devices") or ()), HEALTHY)
 
 
 def _with_claims(spec: PodSpec, allocation: PodAllocation, claims: tuple[PodClaim, ...]) -> PodAllocation:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
-from actors.fleet.profiles.expand import NodeTemplate
+from actors.fleet.profiles.expand import DriverTemplate, NodeTemplate
 from actors.fleet.simulated.containers import RUNTIME
-from actors.fleet.simulated.devices import Devices
+from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object, uid_of
@@ -46,8 +46,6 @@ class Node:
         """It renews no lease, reports nothing and starts nothing, as a node that lost its network."""
         self.pods: set[str] = set()
         """Uids of the pods that are bound to it."""
-        self.generation = 1
-        """Of the pools of its drivers."""
         self.preempted: set[str] = set()
         """Uids of pods that are to end for a critical one."""
         self.health: dict[str, PodResourceStatus | None] = {}
@@ -85,16 +83,27 @@ class Node:
                 "apiVersion": RESOURCESLICES.api_version,
                 "kind": RESOURCESLICES.kind,
                 "metadata": {
-                    "name": f"{self.name}-{driver.driver}-{number}",
+                    "name": self._slice_name(driver, number),
                     "labels": dict(labels),
                     "ownerReferences": [owner],
                 },
-                "spec": {**spec, "pool": {**spec["pool"], "generation": self.generation}},
+                "spec": published(self.devices.drivers[driver.driver], spec),
             }
             for driver in self.template.drivers
             if self.devices.drivers[driver.driver].connected
             for number, spec in enumerate(driver.slices)
         ]
+
+    def gone_drivers(self) -> list[tuple[Driver, list[str]]]:
+        """Return the drivers that are gone, each with the names of its slices."""
+        return [
+            (found, [self._slice_name(driver, number) for number in range(len(driver.slices))])
+            for driver in self.template.drivers
+            if not (found := self.devices.drivers[driver.driver]).connected
+        ]
+
+    def _slice_name(self, driver: DriverTemplate, number: int) -> str:
+        return f"{self.name}-{driver.driver}-{number}"
 
     def _amounts(self) -> views.NodeStatus:
         """Return capacity and allocatable: those of the profile, and the devices that plugins have now."""

@@ -6,6 +6,7 @@ real node asks of a runtime, the pod's `Containers` do at once.
 Between two steps a pod is its packed object and little else: a fleet has ten thousands of them.
 """
 
+import sys
 import zlib
 from collections.abc import Mapping
 from typing import cast
@@ -101,8 +102,8 @@ class Pod:
 
     __slots__ = (
         "admitted", "announced", "backoffs", "claims", "containers", "ended_early", "name", "namespace", "node",
-        "packed", "probes", "rejected", "released", "replaced", "resources", "retry_ns", "sizes", "stage", "start_ns",
-        "uid", "version",
+        "packed", "phase", "probes", "rejected", "released", "replaced", "resources", "retry_ns", "sizes", "stage",
+        "start_ns", "uid", "version",
     )  # fmt: skip
 
     def __init__(self, uid: str, namespace: str, name: str, node: Node) -> None:
@@ -114,6 +115,8 @@ class Pod:
         """The object as the API showed it last."""
         self.version = 0
         """Its resourceVersion."""
+        self.phase = ""
+        """As its status shows it."""
         self.stage = PodStage.SYNCING
         self.containers: Containers | None = None
         self.backoffs: dict[str, BackoffEntry] = {}
@@ -142,6 +145,7 @@ class PodStep:
         self._now_ns = inputs.now_ns
         self._spec = read_pod(unpacked(pod.packed))
         self._shown = self._spec.raw.get("status") or {}
+        pod.phase = sys.intern(self._shown.get("phase") or "Pending")
         self._annotations = (self._spec.raw.get("metadata") or {}).get("annotations") or {}
         self._script = HollowScript()
         self._problem: Waiting | None = None

@@ -81,6 +81,10 @@ class StatusTable:
             else:
                 self._dirty.add(uid)
 
+    def holders(self, key: str) -> Iterable[str]:
+        """Return the uids of the pods that hold the device with this `health_key`."""
+        return self._holders.of(key)
+
     def next_due(self) -> float | None:
         """Return when the first deferred pod may change, or None if no pod is deferred."""
         return min(self._deferred.values(), default=None)
