@@ -13,6 +13,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from actors.fleet.faults.flags import ORDERS, add_orders
 from protocols.process.layout import Layout
 
 DEFAULT_NAME = "fleet"
@@ -31,6 +32,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     record.add_argument("--selector", default="", metavar="LABELS", help="nodes with these labels (all)")
     delete = orders.add_parser("delete", help="delete a fleet's nodes, slices and leases", allow_abbrev=False)
     orders.add_parser("profiles", help="list the profiles and scenarios that come along", allow_abbrev=False)
+    run.add_argument("--script", type=Path, metavar="FILE", help="YAML: faults and their times")
+    run.add_argument("--seed", type=int, metavar="N", help="number that decides what faults hit (that of the script)")
+    add_orders(orders, DEFAULT_NAME)
     for order in (run, delete):
         order.add_argument("--name", default=DEFAULT_NAME, metavar="NAME", help="name of the fleet (fleet)")
     for order in (run, record, delete):
@@ -39,6 +43,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace, layout: Layout) -> int:
     """Run the command; return the exit code. `layout` is that of the plane."""
+    if args.order in ORDERS:
+        from actors.fleet.faults.orders import give_order
+
+        return asyncio.run(give_order(args, layout))
     from actors.fleet import command  # --help does without it
 
     if args.order == "profiles":

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from actors.fleet.faults.live import LiveFleet
 from actors.fleet.profiles.catalog import builtin_names, find_profile
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.record import profile_text, record
@@ -58,10 +59,11 @@ async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
     )
     async with api(args, layout) as client:
         fleet = Fleet(client, options)
-        return await _run(fleet, lambda: _scenario(fleet, scenario, args, layout))
+        async with LiveFleet(fleet, layout, args, _say) as live:
+            return await _run(live, lambda: _scenario(fleet, scenario, args, layout))
 
 
-async def _run(fleet: Fleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> int:
+async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> int:
     """Register the nodes, do what comes then, and go on until a signal if that returns True."""
     running, ended = awaited(fleet.run()), awaited(_signalled())
     work = awaited(then())

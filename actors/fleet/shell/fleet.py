@@ -37,8 +37,8 @@ class Fleet:
         recorder = EventRecorder(client, RecorderOptions(component=COMPONENT))
         self.pods = FleetPods(client, self.nodes, recorder, options.start_s)
         self.registry = FleetNodes(client, self.nodes, options.name, options.pools, self.pods.wake_node)
-        self._recorder = recorder
+        self.recorder = recorder
 
     async def run(self) -> None:
         """Never returns."""
-        await asyncio.gather(self.registry.run(), self.pods.run(), self._recorder.run())
+        await asyncio.gather(self.registry.run(), self.pods.run(), self.recorder.run())

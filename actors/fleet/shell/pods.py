@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
@@ -64,16 +64,12 @@ class FleetPods:
         """Step all pods of a node, and look at the health of its devices."""
         self._queue.put((HEALTH, node.name), *((POD, uid) for uid in node.pods))
 
-    def crash(self, node: Node, share: Callable[[], bool], code: int) -> int:
-        """End the containers of those pods of a node for which `share()` is true; return their number."""
-        now_ns, crashed = time.time_ns(), 0
-        for uid in sorted(node.pods):
-            pod = self.pods[uid]
-            if pod.containers is not None and pod.stage is PodStage.SYNCING and share():
-                pod.containers.crash("", code, now_ns)
-                self._queue.put((POD, uid))
-                crashed += 1
-        return crashed
+    def check_health(self, node: Node) -> None:
+        """Let the pods of a node take what its plugins and drivers report now."""
+        self._queue.put((HEALTH, node.name))
+
+    def wake(self, pods: Iterable[Pod]) -> None:
+        self._queue.put(*((POD, pod.uid) for pod in pods))
 
     # handler of the informer
 
@@ -125,8 +121,8 @@ class FleetPods:
         claims: dict[str, views.ResourceClaim | None] = {}
         for _ in range(STEPS):
             pod = self.pods.get(uid)
-            if pod is None or pod.node.silent:
-                return
+            if pod is None or pod.node.silent or not pod.node.object:
+                return  # it is stepped again once its node registers, or is back
             outcome = self._step(pod, claims)
             if outcome is None:
                 return
