@@ -18,6 +18,7 @@ from tests.support.waiting import saw
 PATHS = {
     "configmap": "/api/v1/namespaces/{namespace}/configmaps",
     "devicetaintrule": "/apis/resource.k8s.io/v1beta2/devicetaintrules",
+    "event": "/api/v1/namespaces/{namespace}/events",
     "lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
     "node": "/api/v1/nodes",
     "pod": "/api/v1/namespaces/{namespace}/pods",
