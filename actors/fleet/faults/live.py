@@ -56,7 +56,7 @@ def fleet_status(fleet: Fleet, player: Player) -> FleetStatus:
         pods=dict(sorted(Counter(pod.phase or "Pending" for pod in fleet.pods.pods.values()).items())),
         devices=tuple(_device_counts(fleet)),
         writes=fleet.pods.writes,
-        events_dropped=fleet.recorder.dropped,
+        events_dropped=sum(recorder.dropped for recorder in fleet.recorders),
         seed=player.seed,
         fault_count=player.count,
         faults=tuple(player.played),

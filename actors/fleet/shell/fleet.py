@@ -14,6 +14,8 @@ from protocols.kubeclient.events import EventRecorder, RecorderOptions
 
 COMPONENT = "kubelet"
 """Source of the events: those who read them expect a node's."""
+RECORDERS = 16
+"""Each writes the events of some nodes, one after another, and holds a bounded number of them."""
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,11 +36,10 @@ class Fleet:
         self.options = options
         everywhere = frozenset(str(spec["driver"]) for spec in options.pools)
         self.nodes = {each.name: Node(each, number, everywhere) for number, each in enumerate(options.templates)}
-        recorder = EventRecorder(client, RecorderOptions(component=COMPONENT))
-        self.pods = FleetPods(client, self.nodes, recorder, options.start_s)
+        self.recorders = [EventRecorder(client, RecorderOptions(component=COMPONENT)) for _ in range(RECORDERS)]
+        self.pods = FleetPods(client, self.nodes, self.recorders, options.start_s)
         self.registry = FleetNodes(client, self.nodes, options.name, options.pools, self.pods.wake_node)
-        self.recorder = recorder
 
     async def run(self) -> None:
         """Never returns."""
-        await asyncio.gather(self.registry.run(), self.pods.run(), self.recorder.run())
+        await asyncio.gather(self.registry.run(), self.pods.run(), *(recorder.run() for recorder in self.recorders))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
@@ -36,13 +36,13 @@ class FleetPods:
         self,
         client: ApiClient,
         nodes: Mapping[str, Node],
-        recorder: EventRecorder,
+        recorders: Sequence[EventRecorder],
         start_s: float,
     ) -> None:
         """`start_s`: what the start of a pod takes."""
         self._client = client
         self._nodes = nodes
-        self._recorder = recorder
+        self._recorders = recorders
         self._start_s = start_s
         self.on_status: Callable[[Pod, Object], None] = lambda pod, status: None
         """Called with each status that the API took."""
@@ -215,4 +215,5 @@ class FleetPods:
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         reference: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
         path = f"spec.containers{{{event.container}}}" if event.container else ""
-        self._recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)
+        recorder = self._recorders[pod.node.number % len(self._recorders)]
+        recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)

@@ -21,6 +21,7 @@ from actors.fleet.shell import nodes as shell
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from protocols.errors import SettingsInvalid
 from protocols.kinds.table import LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
+from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.lifecycle.node.lease import NAMESPACE
@@ -140,6 +141,16 @@ async def test_broken_device_is_in_status_event_and_allocatable(lab: Lab) -> Non
         await until_true(lambda: lab.health("p") == "Healthy", 10)
         assert [line.partition(": ")[2] for line in lab.said] == [text, text.replace("Unhealthy", "Healthy")]
         assert fleet.pods.writes == (await lab.status())["writes"]
+
+
+async def test_events_of_a_node_wait_for_no_other_node(lab: Lab) -> None:
+    lab.api.fault = lambda verb, resource, name: ApiAway("no answer") if name.startswith("held.") else None
+    lab.bind("held", ONE)
+    lab.bind("p", ONE, node="gpu-1")
+    async with lab.fleet():
+        await until_true(lambda: {lab.health("held"), lab.health("p")} == {"Healthy"}, 10)
+        await lab.fault(plugin=RESOURCE, health="Unhealthy")
+        await until_true(lambda: lab.reasons() == ["DeviceUnhealthy"], 10)
 
 
 async def test_driver_that_is_gone_loses_its_slices_and_publishes_them_again(
