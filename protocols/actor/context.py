@@ -45,8 +45,11 @@ class Arguments(msgspec.Struct, frozen=True):
     """The command line of every actor."""
 
     settings: str
+    """ROOT/run/settings.json, written by the supervisor."""
     instance: str
+    """Name on the bus."""
     supervisor: str
+    """Bus name that gets the heartbeats."""
 
 
 class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -192,10 +192,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.feature_gates.get(name, True)
 
 
+_decoder = msgspec.json.Decoder(Settings)  # made at import, before actors are forked: each would make its own
+
+
 def load_settings(path: Path) -> Settings:
     """Read a settings file; raises SettingsInvalid when it is missing, not JSON or has unknown keys."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Settings)
+        return _decoder.decode(path.read_bytes())
     except OSError as error:
         raise SettingsInvalid(
             f"cannot read settings {path}: {error.strerror}; start the plane with `nodeplane up`"

@@ -17,8 +17,8 @@ from typing import Protocol
 from supervisor.base.errors import ForkserverLost
 from supervisor.forkserver import wire
 
-PRELOADED = ("asyncio", "ssl")
-"""Modules that all actors need, imported first."""
+PRELOADED = ("asyncio", "ssl", "encodings.idna", "grpc._utilities")
+"""Modules that most actors need, imported first; the last two by libraries only when they connect or serve."""
 
 SERVER = "supervisor.forkserver.server"
 

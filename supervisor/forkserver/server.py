@@ -43,6 +43,13 @@ def without_system_authorities() -> Generator[None]:
                 os.environ[name] = value
 
 
+def settle() -> None:
+    """Leave as little as possible for a forked child to write: each page that it writes becomes its own."""
+    sys._clear_type_cache()  # a child's look-ups would release the names that ours left in it
+    gc.freeze()
+    gc.collect()  # nothing is left to collect, but this empties the free lists, whose items lie scattered
+
+
 class _Forkserver:
     def __init__(self, sock: socket.socket, modules: list[str]) -> None:
         self._socket = sock
@@ -100,7 +107,7 @@ class _Forkserver:
             self._fork(order)
 
     def _fork(self, order: wire.Fork) -> None:
-        gc.freeze()
+        settle()
         parent = os.getpid()
         try:
             pid = os.fork()
