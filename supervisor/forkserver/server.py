@@ -54,7 +54,7 @@ class _Forkserver:
     def __init__(self, sock: socket.socket, modules: list[str]) -> None:
         self._socket = sock
         self._todo = deque(modules)
-        self._waiting: list[wire.Fork] = []
+        self._waiting = deque[wire.Fork]()
         self._children: dict[int, str] = {}
         self._wake, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writing, False)
@@ -62,14 +62,14 @@ class _Forkserver:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self) -> None:
-        """Import and serve in turns until the supervisor closes the socket.
+        """Import everything, then fork until the supervisor closes the socket.
 
-        A fork of a module that is loaded does not wait for the remaining imports.
+        Pings are answered between two imports. Orders wait for the last one: what an import writes after a fork would
+        be shared with that child no more.
         """
-        while self._serve(block=not self._todo):
+        while self._serve(block=not (self._todo or self._waiting)):
             if self._todo:
                 self._load(self._todo.popleft())
-                self._fork_loaded()
 
     def _load(self, module: str) -> None:
         try:
@@ -84,7 +84,8 @@ class _Forkserver:
             os.read(self._wake, 4096)
         if self._socket.fileno() in ready and not self._receive():
             return False
-        self._fork_loaded()
+        while self._waiting and not self._todo:
+            self._fork(self._waiting.popleft())
         self._reap()
         return True
 
@@ -98,13 +99,6 @@ class _Forkserver:
             case order:
                 self._waiting.append(order)
         return True
-
-    def _fork_loaded(self) -> None:
-        loading = set(self._todo)
-        due = [order for order in self._waiting if order.module not in loading]
-        self._waiting = [order for order in self._waiting if order.module in loading]
-        for order in due:
-            self._fork(order)
 
     def _fork(self, order: wire.Fork) -> None:
         settle()

@@ -1,7 +1,14 @@
 """What a forked child writes becomes its own memory: the forkserver prepares its pages for that."""
 
+import signal
+import socket
 import subprocess
 import sys
+
+import pytest
+
+from supervisor.forkserver import wire
+from supervisor.forkserver.server import Forkserver
 
 CODE = """
 import gc, os
@@ -43,3 +50,18 @@ def test_settled_child_writes_to_fewer_shared_pages() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, timeout=60)
     unprepared, prepared = map(int, done.stdout.split())
     assert prepared < unprepared / 2
+
+
+def test_order_waits_for_all_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    handler = signal.getsignal(signal.SIGCHLD)
+    with ours, theirs:
+        server = Forkserver(theirs, ["a", "b"])
+        monkeypatch.setattr(server, "_load", done.append)
+        monkeypatch.setattr(server, "_fork", lambda order: (done.append(order.instance), ours.close()))
+        ours.send(wire.encode(wire.Fork("instance", "a", (), "log")))
+        server.run()
+    signal.signal(signal.SIGCHLD, handler)
+    signal.set_wakeup_fd(-1)
+    assert done == ["a", "b", "instance"]
