@@ -1,16 +1,17 @@
 """Decode objects and patches from JSON, YAML or Kubernetes protobuf."""
 
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-import yaml
 
 from actors.apiserver.api.errors import BadRequest, UnsupportedMediaType
 from protocols.kube import protobuf
 from protocols.kube.errors import BodyInvalid
 from protocols.kube.jsons import DEPTH_LIMIT, check_depth, read_json
-from protocols.kube.yaml_text import Document, read_yaml
+
+if TYPE_CHECKING:
+    from protocols.kube.yaml_text import Document
 
 TEXTUAL = "application/json, application/yaml"
 ACCEPTED = f"{TEXTUAL}, {protobuf.MEDIA_TYPE}"
@@ -73,8 +74,12 @@ def decode_yaml(body: bytes, kind: str = "") -> Any:
     return read_yaml_body(body, kind).value
 
 
-def read_yaml_body(body: bytes, kind: str = "") -> Document:
+def read_yaml_body(body: bytes, kind: str = "") -> "Document":
     """Raises BadRequest."""
+    import yaml  # slow to load, and kubectl sends JSON
+
+    from protocols.kube.yaml_text import read_yaml
+
     try:
         return read_yaml(body.decode())
     except (yaml.YAMLError, UnicodeDecodeError) as error:

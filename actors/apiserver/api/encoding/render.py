@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import yaml
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.stored import Stored, view
@@ -21,7 +20,6 @@ YAML_BYTES, PROTOBUF_BYTES = 1, 64
 """Bytes of stored JSON that cost one unit of a request's budget in these forms."""
 
 _encode = msgspec.json.Encoder().encode
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def render_stored(resource: Served, stored: Stored, form: Form) -> bytes:
@@ -105,9 +103,15 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
     if form.protobuf:
         return protobuf.encode_object(value)
     if form.yaml:
-        made: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False)
-        return made.encode()
+        return _yaml(value)
     return _encode(value)
+
+
+def _yaml(value: Any) -> bytes:
+    import yaml  # slow to load, and few clients read YAML
+
+    made: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+    return made.encode()
 
 
 def _partial(obj: Object, form: Form) -> Object:

@@ -1,0 +1,56 @@
+"""Libraries that an actor loads when it starts; all others are imported when they are first used.
+
+The forkserver imports every actor before the first one starts: a library more is later by its import for all of them.
+"""
+
+import json
+import subprocess
+import sys
+
+from tests.unit.house.test_imports import ACTORS
+
+GRPC = {"grpc", "google.protobuf"}
+LOADED = {
+    "adopt": GRPC,
+    "apiserver": {*GRPC, "aiohttp", "jsonpatch"},
+    "cel": {"google.protobuf"},
+    "controllers": {"aiohttp", "google.protobuf"},
+    "cri": GRPC,
+    "devices": GRPC,
+    "frontdoor": {*GRPC, "xxhash"},
+    "health": {"aiohttp"},
+    "otlp": set[str](),
+    "pleg": {"google.protobuf"},
+    "podworker": {"aiohttp", "google.protobuf"},
+    "recorder": set[str](),
+    "runtime": GRPC,
+    "scheduler": {"aiohttp", "google.protobuf"},
+    "simulator": set[str](),
+    "store": {*GRPC, "sqlite3"},
+    "watchcache": GRPC,
+}
+HEAVY = sorted(
+    {"cel_expr_python", "cryptography", "jwt", "multiprocessing", "opentelemetry", "re2", "rich", "textual", "yaml"}
+    | set().union(*LOADED.values())
+)
+CODE = """
+import importlib, json, os, sys
+import protocols.actor
+loaded = {}
+for actor in json.loads(sys.argv[1]):
+    receiver, sender = os.pipe()
+    if os.fork() == 0:
+        importlib.import_module(f"actors.{actor}.actor")
+        os.write(sender, json.dumps([name for name in json.loads(sys.argv[2]) if name in sys.modules]).encode())
+        os._exit(0)
+    os.close(sender)
+    with os.fdopen(receiver) as answer:
+        loaded[actor] = json.load(answer)
+print(json.dumps(loaded))
+"""
+
+
+def test_actors_load_these_libraries_only() -> None:
+    words = [sys.executable, "-c", CODE, json.dumps(ACTORS), json.dumps(HEAVY)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert {actor: set(names) for actor, names in json.loads(done.stdout).items()} == LOADED
