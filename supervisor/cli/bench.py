@@ -12,9 +12,9 @@ INSTALLED = PACKAGE / "benches"
 """Directory into which deploy/build.py puts tests/bench and what it needs of tests/support."""
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
-    "pleg-idle", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations",
-    "devices.registration", "fleet", "fleet.scale", "health", "health.dra", "scheduler", "scheduler.pods",
-    "scheduler.scale", "simulation", "stall", "testing", "trace", "tracker",
+    "pleg-idle", "imports", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor",
+    "devices.allocations", "devices.registration", "fleet", "fleet.scale", "health", "health.dra", "scheduler",
+    "scheduler.pods", "scheduler.scale", "simulation", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 
