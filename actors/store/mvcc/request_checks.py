@@ -1,6 +1,6 @@
 """Check write requests, independently of the state."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from actors.store.model.errors import (
     DuplicateKey,
@@ -43,17 +43,25 @@ def check_delete(request: pb.DeleteRangeRequest) -> None:
 def check_txn(request: pb.TxnRequest, limit: int) -> None:
     """Check the shape, then that no execution could change a key twice."""
     _check_shape(request, limit)
-    _touched(request.success)
-    _touched(request.failure)
+    for branch in (request.success, request.failure):
+        if _may_repeat(branch):
+            _touched(branch)
+
+
+def _may_repeat(branch: Sequence[pb.RequestOp]) -> bool:
+    """Return False for a single operation, as API servers send them: it changes a key once."""
+    return len(branch) > 1 or (len(branch) == 1 and branch[0].HasField("request_txn"))
 
 
 def _check_shape(request: pb.TxnRequest, limit: int) -> None:
     if max(len(request.compare), len(request.success), len(request.failure)) > limit:
         raise TooManyOperations()
-    if any(not compare.key for compare in request.compare):
-        raise EmptyKey()
-    for operation in (*request.success, *request.failure):
-        _check_operation(operation, limit)
+    for compare in request.compare:
+        if not compare.key:
+            raise EmptyKey()
+    for branch in (request.success, request.failure):
+        for operation in branch:
+            _check_operation(operation, limit)
 
 
 def _check_operation(operation: pb.RequestOp, limit: int) -> None:
