@@ -17,6 +17,7 @@ LOADED = {
     "controllers": {"aiohttp", "google.protobuf"},
     "cri": GRPC,
     "devices": GRPC,
+    "fleet": set[str](),
     "frontdoor": {*GRPC, "xxhash"},
     "health": {"aiohttp"},
     "otlp": set[str](),

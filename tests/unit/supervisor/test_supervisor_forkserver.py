@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from supervisor.forkserver import wire
-from supervisor.forkserver.server import Forkserver
+from supervisor.forkserver.server import _Forkserver
 
 CODE = """
 import gc, os
@@ -54,12 +54,17 @@ def test_settled_child_writes_to_fewer_shared_pages() -> None:
 
 def test_order_waits_for_all_imports(monkeypatch: pytest.MonkeyPatch) -> None:
     done = list[str]()
+
+    def fork(order: wire.Fork) -> None:
+        done.append(order.instance)
+        ours.close()
+
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     handler = signal.getsignal(signal.SIGCHLD)
     with ours, theirs:
-        server = Forkserver(theirs, ["a", "b"])
+        server = _Forkserver(theirs, ["a", "b"])
         monkeypatch.setattr(server, "_load", done.append)
-        monkeypatch.setattr(server, "_fork", lambda order: (done.append(order.instance), ours.close()))
+        monkeypatch.setattr(server, "_fork", fork)
         ours.send(wire.encode(wire.Fork("instance", "a", (), "log")))
         server.run()
     signal.signal(signal.SIGCHLD, handler)
