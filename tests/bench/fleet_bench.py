@@ -42,11 +42,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {"claims": {"driver": "gpu.example.com"},
 LARGE: dict[str, Any] = {**SCENARIO, **SCENARIOS["claims"], "nodes": 1_400, "seconds": 30}
 """More than 10,000 pods with a claim each."""
 SCENARIO_S = 900
-STARTUP_LIMIT_S = 1.0
+STARTUP_LIMIT_S, BROKEN_LIMIT_S = 1.0, 10.0
 
 
 def run() -> list[Row]:
-    rows = _thousand()
+    rows = [*_thousand(), *_broken()]
     for name, fields in SCENARIOS.items():
         rows += _scenario(name, {**SCENARIO, **fields})
     return rows
@@ -73,6 +73,34 @@ def _thousand() -> list[Row]:
         at_most("  memory a pod", [(full_kb - idle_kb) / PODS_N], "kB", POD_LIMIT_KB),
         at_least(f"  {PODS_N:,} bound pods, Running", [rate], "1/s", RATE_LIMIT),
     ]
+
+
+def _broken() -> list[Row]:
+    """Break one device on every node at once; wait for every pod's status and event."""
+    with Plane() as plane, _fleet(plane, "devices", NODES_N):
+        uvloop.run(_created(plane.root, _bound_pods("devices", NODES_N, {"limits": {"example.com/gpu": "1"}})))
+        until("pods run", lambda: _running(plane) >= NODES_N, timeout=120, every=0.2)
+        began = time.monotonic()
+        words = _command(plane, "fault", "--plugin", "example.com/gpu", "--devices", "gpu-0", "--health", "Unhealthy")
+        subprocess.run(words, check=True, capture_output=True, timeout=30)
+        until("statuses", lambda: _unhealthy(plane) >= NODES_N, timeout=120, every=0.2)
+        shown = time.monotonic() - began
+        until("events", lambda: _told(plane) >= NODES_N, timeout=120, every=0.2)
+        told = time.monotonic() - began
+    name = f"a device breaks on {NODES_N:,} nodes at once"
+    return [
+        at_most(f"{name}, in the statuses of its pods", [shown], "s", BROKEN_LIMIT_S),
+        at_most("  and an event of each", [told], "s", BROKEN_LIMIT_S),
+    ]
+
+
+def _unhealthy(plane: Plane) -> int:
+    path = "{.items[*].status.containerStatuses[*].allocatedResourcesStatus[*].resources[*].health}"
+    return plane.kubectl("get", "pods", "-l", "bench=fleet", "-o", f"jsonpath={path}").count("Unhealthy")
+
+
+def _told(plane: Plane) -> int:
+    return len(plane.kubectl("get", "events", "--field-selector", "reason=DeviceUnhealthy", "-o", "name").splitlines())
 
 
 def _many() -> list[Row]:
@@ -138,7 +166,7 @@ def _idle_share(pid: int) -> float:
 def _pods(plane: Plane, fleet: Running) -> tuple[float, int]:
     """Bind pods to the nodes; return how many a second came to run, and the memory of the fleet with them."""
     began = time.monotonic()
-    uvloop.run(_created(plane.root, _bound_pods()))
+    uvloop.run(_created(plane.root, _bound_pods("gpus", PODS_N, {})))
     until("pods run", lambda: _running(plane) >= PODS_N, timeout=120, every=0.2)
     took = time.monotonic() - began
     return PODS_N / took, resident_kb(fleet.pid)
@@ -149,10 +177,11 @@ def _running(plane: Plane) -> int:
     return len(text.splitlines())
 
 
-def _bound_pods() -> Written:
-    for number in range(PODS_N):
+def _bound_pods(group: str, count: int, resources: Object) -> Written:
+    for number in range(count):
         metadata = {"name": f"bound-{number}", "namespace": "default", "labels": {"bench": "fleet"}}
-        spec = {"nodeName": f"gpus-{number % NODES_N}", "containers": [{"name": "main", "image": "busybox"}]}
+        container = {"name": "main", "image": "busybox", "resources": resources}
+        spec = {"nodeName": f"{group}-{number % NODES_N}", "containers": [container]}
         yield PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
