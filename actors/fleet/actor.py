@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     run.add_argument("--cpu", action="append", default=[], metavar="PROCESS", help="count the CPU of this process too")
     run.add_argument("-o", "--output", choices=["table", "json"], default="table", help="figures of a scenario (table)")
     record = orders.add_parser("record", help="print a profile of an API's nodes and slices", allow_abbrev=False)
-    record.add_argument("--anonymous", action="store_true", help="leave out names that tell whose they are")
+    record.add_argument("--anonymous", action="store_true", help="replace names that identify the owner")
     record.add_argument("--selector", default="", metavar="LABELS", help="nodes with these labels (all)")
     delete = orders.add_parser("delete", help="delete a fleet's nodes, slices and leases", allow_abbrev=False)
     orders.add_parser("profiles", help="list the profiles and scenarios that come along", allow_abbrev=False)

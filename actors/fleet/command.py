@@ -147,7 +147,7 @@ def list_profiles() -> int:
 
 
 def _say(text: str) -> None:
-    """Tell people what happens; figures alone go to the standard output of a run with -o json."""
+    """Print progress to standard error: with -o json, standard output has the figures alone."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,1 +1,1 @@
-"""What a node does with pods and devices, as functions of state: pure, the same for a real node and simulated ones."""
+"""Rules by which a node treats pods and devices: pure functions of state, for real and simulated nodes."""

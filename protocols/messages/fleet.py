@@ -1,4 +1,4 @@
-"""What `nodeplane fleet` prints about a fleet that runs."""
+"""Output of `nodeplane fleet` about a fleet that runs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault hit."""
+    """Nodes, devices and pods that a fault hit."""
 
     text: str = ""
     """All of it in a line."""

@@ -1,4 +1,4 @@
-"""What is picked for each container of a pod: devices, CPUs and memory. Pure."""
+"""The devices, CPUs and memory picked for each container of a pod. Pure."""
 
 from actors.devices.cpu.pool import pod_need
 from actors.devices.machine.placer import InitResources

@@ -1,4 +1,4 @@
-"""What a fault does to simulated nodes and pods. Pure: the caller passes the time and lets the fleet write."""
+"""Effects of a fault on simulated nodes and pods. Pure: the caller passes the time and lets the fleet write."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from protocols.messages.fleet import Hit
 
 
 class Targets(msgspec.Struct, frozen=True):
-    """What one fault hits."""
+    """Nodes, devices and pods that one fault hits."""
 
     nodes: tuple[Node, ...] = ()
     devices: dict[str, list[str]] = {}

@@ -168,9 +168,9 @@ class Due(NamedTuple):
     at: float
     """Seconds since the start of the script."""
     number: int
-    """Of the step in its script."""
+    """Number of the step in its script."""
     times: int
-    """How often the step was due before."""
+    """Number of times that the step was due before."""
     step: Step
 
 

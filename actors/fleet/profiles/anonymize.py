@@ -1,4 +1,4 @@
-"""Replace what tells whose cluster it is in nodes and ResourceSlices (owner_names.py has the rules). Pure.
+"""Replace what identifies the owner of a cluster in nodes and ResourceSlices (owner_names.py has the rules). Pure.
 
 An id that is on one node alone gets that node's new name and a number, so that nodes that differ in ids alone become
 alike. Of devices of a driver outside well-known domains all names and texts are replaced.

@@ -1,4 +1,4 @@
-"""Names and ids that tell whose cluster it is, and what replaces them. Pure.
+"""Names and ids that identify the owner of a cluster, and what replaces them. Pure.
 
 Equal texts get equal replacements, so that selectors and references between devices still match. Kept are names in
 domains of Kubernetes and of vendors, and plain words that contain none of the owner's.
@@ -17,14 +17,14 @@ HARDWARE_LABELS = (
     "kubernetes.io/os", "node-role.kubernetes.io/", "node.kubernetes.io/instance-type", "nvidia.com/", "amd.com/",
     "feature.node.kubernetes.io/",
 )  # fmt: skip
-"""Beginnings of the labels whose values tell about the machine; those of other labels are their owner's words."""
+"""Beginnings of the labels whose values describe the machine; those of other labels are their owner's words."""
 PLAIN_VALUES = ("", "true", "false")
 GENERIC = frozenset((
     "accelerator", "accelerators", "cluster", "com", "compute", "cpu", "cpus", "dev", "device", "devices", "dra",
     "driver", "drivers", "ec2", "gpu", "gpus", "internal", "k8s", "kube", "lan", "local", "memory", "net", "network",
     "nic", "node", "nodes", "org", "svc", "www",
 ))  # fmt: skip
-"""Parts of domains that tell nothing."""
+"""Parts of domains that identify nobody."""
 SHORTEST_WORD, LONGEST_TEXT = 3, 256
 _WORD = re.compile(r"[a-z0-9]+")
 _ID_NAME = re.compile(r"uuid|guid|serial", re.IGNORECASE)
@@ -77,7 +77,7 @@ class OwnerNames:
         self._hosts = _telling(each for name in self.nodes for each in (name, name.partition(".")[0]))
 
     def replacement(self, kind: str, text: str, scope: str = "") -> str:
-        """Return `KIND-NUMBER`. Numbers begin at 0 in each scope, in which texts are told apart."""
+        """Return `KIND-NUMBER`. Numbers begin at 0 in each scope, in which each text has its own."""
         known = self._replaced.setdefault((kind, scope), {})
         return known.setdefault(text, f"{kind}-{len(known)}")
 

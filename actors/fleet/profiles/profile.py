@@ -253,7 +253,7 @@ def _check_quantities(quantities: Mapping[str, str | int | float], plugins: set[
 
 
 class Profile(_Part, frozen=True, kw_only=True):
-    """What a fleet is made of."""
+    """Groups of nodes, and pools of several nodes, that make a fleet."""
 
     name: str
     """A word for this profile."""

@@ -67,7 +67,7 @@ class Pool(NamedTuple):
 def record(nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice], anonymous: bool = False) -> Profile:
     """Return a profile that expands to the same nodes under other names, and the same slices.
 
-    With `anonymous`, names and ids that tell whose cluster it is are replaced (anonymize.py). Raises NotRecorded.
+    With `anonymous`, names and ids that identify the owner are replaced (anonymize.py). Raises NotRecorded.
     """
     try:
         return _Recording(*(anonymized(nodes, slices) if anonymous else (nodes, slices))).profile()

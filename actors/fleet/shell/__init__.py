@@ -1,1 +1,1 @@
-"""What a fleet does with the API: registers nodes, follows pods, writes statuses, leases, slices and events."""
+"""Clients of the API: they register nodes, follows pods, writes statuses, leases, slices and events."""

@@ -23,7 +23,7 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the fleet, in the label of all its objects."""
     templates: tuple[NodeTemplate, ...]
     start_s: float = 0.0
-    """What the start of a pod takes."""
+    """Seconds from the admission of a pod until its containers run."""
     pools: tuple[Object, ...] = ()
     """Specs of ResourceSlices that belong to no single node; their drivers run on every node."""
 

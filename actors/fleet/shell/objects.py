@@ -1,4 +1,4 @@
-"""What is retained of objects that the API shows: a fleet has ten thousand pods, so each is kept as little."""
+"""Reduce objects of the API to what the fleet retains: it has ten thousand pods."""
 
 from actors.fleet.simulated.pod import packed
 from protocols.kinds import views

@@ -1,7 +1,6 @@
 """The sandboxes and containers of one simulated pod, as a runtime would report them. Pure.
 
-A container runs as soon as it is started, ends when its script says so or HollowStop after it is told to, and leaves
-nothing behind. Times are nanoseconds of the wall clock.
+A container runs as soon as it is started, ends at the time of its script or of its stop, and leaves nothing behind. Times are nanoseconds of the wall clock.
 """
 
 import re
@@ -28,14 +27,14 @@ _ID = re.compile("[0-9a-f]{40}")
 
 
 class HollowStop(msgspec.Struct, frozen=True):
-    """The end of a container that was told to stop."""
+    """End of a container that got SIGTERM."""
 
     at_ns: int
     code: int
 
 
 class Containers:
-    """What the runtime of a simulated node has of one pod."""
+    """Sandboxes and containers of one pod in the runtime of a simulated node."""
 
     __slots__ = ("_made", "_stops", "status")
 
@@ -58,7 +57,7 @@ class Containers:
         return bool(ends)
 
     def stop(self, kill: Kill, grace_s: int, takes_ns: int, now_ns: int) -> None:
-        """Tell a container to end: it takes `takes_ns` after SIGTERM, and SIGKILL ends it after `grace_s`."""
+        """Send SIGTERM: the container ends `takes_ns` later, or by SIGKILL after `grace_s`."""
         if kill.id not in self._stops:
             in_time = takes_ns <= grace_s * SECOND
             wait_ns = takes_ns if in_time else grace_s * SECOND

@@ -59,7 +59,7 @@ class Driver(msgspec.Struct):
     gone_ns: int = 0
     """When it went; 0 again once its slices are deleted."""
     generation: int = 1
-    """Of its pools."""
+    """Generation of its pools."""
     withheld: frozenset[str] = frozenset()
     """Ids of devices that its slices lack."""
 

@@ -63,7 +63,7 @@ class PodEvent(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """What the caller does after a step."""
+    """Work for the caller after a step."""
 
     patch: Object | None = None
     """Body of PATCH pods/NAME/status."""
@@ -92,7 +92,7 @@ class StepInputs(msgspec.Struct, frozen=True):
     now: float
     """Seconds of a clock that never steps, as `Devices` counts them."""
     start_s: float = 0.0
-    """What the start of a pod takes."""
+    """Seconds from admission until containers run."""
     claims: Mapping[str, views.ResourceClaim | None] = {}
     """The claims that the last outcome asked for, by name; None for one that does not exist."""
 

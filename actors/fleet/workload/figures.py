@@ -72,7 +72,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 class ScenarioFigures(msgspec.Struct, frozen=True):
-    """What `nodeplane fleet run SCENARIO -o json` prints."""
+    """Output of `nodeplane fleet run SCENARIO -o json`."""
 
     scenario: str
     nodes: int

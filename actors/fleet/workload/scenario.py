@@ -39,9 +39,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rate: float = 10.0
     """Pods a second that come after that, at most: they never need more than half of what is free; 0 = none."""
     seconds: Seconds = Seconds(30)
-    """How long they come."""
+    """Duration of the second phase."""
     lives: Seconds = Seconds(5)
-    """How long each of them runs."""
+    """Duration of the run of each of its pods."""
 
     def __post_init__(self) -> None:
         if self.driver and self.resource:
@@ -70,7 +70,7 @@ def scenario_names() -> tuple[str, ...]:
 
 
 class _Head(msgspec.Struct):
-    """What tells a scenario from a profile."""
+    """Key that a scenario has and a profile has not."""
 
     profile: str = ""
 

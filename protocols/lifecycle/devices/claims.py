@@ -1,4 +1,4 @@
-"""How the prepared claims of a pod map to its containers. Pure."""
+"""Map the prepared claims of a pod to its containers. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
