@@ -1,6 +1,7 @@
 """The sandboxes and containers of one simulated pod, as a runtime would report them. Pure.
 
-A container runs as soon as it is started, ends at the time of its script or of its stop, and leaves nothing behind. Times are nanoseconds of the wall clock.
+A container runs as soon as it is started, ends at the time of its script or of its stop, and leaves nothing behind.
+Times are nanoseconds of the wall clock.
 """
 
 import re
