@@ -60,10 +60,13 @@ async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
     async with api(args, layout) as client:
         fleet = Fleet(client, options)
         async with LiveFleet(fleet, layout, args, _say) as live:
-            return await _run(live, lambda: _scenario(fleet, scenario, args, layout))
+            await _run(live, lambda: _scenario(fleet, scenario, args, layout))
+        if scenario is None:
+            _say(f"stopped; its nodes stay until `nodeplane fleet delete --name {args.name}`")
+    return 0
 
 
-async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> int:
+async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """Register the nodes, do what comes then, and go on until a signal if that returns True."""
     running, ended = awaited(fleet.run()), awaited(_signalled())
     work = awaited(then())
@@ -74,8 +77,8 @@ async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) 
         if running.done():
             running.result()
     finally:
-        await cancel(work, running, ended)
-    return 0
+        await cancel(work)  # a scenario deletes its pods, which end only while the fleet runs
+        await cancel(running, ended)
 
 
 async def _scenario(fleet: Fleet, scenario: Scenario | None, args: argparse.Namespace, layout: Layout) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from actors.fleet.errors import NodeTaken
 from actors.fleet.shell.objects import reduced_node
 from actors.fleet.simulated.node import Node
 from protocols.kinds import views
@@ -59,13 +60,20 @@ class FleetNodes:
         self._informer = Informer(client, NODES, options, self)
         self.registered: set[str] = set()
         """Names of the nodes that have an object and a lease."""
+        self._taken = asyncio.Queue[str]()
+        """Names of nodes that are not of this fleet."""
         self.ready = asyncio.Event()
         """Set once all nodes are registered."""
 
     async def run(self) -> None:
-        """Register all nodes and maintain them. Never returns."""
+        """Register all nodes and maintain them. Never returns. Raises NodeTaken."""
         self._queue.put((POOLS, self._fleet), *((NODE, name) for name in self._nodes))
-        await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run())
+        await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run(), self._watch_names())
+
+    async def _watch_names(self) -> None:
+        name = await self._taken.get()
+        mend = "delete it, or give the group another name in a profile of your own"
+        raise NodeTaken(f"node {name} exists and is not of fleet {self._fleet}; {mend}")
 
     def report(self, node: Node) -> None:
         """Write the node's status soon."""
@@ -136,7 +144,8 @@ class FleetNodes:
                 raise
             created = await self._client.get(NODES, node.name)
             if labels_of(created).get(FLEET) != self._fleet:
-                raise
+                self._taken.put_nowait(node.name)
+                return
             await self._update(node)
         node.object = cast("views.Node", reduced_node(cast("views.Node", created)))
         self._on_change(node)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from actors.fleet.errors import NodeTaken
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.shell.fleet import Fleet, FleetOptions
@@ -34,11 +35,15 @@ async def running(api: MemoryApi, nodes: int = 2) -> AsyncIterator[Fleet]:
     options = FleetOptions(name="f", templates=tuple(expand(profile)), pools=tuple(pool_slices(profile)))
     fleet = Fleet(cast("ApiClient", api), options)
     task = awaited(fleet.run())
+    ready = awaited(fleet.registry.ready.wait())
     try:
-        await asyncio.wait_for(fleet.registry.ready.wait(), 20)
+        await asyncio.wait((task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        assert ready.done()
         yield fleet
     finally:
-        await cancel(task)
+        await cancel(task, ready)
 
 
 def bind(api: MemoryApi, name: str, node: str = "gpu-0", **spec: Any) -> Object:
@@ -118,11 +123,10 @@ async def test_next_run_takes_up_nodes_and_pods_as_they_are() -> None:
 async def test_node_of_another_fleet_is_not_taken() -> None:
     api = MemoryApi()
     api.put(NODES, {"metadata": {"name": "gpu-0", "labels": {"nodeplane.dev/fleet": "theirs"}}})
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.5), running(api):
+    with pytest.raises(NodeTaken, match="node gpu-0 exists and is not of fleet f"):
+        async with running(api):
             pass
     assert labels_of(api.objects["nodes"]["gpu-0"])["nodeplane.dev/fleet"] == "theirs"
-    assert list(api.objects["leases"]) == ["kube-node-lease/gpu-1"]
 
 
 async def test_node_that_was_deleted_does_not_come_back() -> None:
