@@ -59,12 +59,12 @@ def plan(state: RuntimeState, inputs: ModeInput) -> ModePlan:
         return _generic(f"the event stream is down ({state.message})" if state.message else "no event stream yet")
     if not state.connected:
         return _generic(f"the runtime does not answer ({state.message})")
-    if inputs.events_missed:
-        return _hint("events were missed; relists every second for a while")
     if inputs.mode == Mode.HINT.value:
         return _hint("asked for")
     if inputs.stamps is False and inputs.mode != Mode.EVENTED.value:
         return _hint("the runtime does not stamp its statuses")
+    if inputs.events_missed:  # last: the other reasons for the same mode do not pass
+        return _hint("events were missed; relists every second for a while")
     return ModePlan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(inputs))
 
 

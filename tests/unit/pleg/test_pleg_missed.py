@@ -97,6 +97,12 @@ def test_plan_any_state_gives_mode(state: RuntimeState, mode_input: ModeInput, m
     assert chosen.why
 
 
+def test_plan_reason_that_does_not_pass_is_named_before_missed_events() -> None:
+    missed = ModeInput(stamps=False, events_missed=True)
+    assert plan(STREAMING, missed) == plan(STREAMING, ModeInput(stamps=False))
+    assert plan(STREAMING, ModeInput(mode="evented", events_missed=True)).mode is Mode.HINT
+
+
 def test_health_stale_relist_has_upstreams_text() -> None:
     assert health_fault(0.0, 5.0, 180.0) == "pleg has yet to be successful"
     assert health_fault(10.0, 190.0, 180.0) == ""
