@@ -8,7 +8,7 @@ only SPDY.
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
@@ -29,13 +29,18 @@ from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer, 
 LOG = "one\ntwo\n"
 
 
+def accepted_on(port: int) -> list[asyncio.WriteTransport]:
+    """Return the open connections of a port, also those whose TLS handshake has not ended: only the loop knows them."""
+    known = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]  # of a selector loop
+    return [each for each in known if (each.get_extra_info("sockname") or ("", 0))[1] == port]
+
+
 class KubeletDouble:
     def __init__(self, websockets: bool) -> None:
         self.websockets = websockets
         self.asked: list[str] = []
         """Method and path of each request."""
         self.headers: list[dict[str, str]] = []
-        self._transports: set[asyncio.WriteTransport] = set()
 
     @asynccontextmanager
     async def serving(self, cert: Path, key: Path) -> AsyncIterator[int]:
@@ -44,20 +49,18 @@ class KubeletDouble:
         runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=1.0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        port = runner.addresses[0][1]
         try:
-            yield runner.addresses[0][1]
+            yield port
         finally:
             await runner.cleanup()
-            for transport in self._transports:
-                with suppress(AttributeError):  # it has ended
-                    transport.abort()  # TLS waits for the peer's goodbye, for longer than the loop of a test lives
+            for transport in accepted_on(port):
+                transport.abort()  # TLS waits for the peer's goodbye, for longer than the loop of a test lives
             await asyncio.sleep(0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(f"{request.method} {request.path}")
         self.headers.append(dict(request.headers))
-        if isinstance(request.transport, asyncio.WriteTransport):
-            self._transports.add(request.transport)
         kind, *rest = request.path.strip("/").split("/")
         if kind == "containerLogs" and len(rest) == 3:
             return web.Response(text=LOG) if rest[2] == "a" else web.Response(status=404, text="no such container\n")
