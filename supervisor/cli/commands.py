@@ -55,6 +55,7 @@ COMMANDS = {
     "dra-driver": Command(SIMULATOR, "run a DRA driver"),
     "fleet": Command(FLEET, "simulate thousands of nodes whose devices live"),
     "bench": Command("bench", "measure this machine"),
+    "size": Command("supervisor.size.command", "what a load needs: processes, cores, memory, network, disk"),
     "test": Command("supervisor.testing.command", "run a command beside a plane of its own"),
     "new": Command("operate.begin", "begin a device plugin, DRA driver or agent: a project that works"),
     "protos": Command("operate.begin", "write the .proto files of the APIs that they speak"),

@@ -59,6 +59,7 @@ OUTPUTS = {
     "conform --list": Output("supervisor.conform.verdict:Listed", LIST),
     "check": Output("supervisor.machine.checks:Finding", LIST),
     "bench": Output("supervisor.cli.bench:Measured", LIST),
+    "size": Output("supervisor.size.needs:SizeNeeds"),
     "version": Output("supervisor.machine.version:Version"),
 }
 """By the words of the command that choose the output."""

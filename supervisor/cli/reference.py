@@ -1,6 +1,8 @@
-"""Write the tables of docs/reference/cli.md and json.md; with --check, only compare them. `make docs` runs it.
+"""Write tables of docs/reference/cli.md, json.md and docs/explanation/scale.md; `make docs` runs it.
 
-A table of flags stands between `<!-- flags: NAME -->` and `<!-- end -->`; types of outputs follow `<!-- outputs -->`.
+With --check, only compare them. A table of flags stands between `<!-- flags: NAME -->` and `<!-- end -->`, those of
+`nodeplane size` between `<!-- load -->` or `<!-- costs -->` and `<!-- end -->`. Types of outputs follow
+`<!-- outputs -->`.
 """
 
 import re
@@ -13,10 +15,14 @@ import msgspec
 
 from supervisor.base.options import FLAGS, Flag
 from supervisor.cli.outputs import OUTPUTS, meanings, structs_of
+from supervisor.size.command import load_table
+from supervisor.size.tables import cost_tables
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference"
-PAGE, JSON_PAGE = DOCS / "cli.md", DOCS / "json.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, JSON_PAGE = DOCS / "reference" / "cli.md", DOCS / "reference" / "json.md"
+SIZE_PAGE = DOCS / "explanation" / "scale.md"
 OUTPUTS_BEGIN = "<!-- outputs -->\n"
+SIZE_TABLE = re.compile(r"(<!-- (load|costs) -->)\n.*?(?=<!-- end -->)", re.DOTALL)
 TABLE = re.compile(r"(<!-- flags: (\w+) -->)\n.*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -49,6 +55,14 @@ TABLES = {"plane": _plane_table, "kubelet": kubelet_table}
 def with_tables(page: str) -> str:
     """Return the page with its tables as declared."""
     return TABLE.sub(lambda found: "\n".join([found[1], *TABLES[found[2]](), ""]), page)
+
+
+SIZE_TABLES = {"load": load_table, "costs": cost_tables}
+
+
+def with_size(page: str) -> str:
+    """Return the page with the flags of `nodeplane size` as declared, and its costs as measured."""
+    return SIZE_TABLE.sub(lambda found: "\n".join([found[1], *SIZE_TABLES[found[2]](), ""]), page)
 
 
 def with_outputs(page: str) -> str:
@@ -103,7 +117,8 @@ def write_pages(made: Mapping[Path, str], words: Sequence[str]) -> int:
 
 
 def main(words: list[str]) -> int:
-    return write_pages({PAGE: with_tables(PAGE.read_text()), JSON_PAGE: with_outputs(JSON_PAGE.read_text())}, words)
+    pages = {PAGE: with_tables, JSON_PAGE: with_outputs, SIZE_PAGE: with_size}
+    return write_pages({path: made(path.read_text()) for path, made in pages.items()}, words)
 
 
 if __name__ == "__main__":

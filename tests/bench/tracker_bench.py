@@ -37,14 +37,14 @@ SELECTORS = {
 
 
 def run() -> list[Row]:
-    return [*_one_patch(), *_many_patches(), *_cel(), *cel_bench.evaluator_rows()]
+    return [*one_patch(), *_many_patches(), *_cel(), *cel_bench.evaluator_rows()]
 
 
 def slices(count: int) -> list[Slice]:
-    return [slice_of(_slice(number)) for number in range(count)]
+    return [slice_of(slice_as_published(number)) for number in range(count)]
 
 
-def _slice(number: int) -> Object:
+def slice_as_published(number: int) -> Object:
     driver = f"gpu{number % DRIVERS}.example.com"
     found = [_device(number, place) for place in range(DEVICES)]
     return slice_object(f"slice-{number}", found, driver=driver, pool=f"node-{number}", nodeName=f"node-{number}")
@@ -92,7 +92,7 @@ def _gone(tracker: Tracker, name: str) -> None:
     tracker.settle()
 
 
-def _one_patch() -> list[Row]:
+def one_patch() -> list[Row]:
     """500 slices of 64 devices. Floor: the same values laid over each device's own in a bare loop."""
     tracker = _tracker(slices(500))
     everything, one, floors = [], [], []

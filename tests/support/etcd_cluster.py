@@ -32,6 +32,11 @@ class Cluster:
         return tuple(f"127.0.0.1:{port}" for port in self._clients)
 
     @property
+    def pids(self) -> list[int]:
+        """Of the members that run."""
+        return [process.pid for process in self._processes.values()]
+
+    @property
     def store(self) -> str:
         """As `--store` takes it."""
         return f"etcd://{','.join(self.endpoints)}"

@@ -1,0 +1,1 @@
+"""`nodeplane size`: what a load needs, from measured costs."""

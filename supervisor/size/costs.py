@@ -1,0 +1,102 @@
+"""The measured costs from which `nodeplane size` computes: one table, each row with the command that measures it.
+
+All CPU is that of one machine on one day, brought to a common speed: microseconds where a piece of the yardstick's
+work (tests/bench/size_yardstick.py) takes YARDSTICK_US. Memory is private memory. `docs/explanation/scale.md` shows
+the table (`make docs`), and the bench `size` compares what follows from it with measured loads.
+"""
+
+from typing import NamedTuple
+
+MACHINE, DATE = "two shared cores, Debian 12, Python 3.11, etcd 3.4.23", "2026-11-29"
+YARDSTICK_US = 13.0
+RATES = (50.0, 100.0, 200.0, 400.0, 800.0)
+"""Writes a second at which the CPU of a write is measured."""
+SMALL, LARGE = 1932, 5932
+"""Bytes of the objects whose memory is measured."""
+COSTS_COMMAND = "python -m tests.bench.size_costs"
+
+
+class Curve(NamedTuple):
+    """CPU of one write by the rate of writes; rarer writes cost more, since each wakes a process with cold caches."""
+
+    us: tuple[float, ...]
+    """At each of RATES; a shorter one ends at the highest rate that the machine carried."""
+    command: str
+
+
+class PerObject(NamedTuple):
+    """Bytes of memory for something that holds an object, by the size of the object."""
+
+    small: float
+    """For an object of SMALL bytes."""
+    large: float
+    """For one of LARGE bytes."""
+    command: str
+
+
+class Figure(NamedTuple):
+    value: float
+    unit: str
+    command: str
+
+
+DEVICES = f"{COSTS_COMMAND} devices"
+EMBEDDED, FOLLOWERS = f"{COSTS_COMMAND} embedded", f"{COSTS_COMMAND} followers"
+DELIVERIES, ETCD, MEMORY = f"{COSTS_COMMAND} deliveries", f"{COSTS_COMMAND} etcd", f"{COSTS_COMMAND} memory"
+TRAFFIC, PLACED, LIFE = f"{COSTS_COMMAND} traffic", f"{COSTS_COMMAND} placed", f"{COSTS_COMMAND} life"
+
+CURVES = {
+    "apiserver applies a write": Curve((315.0, 192.0, 138.0, 105.0, 48.0), EMBEDDED),
+    "apiserver serves a write, SQLite": Curve((1362.0, 1038.0, 902.0, 837.0, 734.0), EMBEDDED),
+    "apiserver serves a write, etcd": Curve((1435.0, 1238.0, 902.0, 765.0), ETCD),
+    "watchcache, SQLite": Curve((331.0, 255.0, 210.0, 190.0, 72.0), EMBEDDED),
+    "watchcache, etcd": Curve((400.0, 350.0, 250.0, 205.0), ETCD),
+    "store": Curve((797.0, 635.0, 560.0, 501.0, 395.0), EMBEDDED),
+    "etcd, leader of three members": Curve((1285.0, 972.0, 720.0, 600.0), ETCD),
+    "scheduler sees a change": Curve((328.0, 267.0, 230.0, 149.0, 94.0), FOLLOWERS),
+    "controllers see a change": Curve((374.0, 275.0, 225.0, 174.0, 88.0), FOLLOWERS),
+}
+OBJECTS = {
+    "apiserver": PerObject(6781, 18745, MEMORY),
+    "watchcache": PerObject(4221, 12899, MEMORY),
+    "store": PerObject(3983, 6985, MEMORY),
+    "scheduler": PerObject(11699, 15714, MEMORY),
+    "controllers": PerObject(11769, 15875, MEMORY),
+}
+CHANGES = {
+    "apiserver": Figure(2.94, "bytes", MEMORY),
+    "watchcache": Figure(5.13, "bytes", MEMORY),
+    "store": Figure(0.85, "bytes", MEMORY),
+}
+"""Memory for each byte of an object that changed; that of SMALL objects, which is the higher one."""
+DISK = {
+    "store": PerObject(20716, 27576, EMBEDDED),
+    "etcd": PerObject(10645, 21586, ETCD),
+}
+ALONE_KB = {
+    "apiserver": Figure(33828, "kB", MEMORY),
+    "watchcache": Figure(18928, "kB", MEMORY),
+    "store": Figure(20424, "kB", MEMORY),
+    "scheduler": Figure(18892, "kB", MEMORY),
+    "controllers": Figure(24780, "kB", MEMORY),
+    "cel": Figure(8416, "kB", MEMORY),
+    "etcd": Figure(45000, "kB", ETCD),
+}
+FIGURES = {
+    "first watch of a change, in each apiserver": Figure(58.0, "us", DELIVERIES),
+    "delivery to a watch": Figure(14.6, "us", DELIVERIES),
+    "watch": Figure(36_850.0, "bytes", "nodeplane bench idle-watch"),
+    "delivery beside the object": Figure(390.0, "bytes", DELIVERIES),
+    "pod placed": Figure(636.0, "us", PLACED),
+    "pod with a claim placed": Figure(2357.0, "us", PLACED),
+    "writes of a pod's life": Figure(13.0, "", LIFE),
+    "patch, each device": Figure(1.0, "us", DEVICES),
+    "device in the scheduler": Figure(5022.0, "bytes", DEVICES),
+    "device in a slice": Figure(426.0, "bytes", DEVICES),
+    "etcd memory, each byte logged": Figure(5.2, "bytes", ETCD),
+    "etcd request beside the object": Figure(230.0, "bytes", TRAFFIC),
+    "etcd event beside both objects": Figure(275.0, "bytes", TRAFFIC),
+    "etcd log entry beside the object": Figure(370.0, "bytes", TRAFFIC),
+    "etcd database, each byte of an object": Figure(2.24, "bytes", TRAFFIC),
+    "store database, each byte of an object": Figure(1.2, "bytes", MEMORY),
+}
