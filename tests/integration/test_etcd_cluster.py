@@ -13,7 +13,7 @@ from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.authority import Authority
 from tests.support.etcd_cluster import Cluster, cluster
-from tests.support.resuming import CONFIGMAPS, Churn, Crowd
+from tests.support.resuming import CONFIGMAPS, Churn, Crowd, judge, stored
 from tests.support.store_lab import short_directory
 
 WATCHES = 20
@@ -32,22 +32,6 @@ def plane(three: Cluster) -> Iterator[Plane]:
     changes: dict[str, Any] = {"store_endpoints": three.endpoints, "store_embedded": False, "etcd_files": three.files}
     with running_plane(**changes) as started:
         yield started
-
-
-async def stored(plane: Plane) -> dict[str, int]:
-    """Revision by name, as the store says."""
-    async with plane.client() as session, session.get(CONFIGMAPS) as answer:
-        items = (await answer.json())["items"]
-    return {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in items}
-
-
-async def judge(plane: Plane, crowd: Crowd, churn: Churn, before: set[str]) -> None:
-    """What was acknowledged is there, what is there was seen by everybody, once; nobody listed again."""
-    now = {name: rv for name, rv in (await stored(plane)).items() if name not in before}
-    assert {name: now.get(name) for name in churn.acknowledged} == churn.acknowledged, "acknowledged and lost"
-    assert now.keys() <= churn.acknowledged.keys() | churn.unknown
-    await crowd.caught_up(max(now.values()))
-    crowd.check(sorted(now.values()))
 
 
 async def test_members_killed_one_after_the_other(plane: Plane, three: Cluster) -> None:

@@ -25,7 +25,7 @@ from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import save_settings
 from supervisor.base.groups import EVALUATING
 from tests.support.actor_process import Process, start_actor
-from tests.support.authority import Authority
+from tests.support.authority import HOSTS, Authority
 from tests.support.connections import Connections, Responses
 from tests.support.engine import ETCD, Etcd, chosen, etcd_binary
 from tests.support.ports import free_port
@@ -54,7 +54,8 @@ class Plane:
         binary = etcd_binary() if "store_endpoints" not in changes and chosen(store) == ETCD else ""
         self.root = Path(tempfile.mkdtemp(prefix="np", dir="/tmp"))
         self.port = free_port()
-        self.url = f"https://127.0.0.1:{self.port}"
+        self._address = changes.get("bind_address", "127.0.0.1")
+        self.url = f"https://{self._address}:{self.port}"
         self.processes: dict[str, Process] = {}
         self._etcd = Etcd(binary, self.root) if binary else None
         if self._etcd:
@@ -106,7 +107,7 @@ class Plane:
         self.authority = authority = Authority(pki)
         for file, (name, organization) in USERS.items():
             authority.issue(file, name, organization)
-        authority.issue("apiserver", "apiserver")
+        authority.issue("apiserver", "apiserver", hosts=(*HOSTS, *self.settings.api_names))
         authority.issue("apiserver-kubelet-client", "kube-apiserver-kubelet-client")
         etcd = Authority(pki / "etcd", "test-etcd-ca")
         etcd.issue("server", "etcd")
@@ -128,10 +129,13 @@ class Plane:
             self.spawn(worker_of(instance))
         path = self.root / f"{instance}.log"
         if instance != "store" or not self._etcd:
-            self.processes[instance] = start_actor(instance, self.settings.layout.settings, path)
+            self.processes[instance] = self._start_actor(instance, path)
             return
         with path.open("ab") as log:
             self.processes[instance] = subprocess.Popen(self._etcd.command, stdin=subprocess.DEVNULL, stderr=log)
+
+    def _start_actor(self, instance: str, log: Path) -> Process:
+        return start_actor(instance, self.settings.layout.settings, log)
 
     def kill(self, instance: str, number: int = signal.SIGKILL) -> int:
         process = self.processes.pop(instance)
@@ -155,9 +159,9 @@ class Plane:
 
     def get_text(self, path: str) -> tuple[int, str]:
         """One anonymous GET, by hand."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=15) as raw:
+        with socket.create_connection((self._address, self.port), timeout=15) as raw:
             context = ssl.create_default_context(cafile=str(self.settings.layout.ca_cert))
-            with context.wrap_socket(raw, server_hostname="127.0.0.1") as tls:
+            with context.wrap_socket(raw, server_hostname=self._address) as tls:
                 tls.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                 answer = b"".join(iter(lambda: tls.recv(65536), b"")).decode()
         if not answer:

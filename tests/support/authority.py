@@ -34,7 +34,14 @@ class Authority:
     def key_pem(self) -> bytes:
         return pem(self._key)
 
-    def issue(self, file: str, common_name: str = "", organization: str = "", seconds: float = DAY_S) -> None:
+    def issue(
+        self,
+        file: str,
+        common_name: str = "",
+        organization: str = "",
+        seconds: float = DAY_S,
+        hosts: Iterable[str] = HOSTS,
+    ) -> None:
         """Write `file`.crt and `file`.key of a server and client; `common_name` is `file` by default.
 
         `seconds`: how long the certificate is valid.
@@ -42,7 +49,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(common_name or file, organization)
         certificate = (
-            _builder(subject, self._name, key, self._key, seconds, HOSTS)
+            _builder(subject, self._name, key, self._key, seconds, hosts)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .sign(self._key, hashes.SHA256())

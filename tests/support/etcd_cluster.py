@@ -20,16 +20,23 @@ class Cluster:
     """Clients speak TLS with certificates when `pki` is given; members trust each other on loopback."""
 
     def __init__(
-        self, binary: str, root: Path, members: int = 1, pki: Path | None = None, progress: str = "1s"
+        self,
+        binary: str,
+        root: Path,
+        members: int = 1,
+        pki: Path | None = None,
+        progress: str = "1s",
+        address: str = LOCAL[0],
     ) -> None:
         self._binary, self._root, self._pki, self._progress = binary, root, pki, progress
+        self._address = address
         self._clients = [free_port() for _ in range(members)]
         self._peers = [free_port() for _ in range(members)]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        return tuple(f"127.0.0.1:{port}" for port in self._clients)
+        return tuple(f"{self._address}:{port}" for port in self._clients)
 
     @property
     def pids(self) -> list[int]:
@@ -91,14 +98,17 @@ class Cluster:
     def _serves(self, member: int) -> bool:
         """Its client port opens once it has joined the cluster."""
         try:
-            with socket.create_connection(("127.0.0.1", self._clients[member]), 5.0):
+            with socket.create_connection((self._address, self._clients[member]), 5.0):
                 return True
         except OSError:
             return False
 
+    def _peer(self, member: int) -> str:
+        return f"http://{LOCAL[0]}:{self._peers[member]}"
+
     def _flags(self, member: int) -> dict[str, str]:
         scheme = "https" if self._pki else "http"
-        client, peer = f"{scheme}://127.0.0.1:{self._clients[member]}", f"http://127.0.0.1:{self._peers[member]}"
+        client, peer = f"{scheme}://{self._address}:{self._clients[member]}", self._peer(member)
         flags = {
             "name": f"m{member}",
             "data-dir": str(self._root / f"m{member}"),
@@ -106,7 +116,7 @@ class Cluster:
             "advertise-client-urls": client,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
-            "initial-cluster": ",".join(f"m{at}=http://127.0.0.1:{port}" for at, port in enumerate(self._peers)),
+            "initial-cluster": ",".join(f"m{at}={self._peer(at)}" for at in range(len(self._peers))),
             "experimental-watch-progress-notify-interval": self._progress,
             "heartbeat-interval": "50",
             "election-timeout": "500",
@@ -123,11 +133,15 @@ class Cluster:
 
 
 @contextmanager
-def cluster(binary: str, members: int = 1, tls: bool = False, progress: str = "1s") -> Iterator[Cluster]:
+def cluster(
+    binary: str, members: int = 1, tls: bool = False, progress: str = "1s", address: str = LOCAL[0]
+) -> Iterator[Cluster]:
+    """`address`: where clients reach the members, an address of this machine."""
     with short_directory() as root:
         if tls:
-            issue(root / "pki", Wanted((Certificate("etcd", "etcd", hosts=LOCAL), Certificate("np", "nodeplane"))))
-        made = Cluster(binary, root, members, root / "pki" if tls else None, progress)
+            hosts = (*LOCAL, address)
+            issue(root / "pki", Wanted((Certificate("etcd", "etcd", hosts=hosts), Certificate("np", "nodeplane"))))
+        made = Cluster(binary, root, members, root / "pki" if tls else None, progress, address)
         try:
             made.start()
             made.wait()

@@ -14,6 +14,7 @@ from typing import Protocol
 import aiohttp
 import yaml
 
+from tests.support.apiserver_plane import Plane
 from tests.support.connections import Connections
 from tests.support.waiting import until_async
 
@@ -206,3 +207,19 @@ class Churn:
         else:
             self.refused.append(f"{answer.status} {told.get('message')}")
             self.unknown.add(name)
+
+
+async def stored(plane: Plane) -> dict[str, int]:
+    """Return the revision of each config map by name, as the store has it."""
+    async with plane.client() as session, session.get(CONFIGMAPS) as answer:
+        items = (await answer.json())["items"]
+    return {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in items}
+
+
+async def judge(plane: Plane, crowd: Crowd, churn: Churn, before: set[str]) -> None:
+    """Assert that what was acknowledged is there, and that every watch saw it once and none listed again."""
+    now = {name: rv for name, rv in (await stored(plane)).items() if name not in before}
+    assert {name: now.get(name) for name in churn.acknowledged} == churn.acknowledged, "acknowledged and lost"
+    assert now.keys() <= churn.acknowledged.keys() | churn.unknown
+    await crowd.caught_up(max(now.values()))
+    crowd.check(sorted(now.values()))
