@@ -69,6 +69,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 
 
 def parts(found: SizeNeeds) -> Iterator[Table | str]:
+    """Yield the tables and lines of the answer, in the order in which they are printed."""
     yield _load_line(found.load)
     yield Table(("PROCESS", "COUNT", "CORES EACH", "CORES", "MEMORY EACH", "MEMORY"), [*_process_rows(found)])
     flows = [(flow.name, f"{amount(flow.bytes_per_second)}/s") for flow in found.network]
@@ -108,6 +109,7 @@ def _verdict(found: SizeNeeds) -> str:
 
 
 def percent(share: float) -> str:
+    """Format a share with three digits at most: `76 %`, `0.25 %`."""
     return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.2f} %"
 
 

@@ -35,6 +35,8 @@ class PerObject(NamedTuple):
 
 
 class Figure(NamedTuple):
+    """One measured cost that depends on nothing else."""
+
     value: float
     unit: str
     command: str

@@ -78,4 +78,5 @@ def checked(load: SizeLoad) -> SizeLoad:
 
 
 def flag_of(field: str) -> str:
+    """Return the flag of a field: `--object-bytes` for `object_bytes`."""
     return f"--{field.replace('_', '-')}"

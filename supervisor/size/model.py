@@ -73,6 +73,7 @@ def needs(load: SizeLoad) -> SizeNeeds:
 
 
 def leases(load: SizeLoad) -> float:
+    """Return the renewals of leases a second: each node's every 10 s."""
     return load.nodes / LEASE_S
 
 
@@ -82,10 +83,12 @@ def written(load: SizeLoad) -> float:
 
 
 def placed(load: SizeLoad) -> float:
+    """Return the pods placed a second; by default as many as the writes allow."""
     return load.writes / FIGURES["writes of a pod's life"].value if load.placed is None else load.placed
 
 
 def slices(load: SizeLoad) -> int:
+    """Return the ResourceSlices of all devices."""
     return math.ceil(load.devices / DEVICES_A_SLICE)
 
 
@@ -141,11 +144,13 @@ def _api_processes(load: SizeLoad) -> int:
 
 
 def watchcache_cores(load: SizeLoad) -> float:
+    """Return the cores of each watch cache, which follows every write."""
     engine = "etcd" if load.members else "SQLite"
     return cores_at(costs.CURVES[f"watchcache, {engine}"], written(load), load.speed)
 
 
 def scheduler_cores(load: SizeLoad, leads: bool = True) -> float:
+    """Return the cores of a scheduler; one that stands by follows what it sees, but places nothing."""
     seen = cores_at(costs.CURVES["scheduler sees a change"], load.writes, load.speed)
     pod = FIGURES["pod with a claim placed" if load.devices else "pod placed"].value
     decided = placed(load) * pod + load.patches * load.devices * FIGURES["patch, each device"].value
@@ -153,6 +158,7 @@ def scheduler_cores(load: SizeLoad, leads: bool = True) -> float:
 
 
 def controllers_cores(load: SizeLoad) -> float:
+    """Return the cores of the controllers of one machine."""
     return cores_at(costs.CURVES["controllers see a change"], written(load), load.speed)
 
 
@@ -309,6 +315,8 @@ def _streams(load: SizeLoad) -> tuple[tuple[float, int], ...]:
 
 
 class Disk(NamedTuple):
+    """Use of a disk."""
+
     size: int
     """Bytes of the database and the log."""
     written: float
