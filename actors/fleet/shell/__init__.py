@@ -1,1 +1,1 @@
-"""Clients of the API: they register nodes, follows pods, writes statuses, leases, slices and events."""
+"""Clients of the API: they register nodes, follow pods, write statuses, leases, slices and events."""
