@@ -8,7 +8,9 @@ from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.pod import Outcome, Pod, PodEvent, PodStep, StepInputs, packed
+from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
+from actors.fleet.simulated.packing import packed
+from actors.fleet.simulated.pod import Pod, PodStep
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError
@@ -164,6 +166,7 @@ class FleetPods:
             pod = self.pods.get(node.preempted.pop())
             if pod is not None and pod.ended_early is None:
                 pod.ended_early = PREEMPTED
+                self._record(pod, PodEvent("Warning", PREEMPTED.reason, PREEMPTED.message))
                 self._queue.put((POD, pod.uid))
         now = time.monotonic()
         if (due := node.devices.next_due(now)) is not None:

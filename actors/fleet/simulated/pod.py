@@ -7,22 +7,20 @@ Between two steps a pod is its packed object and little else: a fleet has ten th
 """
 
 import sys
-import zlib
-from collections.abc import Mapping
-from typing import cast
 
 import msgspec
 
 from actors.fleet.simulated.containers import RUNTIME, Containers, runtime_of
 from actors.fleet.simulated.node import Node
+from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
+from actors.fleet.simulated.packing import unpacked
 from actors.fleet.simulated.probes import ProbeBook, read_outcomes
 from actors.fleet.simulated.sizes import resize
 from protocols.kinds import views
-from protocols.kube.jsons import read_json_object
-from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
 from protocols.lifecycle.errors import ClaimsNotReady, HollowInvalid, RoomTaken
 from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.claims import check, entries, uses_claims
 from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
 from protocols.lifecycle.pods.hollow import HollowScript, parse_duration, read_hollow
@@ -34,6 +32,7 @@ from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.kills import stop_all
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
 from protocols.lifecycle.restarts.policy import CRASH_LOOP
+from protocols.lifecycle.status.conditions import RESTARTING_ALL
 from protocols.lifecycle.status.device_health import Retention, initializing
 from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, restart_counts
@@ -47,54 +46,8 @@ ROUNDS = 50
 """Plans that one step follows, each on what the last one left; a pod that needs more goes on at its next step."""
 RETRY_NS = 2 * SECOND
 """Pause before an admission or preparation that failed is tried again."""
-FAST = 1
-"""Level of compression: 15 us a pod, and 9 us to read it."""
 CREATE_ERROR = "CreateContainerError"
 CLAIMS_REASON = "FailedPrepareDynamicResources"
-
-
-class PodEvent(msgspec.Struct, frozen=True):
-    """An event to record about the pod. `container`: its name, empty for the pod itself."""
-
-    type: str
-    reason: str
-    message: str
-    container: str = ""
-
-
-class Outcome(msgspec.Struct):
-    """Work for the caller after a step."""
-
-    patch: Object | None = None
-    """Body of PATCH pods/NAME/status."""
-    delete: bool = False
-    """Delete the pod now, with grace period 0."""
-    wake_ns: int = 0
-    """Time of the next step; 0 for not before something changes."""
-    claims: tuple[str, ...] = ()
-    """Names of the ResourceClaims to read before the next step."""
-    events: list[PodEvent] = msgspec.field(default_factory=list)
-
-
-def packed(pod: views.Pod) -> bytes:
-    """Return a pod in a third of its JSON, without the record of who wrote which field."""
-    metadata = {name: value for name, value in (pod.get("metadata") or {}).items() if name != "managedFields"}
-    return zlib.compress(msgspec.json.encode({**pod, "metadata": metadata}), FAST)
-
-
-def unpacked(content: bytes) -> views.Pod:
-    return cast("views.Pod", read_json_object(zlib.decompress(content)))
-
-
-class StepInputs(msgspec.Struct, frozen=True):
-    now_ns: int
-    """Wall clock."""
-    now: float
-    """Seconds of a clock that never steps, as `Devices` counts them."""
-    start_s: float = 0.0
-    """Seconds from admission until containers run."""
-    claims: Mapping[str, views.ResourceClaim | None] = {}
-    """The claims that the last outcome asked for, by name; None for one that does not exist."""
 
 
 class Pod:
@@ -209,7 +162,7 @@ class PodStep:
             return False
         if rejected is not None:
             self._pod.rejected = rejected
-            self._event("Warning", rejected.reason, rejected.message)
+            self._event("Warning", rejected.reason, rejected.message.removeprefix(REJECTED))
             return False
         self._pod.admitted = True
         self._pod.start_ns = self._now_ns + int(self._inputs.start_s * SECOND)
@@ -230,8 +183,9 @@ class PodStep:
             self._check_drivers()
         except ClaimsNotReady as error:
             self._pod.claims = ()
-            text = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
-            self._event("Warning", CLAIMS_REASON, text)
+            text = f"prepare dynamic resources: {error}"
+            self._event("Warning", CLAIMS_REASON, f"Failed to prepare dynamic resources: {text}")
+            self._event("Warning", "FailedSync", f"error syncing pod: {text}")
             self._retry()
             return False
         return True
@@ -254,15 +208,34 @@ class PodStep:
         plan = PodActions()
         for _ in range(ROUNDS):
             plan = self._plan()
-            if not plan.mutates or self._is_held_back(plan):
+            if plan.mutates and not self._is_held_back(plan) and not self._is_news(plan):
+                self._follow(plan)
+                if plan.restart_all and plan.remove:
+                    break  # the status shows their end before they start again
+            elif not self._resize():
                 break
-            self._follow(plan)
+        self._wake(plan.wake_ns)
+        return plan
+
+    def _is_news(self, plan: PodActions) -> bool:
+        """Return True if all containers are to restart and the status does not show yet how they ended."""
+        conditions = self._shown.get("conditions") or ()
+        return plan.restart_all and not any(
+            each.get("type") == RESTARTING_ALL and each.get("status") == "True" for each in conditions
+        )
+
+    def _resize(self) -> bool:
+        """Give the containers what the spec wants. Return True if some are ended for it."""
         if self._pod.sizes is None:
             self._pod.sizes = Sizes()
         allocatable = (self._node.object.get("status") or {}).get("allocatable") or {}
-        resize(self._spec, self._runtime.status, self._pod.sizes, self._node.room, allocatable)
-        self._wake(plan.wake_ns)
-        return plan
+        resized = resize(self._spec, self._runtime.status, self._pod.sizes, self._node.room, allocatable)
+        self._outcome.events += resized.events
+        if resized.deferred:
+            self._wake(self._now_ns + RETRY_NS)
+        kill = tuple(each for each in resized.kill if not self._runtime.is_stopping(each.id))
+        self._follow(PodActions(kill=kill))
+        return bool(kill)
 
     def _is_held_back(self, plan: PodActions) -> bool:
         """Return True before the time that a start takes has passed, and for containers that cannot be created."""

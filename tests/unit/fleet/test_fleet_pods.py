@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.fleet.simulated.pod import Pod, packed
+from actors.fleet.simulated.packing import packed
+from actors.fleet.simulated.pod import Pod
 from protocols.lifecycle.pods.types import PodStage
 from protocols.messages.devices import UNHEALTHY
 from tests.support.fleet_world import DRIVER, RESOURCE, FleetWorld, uid_of
@@ -130,7 +131,8 @@ def test_pod_waits_for_a_claim_that_is_not_its_own_yet(world: FleetWorld) -> Non
     other = world.add("q", {}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
     assert world.status(pod)["phase"] == "Running"
     assert world.status(other)["phase"] == "Pending"
-    assert "is not allowed to use ResourceClaim c" in world.events[-1][1].message
+    assert [event.reason for _, event in world.events] == ["FailedPrepareDynamicResources", "FailedSync"]
+    assert all("is not allowed to use ResourceClaim c" in event.message for _, event in world.events)
     world.claims["c"]["status"]["reservedFor"].append({"uid": uid_of("q")})
     world.advance(3)
     assert world.status(other)["phase"] == "Running"
@@ -176,18 +178,57 @@ def test_annotation_that_says_nothing_is_an_error_of_the_container(world: FleetW
         assert waiting["reason"] == "CreateContainerError"
 
 
+def resize(world: FleetWorld, pod: Pod, cpu: str) -> Any:
+    """Let a pod want another amount of processors; return its status."""
+    obj = world.obj(pod)
+    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    pod.packed = packed(obj)
+    world.settle()
+    return world.status(pod)
+
+
 def test_resize_is_actuated_at_once_where_there_is_room(world: FleetWorld) -> None:
     pod = world.add("p", {"resources": {"requests": {"cpu": "1"}}})
-    obj = world.obj(pod)
-    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
-    pod.packed = packed(obj)
-    world.settle()
-    assert world.status(pod)["containerStatuses"][0]["resources"]["requests"]["cpu"] == "2"
-    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "999"
-    obj["status"] = world.status(pod)
-    pod.packed = packed(obj)
-    world.settle()
-    assert condition(world.status(pod), "PodResizePending") == "True"
+    assert resize(world, pod, "2")["containerStatuses"][0]["resources"]["requests"]["cpu"] == "2"
+    assert condition(resize(world, pod, "999"), "PodResizePending") == "True"
+    assert [event.reason for _, event in world.events] == ["ResizeStarted", "ResizeCompleted", "ResizeInfeasible"]
+
+
+def test_resize_that_needs_a_restart_restarts_the_container(world: FleetWorld) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    pod = world.add("p", {"resources": {"requests": {"cpu": "1"}}, "resizePolicy": policy})
+    (shown,) = resize(world, pod, "2")["containerStatuses"]
+    assert (shown["restartCount"], shown["resources"]["requests"]["cpu"]) == (1, "2")
+    assert shown["lastState"]["terminated"]["exitCode"] == 143
+    assert [event.reason for _, event in world.events] == ["ResizeStarted", "ResizeCompleted"]
+
+
+def test_deferred_resize_is_tried_again_until_there_is_room(world: FleetWorld) -> None:
+    other = world.add("q", {"resources": {"requests": {"cpu": "60"}}})
+    pod = world.add("p", {"resources": {"requests": {"cpu": "1"}}})
+    pending = next(each for each in resize(world, pod, "40")["conditions"] if each["type"] == "PodResizePending")
+    assert pending["reason"] == "Deferred"
+    assert world.wakes[pod.uid] > world.now_ns
+    world.delete(other)
+    world.advance(10)
+    assert world.status(pod)["containerStatuses"][0]["resources"]["requests"]["cpu"] == "40"
+
+
+def test_rejection_is_an_event_with_the_reason_alone(world: FleetWorld) -> None:
+    world.add("p", {"resources": {"limits": {RESOURCE: "9"}}})
+    ((_, event),) = world.events
+    assert event.message.startswith("Allocate failed due to")
+
+
+def test_restart_of_all_containers_shows_how_they_ended(world: FleetWorld) -> None:
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "42"}
+    fields = {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+    pod = world.add("p", fields, annotations=script, restartPolicy="Never")
+    world.advance(1)
+    (shown,) = world.status(pod)["containerStatuses"]
+    assert (shown["restartCount"], next(iter(shown["state"]))) == (1, "running")
+    assert shown["lastState"]["terminated"]["exitCode"] == 42
 
 
 def test_pod_beyond_its_deadline_fails(world: FleetWorld) -> None:

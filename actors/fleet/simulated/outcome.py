@@ -1,0 +1,42 @@
+"""What a step of a simulated pod needs, and what its caller does after it."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from protocols.kinds import views
+from protocols.kube.meta import Object
+
+
+class StepInputs(msgspec.Struct, frozen=True):
+    now_ns: int
+    """Wall clock."""
+    now: float
+    """Seconds of a clock that never steps, as `Devices` counts them."""
+    start_s: float = 0.0
+    """Seconds from admission until containers run."""
+    claims: Mapping[str, views.ResourceClaim | None] = {}
+    """The claims that the last outcome asked for, by name; None for one that does not exist."""
+
+
+class PodEvent(msgspec.Struct, frozen=True):
+    """An event to record about the pod. `container`: its name, empty for the pod itself."""
+
+    type: str
+    reason: str
+    message: str
+    container: str = ""
+
+
+class Outcome(msgspec.Struct):
+    """Work for the caller after a step."""
+
+    patch: Object | None = None
+    """Body of PATCH pods/NAME/status."""
+    delete: bool = False
+    """Delete the pod now, with grace period 0."""
+    wake_ns: int = 0
+    """Time of the next step; 0 for not before something changes."""
+    claims: tuple[str, ...] = ()
+    """Names of the ResourceClaims to read before the next step."""
+    events: list[PodEvent] = msgspec.field(default_factory=list)
