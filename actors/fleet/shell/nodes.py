@@ -151,6 +151,7 @@ class FleetNodes:
         self._on_change(node)
 
     async def _update(self, node: Node) -> None:
+        node.devices.expire(time.time())
         before = cast("views.Node", await self._client.get(NODES, node.name)).get("status") or {}
         body = node_patch(before, node.status(before, now()))
         if body is not None:

@@ -44,6 +44,8 @@ from protocols.messages.devices import (
 from protocols.messages.health import PodHeld, PodResourceStatus, health_key, held_by
 
 DRIVER_GONE = "DRA driver is not connected"
+PLUGIN_GRACE_S = 300.0
+"""Time from a plugin's end until the node's capacity has no devices of it, as kubelet's endpointStopGracePeriod."""
 HEALTH_RATE = 1.0
 """Changes of device health a second that one pod's status shows, beyond a burst."""
 
@@ -175,6 +177,10 @@ class Devices:
             key = DeviceKey(resource, device.id)
             health, message = self._inventory.health(key)
             self._note(key, health_key(*key), health, message or self._sick.get(key, ""), now_ns)
+
+    def expire(self, now: float) -> None:
+        """Forget the devices of plugins that are gone for long. `now`: seconds of the wall clock."""
+        self._inventory.expire(now, PLUGIN_GRACE_S)
 
     def set_driver_health(self, driver: str, ids: Iterable[str], health: str, message: str, now_ns: int) -> None:
         """Let a DRA driver report a health of some of its devices, which are named DRIVER/POOL/DEVICE."""

@@ -98,6 +98,19 @@ def test_health_reported_while_plugin_is_gone_shows_once_it_is_back(world: Fleet
     assert health(world, plain) == ("Unhealthy", "hot")
 
 
+def test_plugin_that_is_gone_for_long_is_in_no_capacity(world: FleetWorld, plain: Pod) -> None:
+    _, mend = inject(world, plugin=RESOURCE, state="gone")
+    found = []
+    for seconds in (299, 2):
+        world.advance(seconds)
+        world.node.devices.expire(world.now_ns / 1e9)
+        found.append(allocatable(world))
+    assert found == [("4", "0"), ("0", "0")]
+    assert health(world, plain)[0] == "Unknown"
+    mend()
+    assert (health(world, plain)[0], allocatable(world)) == ("Healthy", ("4", "4"))
+
+
 def test_driver_that_is_gone_publishes_nothing_until_it_is_back(world: FleetWorld, claiming: Pod) -> None:
     inject(world, driver=DRIVER, health="Unhealthy", message="hot")
     _, mend = inject(world, driver=DRIVER, state="gone")
