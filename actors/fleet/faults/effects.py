@@ -9,6 +9,7 @@ from actors.fleet.faults.choice import choose_devices, choose_nodes, choose_shar
 from actors.fleet.faults.script import BACK, SILENT, Fault, fraction
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod
+from protocols.kube.selectors import parse_label_selector
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.types import PodStage
 from protocols.messages.devices import HEALTHY
@@ -27,7 +28,8 @@ class Targets(msgspec.Struct, frozen=True):
 
 def choose(fault: Fault, nodes: Mapping[str, Node], pods: Mapping[str, Pod], draw: random.Random) -> Targets:
     """Draw what a fault hits. `pods`: by uid."""
-    groups = {name: node.template.group for name, node in nodes.items() if _has(node, fault)}
+    matches = parse_label_selector(fault.selector).matcher()
+    groups = {name: node.template.group for name, node in nodes.items() if matches(node.labels) and _has(node, fault)}
     hit = {name: nodes[name] for name in choose_nodes(fault, groups, draw)}
     if fault.action == "node":
         return Targets(tuple(hit.values()), {}, tuple(pods[uid] for node in hit.values() for uid in node.pods))

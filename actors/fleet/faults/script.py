@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from protocols.kube.errors import SelectorInvalid
+from protocols.kube.selectors import parse_label_selector
 from protocols.messages.devices import HEALTHY
 from protocols.process.scripts import Seconds, parse_script, read_script
 
@@ -44,6 +46,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     nodes: Annotated[str, _about("nodes that it may hit, by a pattern of their names (*)", "PATTERN")] = "*"
     group: Annotated[str, _about("nodes that it may hit, by their group in the profile (all)", "NAME")] = ""
+    selector: Annotated[
+        str, _about("nodes that it may hit, by their labels, such as example.com/rack=rack-3 (all)", "LABELS")
+    ] = ""
     share: Annotated[str, _about("share of these nodes that it hits, such as 10% (all)", "PERCENT")] = ""
     count: Annotated[int, _about("number of these nodes that it hits, instead of a share", "N")] = 0
     plugin: Annotated[str, _about("a plugin, by its resource", "RESOURCE")] = ""
@@ -70,17 +75,24 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if len(given) != 1:
             raise ValueError(f"a fault has one of {', '.join(ACTIONS)}; this one has {' and '.join(given) or 'none'}")
         self._check_fields(given[0])
-        for text in (self.share, self.crash, self.without):
-            fraction(text)
-        device_share(self)
+        self._check_texts()
         if self.share and self.count:
             raise ValueError("a fault has a share or a count of nodes, not both")
         if self.count < 0 or (isinstance(self.devices, int) and self.devices < 1):
             raise ValueError("count and devices must be 1 or more")
         if not 0 <= self.exit_code <= 255:
             raise ValueError("exitCode must be 0 to 255")
-        if any(isinstance(text, str) and len(text) > MAX_TEXT for text in (self.nodes, self.devices, self.message)):
+
+    def _check_texts(self) -> None:
+        if any(len(text) > MAX_TEXT for text in (self.nodes, self.selector, self.message, str(self.devices))):
             raise ValueError(f"texts have at most {MAX_TEXT} characters")
+        for text in (self.share, self.crash, self.without):
+            fraction(text)
+        device_share(self)
+        try:
+            parse_label_selector(self.selector)
+        except SelectorInvalid as error:
+            raise ValueError(f"{self.selector!r:.64} selects no labels: {error}") from None
 
     def _check_fields(self, action: str) -> None:
         defaults = {field.name: field.default for field in msgspec.structs.fields(self)}

@@ -8,7 +8,7 @@ from actors.fleet.simulated.containers import RUNTIME
 from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
 from protocols.kinds.table import RESOURCESLICES
-from protocols.kube.meta import Object, uid_of
+from protocols.kube.meta import Object, labels_of, uid_of
 from protocols.kube.taints import Taint
 from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource, RoomTaken
 from protocols.lifecycle.node.machine import MachineInfo
@@ -51,6 +51,11 @@ class Node:
         self.health: dict[str, PodResourceStatus | None] = {}
         """Device health that pods have yet to take, by uid; None for pods that hold nothing any more."""
         self._given = 0
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels of its Node object; those of the profile before it is registered."""
+        return labels_of(self.object) if self.object else self.template.labels
 
     @property
     def address(self) -> str:

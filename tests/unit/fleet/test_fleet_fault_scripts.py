@@ -48,6 +48,7 @@ def due(text: str, most: int = 20) -> list[tuple[float, int, int]]:
         ("{node: silent, share: 10%, count: 1}", "a share or a count"),
         ("{crash: 10%, exitCode: 256}", "exitCode must be 0 to 255"),
         ("{node: silent, nodes: %s}" % ("a" * 1025), "texts have at most 1024 characters"),
+        ("{node: silent, selector: 'a in b'}", "'a in b' selects no labels: found 'b', expected: '('"),
         ("{node: silent, lasts: soon}", "'soon' is no time"),
         ("{node: silent, who: me}", "unknown key `who`"),
     ],

@@ -174,6 +174,17 @@ def test_silent_node_holds_its_pods(world: FleetWorld, plain: Pod) -> None:
     assert (mend().text, world.node.silent) == ("1 of 1 nodes: back (0 devices, 1 pods)", False)
 
 
+@pytest.mark.parametrize(
+    ("selector", "nodes"),
+    [("rack=rack-0", 1), ("rack!=rack-0", 0), ("kubernetes.io/hostname in (gpu-0,x)", 1), ("added", 0)],
+)
+def test_nodes_are_selected_by_labels(selector: str, nodes: int) -> None:
+    world = FleetWorld(labels={"rack": "rack-{n}"})
+    assert inject(world, node="silent", selector=selector)[0].nodes == nodes
+    world.node.object = {}
+    assert inject(world, node="silent", selector="rack=rack-0")[0].nodes == 1
+
+
 def test_node_without_the_driver_is_not_hit(world: FleetWorld) -> None:
     assert inject(world, driver="other.example.com", health="Unhealthy")[0].nodes == 0
     assert inject(world, plugin="example.com/other", state="gone")[0].nodes == 0
