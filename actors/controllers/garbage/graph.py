@@ -4,8 +4,9 @@ An owner missing from the graph may still exist because watches lag; only a live
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from actors.controllers.common.kinds import Kinds
 from protocols.kinds import views
@@ -24,8 +25,7 @@ class OwnerState(Enum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerNode:
+class OwnerNode(msgspec.Struct, frozen=True):
     """An owner reference; `blocks` has the meaning of blockOwnerDeletion."""
 
     api_version: str
@@ -35,8 +35,7 @@ class OwnerNode:
     blocks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(msgspec.Struct, frozen=True):
     """The identity, owners and finalizers of an object."""
 
     resource: Resource
@@ -52,15 +51,13 @@ class GraphNode:
         return self.terminating and FOREGROUND in self.finalizers
 
 
-@dataclass(frozen=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Decision: delete the object with this propagation policy."""
 
     policy: str
 
 
-@dataclass(frozen=True)
-class RemoveOwners:
+class RemoveOwners(msgspec.Struct, frozen=True):
     """Remove these owner references; another owner is living."""
 
     uids: frozenset[str]

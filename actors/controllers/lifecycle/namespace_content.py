@@ -5,7 +5,8 @@ Upstream: pkg/controller/namespace/deletion. Users find there what keeps a names
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
@@ -29,14 +30,13 @@ FINE = {
 MAX_MESSAGE = 4096
 
 
-@dataclass
-class Remaining:
+class Remaining(msgspec.Struct):
     """Objects that are left after the deletion was asked for."""
 
-    objects: Counter[str] = field(default_factory=Counter)
+    objects: Counter[str] = msgspec.field(default_factory=Counter)
     """By `PLURAL.GROUP`."""
-    finalizers: Counter[str] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
+    finalizers: Counter[str] = msgspec.field(default_factory=Counter)
+    errors: list[str] = msgspec.field(default_factory=list)
 
     def add(self, resource: Resource, page: Object) -> None:
         """Count the first page of a list; the API says how many follow."""

@@ -6,7 +6,8 @@ The functions at the top are pure; NamespaceController carries out what they ret
 import asyncio
 import logging
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
@@ -23,8 +24,7 @@ ROOT_CA = "kube-root-ca.crt"
 CONTENT = tuple(resource for resource in ALL if resource.namespaced and resource is not PODS)
 
 
-@dataclass(frozen=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """An object that must exist."""
 
     resource: Resource
@@ -32,8 +32,7 @@ class Create:
     namespace: str = ""
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """A merge patch of an object that exists."""
 
     resource: Resource
@@ -89,13 +88,12 @@ def finalized(namespace: Object) -> Object:
 Items = Mapping[str, Object]
 
 
-@dataclass
-class NamespaceCaches:
+class NamespaceCaches(msgspec.Struct):
     """The informers' stores that decisions read; set when the informers exist."""
 
-    namespaces: Items = field(default_factory=dict)
-    accounts: Items = field(default_factory=dict)
-    roots: Items = field(default_factory=dict)
+    namespaces: Items = msgspec.field(default_factory=dict)
+    accounts: Items = msgspec.field(default_factory=dict)
+    roots: Items = msgspec.field(default_factory=dict)
 
 
 class NamespaceController:

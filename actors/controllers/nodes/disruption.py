@@ -12,7 +12,8 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 """
 
 import enum
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.kinds import views
 from protocols.kube.meta import labels_of
@@ -38,11 +39,10 @@ def zone_of(node: views.Node) -> str:
     return f"{labels.get(REGION_LABEL, '')}:{labels.get(ZONE_LABEL, '')}"
 
 
-@dataclass
-class _Zone:
-    ready: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
-    bucket: TokenBucket = field(default_factory=lambda: TokenBucket(1.0, 1.0, 1.0, 0.0))
+class _Zone(msgspec.Struct):
+    ready: set[str] = msgspec.field(default_factory=set)
+    lost: set[str] = msgspec.field(default_factory=set)
+    bucket: TokenBucket = msgspec.field(default_factory=lambda: TokenBucket(1.0, 1.0, 1.0, 0.0))
 
     @property
     def state(self) -> _ZoneState:

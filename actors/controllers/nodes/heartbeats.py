@@ -4,7 +4,7 @@ Renewals are timed by when they were observed on this machine's monotonic clock,
 skew between machines does not matter.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from protocols.kinds import views
 from protocols.kube.meta import Object, condition
@@ -14,12 +14,11 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions that a node's agent reports, all of which are Unknown without it."""
 
 
-@dataclass
-class NodeLeases:
+class NodeLeases(msgspec.Struct):
     """Last renewals of all nodes; times are monotonic seconds."""
 
     grace_s: float
-    seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    seen: dict[str, tuple[str, float]] = msgspec.field(default_factory=dict)
     """Node -> (renewTime as written, when it was first observed here)."""
 
     def renewed(self, node: str, written: str, at: float) -> None:

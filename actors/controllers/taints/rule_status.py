@@ -6,8 +6,9 @@ The functions at the top are pure; RuleStatusWriter counts pods and patches the 
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
@@ -25,8 +26,7 @@ EVERY_S = 10.0
 """Shortest interval between two writes to one rule while pods are evicted."""
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """Counts for the condition's message: what a rule does or, with effect None, would do."""
 
     pending: int = 0

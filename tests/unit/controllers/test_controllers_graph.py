@@ -1,9 +1,8 @@
 """Owner graph: random objects and deletions, with the collector's decisions applied until none is left."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors.controllers.garbage.graph import (
     FOREGROUND,
