@@ -8,8 +8,9 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from actors.scheduler.claims.device_ledger import DeviceLedger, with_kept
 from actors.scheduler.claims.verified_fits import VerifiedFits
@@ -103,8 +104,7 @@ class SearchTakesLong(NodeplaneError, http=503, grpc="UNAVAILABLE"):
         """True if a single node takes long; False if only the number of nodes does."""
 
 
-@dataclass(frozen=True)
-class SearchInputs:
+class SearchInputs(msgspec.Struct, frozen=True):
     """Inputs of the search for devices, and of the explanation of its result."""
 
     catalog: Catalog

@@ -9,7 +9,8 @@ everything earlier came before it.
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.dra.allocator import AllocatedState, Amounts, Holdings
 from protocols.dra.allocator.shares import added
@@ -22,8 +23,7 @@ Capacities = Callable[[DeviceId], Amounts | None]
 """Returns the total of each capacity as patched; None for a device that is not published."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """One claim's use of one device."""
 
     amounts: Amounts | None
@@ -31,14 +31,13 @@ class Hold:
     order: int
 
 
-@dataclass(slots=True)
-class Use:
+class Use(msgspec.Struct):
     """All use of one device."""
 
-    held: dict[str, Hold] = field(default_factory=dict)
-    reserved: dict[str, Amounts | None] = field(default_factory=dict)
+    held: dict[str, Hold] = msgspec.field(default_factory=dict)
+    reserved: dict[str, Amounts | None] = msgspec.field(default_factory=dict)
     """Claims whose writes the watch has not shown."""
-    consumed: Counter[str] = field(default_factory=Counter)
+    consumed: Counter[str] = msgspec.field(default_factory=Counter)
     """Consumption of shares that are held."""
     wholes: int = 0
     """Claims that hold the whole device; more than one while rivals have not undone their writes."""

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import msgspec
@@ -53,8 +52,7 @@ Demands = Mapping[str, Demand]
 LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 
 
-@dataclass(frozen=True)
-class DeviceOptions:
+class DeviceOptions(msgspec.Struct, frozen=True):
     """Dependencies of DynamicResources."""
 
     gates: Gates

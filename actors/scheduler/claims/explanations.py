@@ -9,8 +9,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from actors.scheduler.claims.device_fit import SELECTIONS, SearchInputs
 from actors.scheduler.model.claim_demand import Demand
@@ -40,8 +41,7 @@ Key = tuple[bytes, frozenset[str]]
 Done = Callable[[], None]
 
 
-@dataclass
-class _Text:
+class _Text(msgspec.Struct):
     text: str
     revision: int
     """Revision of the catalog."""

@@ -5,8 +5,9 @@ It assumes the pod on its node and reserves its devices, so that the next pod do
 
 import random
 import time
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from actors.scheduler.affinity.filters import PodFilters
 from actors.scheduler.affinity.scores import is_scored
@@ -34,8 +35,7 @@ from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.trace import span
 
 
-@dataclass(frozen=True)
-class SchedulingDecision:
+class SchedulingDecision(msgspec.Struct, frozen=True):
     """The node of a pod and the devices of its claims; both are assumed and not written yet."""
 
     pod: views.Pod

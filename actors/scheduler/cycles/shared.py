@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.scheduler.claims.devices import DynamicResources
 from actors.scheduler.claims.volume_claims import VolumeClaims
@@ -12,8 +13,7 @@ from actors.scheduler.model.queue import Queue
 from actors.scheduler.nodes.node_cache import Cache
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """Parts that the cycles share; each has one of all."""
 
     cache: Cache

@@ -1,7 +1,6 @@
 """The demand of a pod's claims, and the checks that hold for every node. Pure; messages are upstream's."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import msgspec
@@ -34,8 +33,7 @@ def claim_topic(key: str) -> str:
     return f"claim {key}"
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """Requirements of a pod's claims on its node."""
 
     allocated: tuple[views.ResourceClaim, ...] = ()
@@ -45,14 +43,14 @@ class Demand:
     """Equal for pods with equal demands."""
     extended: ExtendedClaim | None = None
     """Set if the last of `unallocated` does not exist in the API yet."""
-    kept: Holdings = field(default_factory=dict)
+    kept: Holdings = msgspec.field(default_factory=dict)
     """Devices and shares that are kept for nominated pods."""
 
     def keeping(self, kept: Holdings) -> "Demand":
         """Return the demand of a pod that must leave devices to nominated pods."""
         if not kept or not self.unallocated:
             return self
-        return replace(
+        return msgspec.structs.replace(
             self,
             kept=kept,
             signature=msgspec.json.encode([self.signature.decode(), sorted(kept.items(), key=itemgetter(0))]),
@@ -63,8 +61,7 @@ class Demand:
         return not self.allocated and not self.unallocated
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """Result of one node."""
 
     reason: str = ""
@@ -74,8 +71,7 @@ class Fit:
     """Score of prioritized requests."""
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """A write to one claim before its pod is bound."""
 
     key: str

@@ -6,7 +6,8 @@ have looked before the change.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.process.rates import backoff_delay
 
@@ -19,8 +20,7 @@ LOWEST = -(2**31)
 NOTHING: Topics = frozenset()
 
 
-@dataclass
-class _QueuedPod:
+class _QueuedPod(msgspec.Struct):
     attempts: int = 0
     not_before: float = 0.0
     topics: Topics = NOTHING

@@ -91,18 +91,17 @@ SPREAD = ("ReplicaSet", "StatefulSet", "ReplicationController")
 """Controllers whose pods are spread by default, as upstream."""
 
 
-@dataclass
-class NodeLoad:
+class NodeLoad(msgspec.Struct):
     """A node, and the requests of the pods on it."""
 
     view: NodeView
-    used: Amounts = field(default_factory=dict)
-    presumed: Amounts = field(default_factory=dict)
+    used: Amounts = msgspec.field(default_factory=dict)
+    presumed: Amounts = msgspec.field(default_factory=dict)
     """Sum of their presumed requests of cpu and memory."""
-    ports: PortsInUse = field(default_factory=PortsInUse)
-    pods: dict[str, PodView] = field(default_factory=dict)
+    ports: PortsInUse = msgspec.field(default_factory=PortsInUse)
+    pods: dict[str, PodView] = msgspec.field(default_factory=dict)
     """By uid."""
-    version: int = field(default_factory=VERSIONS.__next__)
+    version: int = msgspec.field(default_factory=VERSIONS.__next__)
     """Another one whenever anything of it changed."""
 
     def count(self, pod: PodView) -> None:

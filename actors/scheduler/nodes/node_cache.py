@@ -8,7 +8,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from actors.scheduler.affinity.filters import PodFilters, pod_filters
 from actors.scheduler.affinity.pod_index import PodIndex
@@ -77,20 +78,19 @@ def summary(nodes: int, found: Iterable[list[str]]) -> str:
     return f"0/{nodes} nodes are available: {', '.join(sorted(f'{n} {reason}' for reason, n in counts.items()))}."
 
 
-@dataclass
-class Cache:
+class Cache(msgspec.Struct):
     """All nodes and the pods on them, assumed ones included."""
 
-    nodes: dict[str, NodeLoad] = field(default_factory=dict)
-    placed: dict[str, tuple[str, PodView]] = field(default_factory=dict)
+    nodes: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
+    placed: dict[str, tuple[str, PodView]] = msgspec.field(default_factory=dict)
     """Node and view of each pod, by uid."""
-    priorities: Counter[int] = field(default_factory=Counter)
+    priorities: Counter[int] = msgspec.field(default_factory=Counter)
     """Number of these pods by priority."""
-    index: PodIndex = field(default_factory=PodIndex)
+    index: PodIndex = msgspec.field(default_factory=PodIndex)
     """These pods by their labels, and their rules about other pods."""
-    images: ImageSpread = field(default_factory=ImageSpread)
-    memos: NodeMemos = field(default_factory=NodeMemos)
-    changes: NodeChanges = field(default_factory=NodeChanges)
+    images: ImageSpread = msgspec.field(default_factory=ImageSpread)
+    memos: NodeMemos = msgspec.field(default_factory=NodeMemos)
+    changes: NodeChanges = msgspec.field(default_factory=NodeChanges)
     soft_tainted: int = 0
     """Nodes with PreferNoSchedule taints."""
 
@@ -103,7 +103,9 @@ class Cache:
         self.soft_tainted += bool(view.soft_taints) - bool(known and known.view.soft_taints)
         self.images.remove(known.view.images if known else ())
         self.images.add(view.images)
-        self.nodes[view.name] = replace(known, view=view, version=next(VERSIONS)) if known else self._loaded(view)
+        self.nodes[view.name] = (
+            msgspec.structs.replace(known, view=view, version=next(VERSIONS)) if known else self._loaded(view)
+        )
         return True
 
     def forget_node(self, name: str) -> None:

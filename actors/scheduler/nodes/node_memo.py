@@ -4,7 +4,8 @@ It holds as long as the node's version is the same: after a pod was placed, only
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+
+import msgspec
 
 MAX_SHAPES = 64
 """Different pods that are remembered."""
@@ -12,12 +13,11 @@ Versioned = dict[str, tuple[int, int]]
 """Version of the node and score, by node."""
 
 
-@dataclass
-class NodeMemo:
+class NodeMemo(msgspec.Struct):
     """Results of one shape of pods, by node."""
 
-    reasons: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    scores: Versioned = field(default_factory=dict)
+    reasons: dict[str, tuple[int, list[str]]] = msgspec.field(default_factory=dict)
+    scores: Versioned = msgspec.field(default_factory=dict)
 
     def trim(self, nodes: int) -> None:
         """Forget everything once nodes that are gone outnumber those that are left."""

@@ -6,7 +6,8 @@ the table. A table serves pods that ask the same of nodes and devices and prefer
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.scheduler.model.claim_demand import Fit
 
@@ -44,16 +45,15 @@ class NodeChanges:
             yield node
 
 
-@dataclass
-class NodeTable:
+class NodeTable(msgspec.Struct):
     """Scores and device fits of the nodes for one kind of pods; nodes that do not fit are absent."""
 
     position: int
     """Position in NodeChanges up to which the table is right."""
     revision: int
     """Revision of the devices' catalog."""
-    scores: dict[str, int] = field(default_factory=dict)
-    fits: dict[str, Fit] = field(default_factory=dict)
+    scores: dict[str, int] = msgspec.field(default_factory=dict)
+    fits: dict[str, Fit] = msgspec.field(default_factory=dict)
 
     def put(self, node: str, score: int, fit: Fit) -> None:
         self.scores[node] = fit.score * FIT_WEIGHT + score

@@ -15,8 +15,9 @@ Equal nodes are drawn at random.
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from actors.scheduler.affinity.scores import PodScores
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
@@ -77,15 +78,14 @@ def _balance(cpu: float, memory: float) -> int:
     return int((1 - abs(min(cpu, 1.0) - min(memory, 1.0)) / 2) * FULL)
 
 
-@dataclass(frozen=True)
-class NodeScorer:
+class NodeScorer(msgspec.Struct, frozen=True):
     """Chooses the node of one pod."""
 
     pod: PodView
     preferences: Mapping[str, Preferences]
     """By node; nodes that are missing have none."""
     dice: random.Random
-    known: Versioned = field(default_factory=dict)
+    known: Versioned = msgspec.field(default_factory=dict)
     """Scores of resources by node, as long as its version is the same."""
     others: PodScores | None = None
     """Scores by other pods."""

@@ -6,7 +6,8 @@ Nodes are tried from a random one on, until there are enough candidates, one of 
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.scheduler.affinity.filters import CURABLE, PodFilters, with_pods
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
@@ -37,8 +38,7 @@ Verdict = dict[str, list[str]]
 """Reasons by rejected node."""
 
 
-@dataclass(frozen=True)
-class FailedAttempt:
+class FailedAttempt(msgspec.Struct, frozen=True):
     """A pod that no node fits, and why."""
 
     pod: views.Pod
@@ -59,20 +59,18 @@ class FailedAttempt:
         return bool(self.demand.unallocated or self.backed)
 
 
-@dataclass(frozen=True)
-class PreemptionPlan:
+class PreemptionPlan(msgspec.Struct, frozen=True):
     """The candidate, or why there is none."""
 
     candidate: Candidate | None = None
-    devices: Holdings = field(default_factory=dict)
+    devices: Holdings = msgspec.field(default_factory=dict)
     text: str = ""
     keeps_nomination: bool = False
     decided: bool = True
     """False if the attempt must be repeated without a change: the world changed meanwhile, or time was up."""
 
 
-@dataclass(frozen=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """Whatever a plan reads."""
 
     cache: Cache
