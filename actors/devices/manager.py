@@ -2,7 +2,6 @@
 
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -51,8 +50,7 @@ from protocols.trace import span
 PLUGINS_RING = 256
 
 
-@dataclass(frozen=True)
-class DeviceManagerOptions:
+class DeviceManagerOptions(msgspec.Struct, frozen=True):
     plugin_directory: Path
     state_directory: Path
     bus: Bus

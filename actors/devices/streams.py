@@ -1,7 +1,6 @@
 """Streams of the device manager. An event is published only if something changed."""
 
 import time
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -25,8 +24,7 @@ DEVICES_RING = 64
 V = TypeVar("V", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True)
-class DeviceStreamsOptions:
+class DeviceStreamsOptions(msgspec.Struct, frozen=True):
     bus: Bus
     inventory: Inventory
     ledger: Ledger

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -66,8 +65,7 @@ Responses = dict[str, dict[str, bytes]]
 """Raw ContainerAllocateResponse by container, then resource."""
 
 
-@dataclass(frozen=True)
-class PluginAllocator:
+class PluginAllocator(msgspec.Struct, frozen=True):
     plugins: PluginConnections
     metrics: DeviceMetrics
     log: logging.Logger
@@ -103,8 +101,7 @@ class PluginAllocator:
             self.metrics.allocate.labels(resource).observe(time.perf_counter() - begin)
 
 
-@dataclass(frozen=True)
-class AdmissionOptions:
+class AdmissionOptions(msgspec.Struct, frozen=True):
     ledger: Ledger
     inventory: Inventory
     plugins: PluginConnections

@@ -7,7 +7,8 @@ gives the same devices.
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.devices.admission.plan import PodPlan, pod_steps
 from actors.devices.calls.log import Purpose
@@ -29,8 +30,7 @@ MAX_ATTEMPTS = 5
 """Attempts to find an aligned placement while other pods are admitted during calls to the plugin."""
 
 
-@dataclass(frozen=True)
-class ChooserOptions:
+class ChooserOptions(msgspec.Struct, frozen=True):
     ledger: Ledger
     inventory: Inventory
     plugins: PluginConnections
@@ -38,8 +38,7 @@ class ChooserOptions:
     metrics: MachineMetrics
 
 
-@dataclass(frozen=True)
-class PickRequest:
+class PickRequest(msgspec.Struct, frozen=True):
     """Devices of one resource for one container."""
 
     uid: str

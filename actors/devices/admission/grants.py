@@ -1,7 +1,6 @@
 """Build the ledger record of an admitted pod, and the grants podworker starts its containers with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -24,8 +23,7 @@ from protocols.node.cpulist import format_list
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 
-@dataclass(frozen=True)
-class AllocationBuilder:
+class AllocationBuilder(msgspec.Struct, frozen=True):
     inventory: Inventory
     placer: Placer
 

@@ -6,7 +6,6 @@ to disk: the records live as long as this process.
 
 import asyncio
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -33,8 +32,7 @@ MAX_WORDS = 512
 """Characters of an outcome or error."""
 
 
-@dataclass(frozen=True)
-class CallPeer:
+class CallPeer(msgspec.Struct, frozen=True):
     """The other end of a call."""
 
     name: str
@@ -44,8 +42,7 @@ class CallPeer:
     """It registered; else its name gets no ring of its own."""
 
 
-@dataclass(frozen=True)
-class Purpose:
+class Purpose(msgspec.Struct, frozen=True):
     """The reason of a call, for its record."""
 
     subject: str = ""

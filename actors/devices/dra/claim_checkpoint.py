@@ -6,7 +6,6 @@ Loaded claims count as not prepared: before the next sandbox their drivers are c
 import asyncio
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -127,8 +126,7 @@ def _prepared(device: CheckpointDevice) -> PreparedDevice:
     )
 
 
-@dataclass(frozen=True)
-class ClaimWriterOptions:
+class ClaimWriterOptions(msgspec.Struct, frozen=True):
     claims: Callable[[], list[ClaimInfo]]
     save: Callable[[bytes], None]
     """Blocks until the bytes are on disk; raises OSError."""

@@ -10,8 +10,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from actors.devices.dra.claim_cache import ClaimCache, required_drivers
 from actors.devices.dra.claim_checkpoint import ClaimWriter
@@ -57,8 +58,7 @@ class KeyedLocks:
             self._locks.pop(name, None)
 
 
-@dataclass(frozen=True)
-class ClaimPreparerOptions:
+class ClaimPreparerOptions(msgspec.Struct, frozen=True):
     cache: ClaimCache
     drivers: DriverRegistry
     writer: ClaimWriter
@@ -194,8 +194,7 @@ def raise_first(outcomes: Iterable[ClaimsOutcome]) -> None:
             raise outcome.error
 
 
-@dataclass(frozen=True)
-class OrphanCleanerOptions:
+class OrphanCleanerOptions(msgspec.Struct, frozen=True):
     pods: Callable[[], set[str]]
     """Returns the uids of all pods with claims."""
     unprepare: Callable[[str], Awaitable[None]]

@@ -7,11 +7,11 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 import grpc.aio
+import msgspec
 
 from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall, StreamMessage
 from actors.devices.calls.outcomes import claims_outcome
@@ -137,8 +137,7 @@ RECONNECT = (
 )
 
 
-@dataclass(frozen=True)
-class DriverInstanceOptions:
+class DriverInstanceOptions(msgspec.Struct, frozen=True):
     driver: str
     endpoint: str
     service: str
@@ -151,7 +150,7 @@ class DriverInstanceOptions:
     metrics: DraMetrics
     on_changed: Callable[[], None]
     """Called after the connection state changed."""
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
     health_advertised: bool = True
     """False: the driver did not name the service. It opts in by implementing it (KEP-4680)."""
 

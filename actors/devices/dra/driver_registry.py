@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from actors.devices.calls.health import HealthDifference
 from actors.devices.calls.log import CallLog, StreamMessage
@@ -29,8 +30,7 @@ MAX_TIMEOUT_S = 366 * 86400.0
 _HEALTH = {0: UNKNOWN, 1: HEALTHY, 2: UNHEALTHY}
 
 
-@dataclass(frozen=True)
-class HealthMonitorOptions:
+class HealthMonitorOptions(msgspec.Struct, frozen=True):
     health_cache: HealthCache
     clock: Callable[[], float]
     changed: Callable[[str], None]
@@ -131,8 +131,7 @@ MAX_INSTANCES = 16
 """Connected instances of one driver. Of disconnected ones the oldest are dropped."""
 
 
-@dataclass(frozen=True)
-class DriverRegistryOptions:
+class DriverRegistryOptions(msgspec.Struct, frozen=True):
     health_monitor: HealthMonitor
     limits: DraLimits
     metrics: DraMetrics
@@ -140,7 +139,7 @@ class DriverRegistryOptions:
     log: logging.Logger
     follow_health: bool
     """Whether to follow health streams."""
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
 
 
 class DriverRegistry:

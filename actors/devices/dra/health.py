@@ -5,8 +5,9 @@ within the device's timeout, unless it is overridden. Everything else is Unknown
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from actors.devices.calls.health import HealthChange
 from actors.devices.dra.errors import DriverFailed
@@ -85,14 +86,13 @@ Reports: TypeAlias = dict[tuple[str, str], HealthReport]
 """By pool and device."""
 
 
-@dataclass
-class HealthStream:
+class HealthStream(msgspec.Struct):
     """Open health stream of one driver instance."""
 
     number: int
     reported: bool = False
     swept: float = float("-inf")
-    reports: Reports = field(default_factory=dict)
+    reports: Reports = msgspec.field(default_factory=dict)
 
 
 class HealthCache:

@@ -8,7 +8,6 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,7 @@ class DriverHealth(msgspec.Struct, frozen=True, rename="pascal"):
     devices: dict[str, DeviceHealthEntry] = {}
 
 
-@dataclass(frozen=True)
-class HealthFileOptions:
+class HealthFileOptions(msgspec.Struct, frozen=True):
     path: Path
     health_cache: HealthCache
     names: Callable[[], set[DeviceName]]

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.devices.calls.log import CallLog
@@ -42,8 +42,7 @@ async def _nothing_to_write() -> None:
     """Do nothing: the default for tests without a checkpoint."""
 
 
-@dataclass(frozen=True)
-class DraOptions:
+class DraOptions(msgspec.Struct, frozen=True):
     checkpoint: Path
     health_state: Path
     bus: Bus
@@ -58,11 +57,11 @@ class DraOptions:
     """Returns the allocations of all pods."""
     report_problem: Callable[[str, str], None]
     """Reports a reason and a message to users."""
-    overrides: HealthOverrides = field(default_factory=HealthOverrides)
+    overrides: HealthOverrides = msgspec.field(default_factory=HealthOverrides)
     """Stored by the device manager, changed only here."""
     wait_written: Callable[[], Awaitable[None]] = _nothing_to_write
     """Returns once `overrides` is on disk; raises CheckpointNotWritten."""
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
 
 
 class DraManager:

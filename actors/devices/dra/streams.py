@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.devices.dra.health import HealthCache
 from protocols.bus import Bus, Op, Replica, StateSource
@@ -49,8 +50,7 @@ TIMER_SLACK_S = 0.01
 """A timer may fire a little early; an expiry may be published a little late."""
 
 
-@dataclass(frozen=True)
-class DraStreamsOptions:
+class DraStreamsOptions(msgspec.Struct, frozen=True):
     bus: Bus
     health_cache: HealthCache
     names: Callable[[], set[DeviceName]]

@@ -4,7 +4,6 @@ Both are replaced as a whole, ours first. The methods block: call them in a thre
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,8 +17,7 @@ from protocols.process.files import digest, make_directory, read_bounded, sweep_
 from protocols.process.sockets import DIRECTORY_MODE
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """State to be written."""
 
     state: LedgerState

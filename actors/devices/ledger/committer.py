@@ -5,7 +5,6 @@ Changes that arrive during a write share the next one, so an fsync serves all po
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +18,7 @@ WRITE_DELAY_S = 0.5
 """Delay of writes that nobody waits for: flapping devices cost two writes a second, not hundreds."""
 
 
-@dataclass(frozen=True)
-class PendingChange:
+class PendingChange(msgspec.Struct, frozen=True):
     """A pod admitted, changed or released, not durable yet."""
 
     record: PodRecord
@@ -32,8 +30,7 @@ class PendingChange:
         return LedgerEvent(mark=mark, allocation=self.record.allocation, new=self.new, deleted=self.deleted)
 
 
-@dataclass(frozen=True)
-class CommitterOptions:
+class CommitterOptions(msgspec.Struct, frozen=True):
     snapshot: Callable[[], Snapshot]
     """Returns the state with all changes handed in so far, without position and events."""
     save: Callable[[Snapshot], None]

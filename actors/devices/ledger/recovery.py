@@ -6,7 +6,6 @@ cannot be read is replaced from the other one.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -23,8 +22,7 @@ OURS, KUBELETS = "ours", "kubelet's"
 EMPTY = "no device allocation is known: containers that run will say what they were given"
 
 
-@dataclass(frozen=True)
-class RecoveredState:
+class RecoveredState(msgspec.Struct, frozen=True):
     state: LedgerState
     registered: tuple[str, ...] = ()
     """Resources whose plugins are expected back; otherwise their devices expire."""
@@ -34,7 +32,7 @@ class RecoveredState:
     """Allocations existed and are unknown now."""
     foreign: bool = False
     """A kubelet ran the node since our last write."""
-    damaged: Mapping[str, str] = field(default_factory=dict)
+    damaged: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Error by OURS or KUBELETS, for files to be copied aside."""
 
 

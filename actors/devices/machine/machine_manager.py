@@ -6,8 +6,9 @@ lists the pods of the node.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from actors.devices.cpu import state_file as cpu_file
 from actors.devices.cpu.pool import CpuPool, reserve_cpus
@@ -24,8 +25,7 @@ from protocols.node.alignment import LEAST_ALLOWABLE, Alignment
 from protocols.node.cpulist import format_list
 
 
-@dataclass(frozen=True)
-class MachineManagerOptions:
+class MachineManagerOptions(msgspec.Struct, frozen=True):
     settings: Alignment
     directory: Path
     """kubelet's directory, with the state files."""

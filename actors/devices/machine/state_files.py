@@ -5,8 +5,9 @@ that a kubelet made, and for the policy they were made under.
 """
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from actors.devices.cpu import state_file as cpu_file
 from actors.devices.cpu.pool import Holdings as CpuHoldings
@@ -16,15 +17,14 @@ from actors.devices.model.errors import StateFileCorrupt
 from protocols.process.files import make_directory, read_bounded, set_aside, sweep_once, write_atomic
 
 
-@dataclass
-class LoadedState:
+class LoadedState(msgspec.Struct):
     """Content of the files; empty without a file."""
 
     cpu_policy: str = ""
     memory_policy: str = ""
-    cpus: CpuHoldings = field(default_factory=dict)
-    memory: MemoryHoldings = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    cpus: CpuHoldings = msgspec.field(default_factory=dict)
+    memory: MemoryHoldings = msgspec.field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
     """Lines to log."""
 
 

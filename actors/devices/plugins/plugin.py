@@ -7,13 +7,13 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 import grpc
 import grpc.aio
+import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from actors.devices.calls.log import NO_PURPOSE, CallLog, CallPeer, Purpose, RecordedCall
@@ -141,14 +141,13 @@ MAX_RESPONSE_BYTES = 1 << 20
 CLOSE_GRACE_S = 0.5
 
 
-@dataclass(frozen=True)
-class PluginEndpoint:
+class PluginEndpoint(msgspec.Struct, frozen=True):
     """A plugin's resource and socket."""
 
     resource: str
     socket: Path
     limits: CallDeadlines
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
 
     @property
     def peer(self) -> CallPeer:

@@ -5,12 +5,12 @@ At each start every socket in device-plugins/ is removed and kubelet.sock bound 
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+import msgspec
 
 from actors.devices.calls.log import CallLog, CallPeer, Purpose
 from actors.devices.model.errors import RegistrationRejected
@@ -26,12 +26,11 @@ MAX_CONCURRENT_REGISTRATIONS = 100
 """Concurrent Register calls; further ones are rejected with RESOURCE_EXHAUSTED."""
 
 
-@dataclass(frozen=True)
-class RegistrationOptions:
+class RegistrationOptions(msgspec.Struct, frozen=True):
     socket: Path
     plugins: PluginConnections
     log: logging.Logger
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
 
 
 class RegistrationServer:
@@ -70,7 +69,7 @@ class RegistrationServer:
             except NodeplaneError as error:
                 call.status, call.error = "UNKNOWN", str(error)
                 raise
-            call.peer, call.outcome = replace(peer, known=True), "registered"
+            call.peer, call.outcome = msgspec.structs.replace(peer, known=True), "registered"
 
 
 def remove_sockets(directory: Path) -> None:

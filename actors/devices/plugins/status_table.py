@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -12,12 +11,11 @@ from protocols.messages.devices import PLUGIN_GONE, PLUGIN_REPLACED, PLUGIN_SERV
 Publish = Callable[[Op, str, PluginView], None]
 
 
-@dataclass
-class PluginStatusTable:
+class PluginStatusTable(msgspec.Struct):
     """Views by resource and generation. Of gone connections only the newest of each resource is retained."""
 
     publish: Publish = lambda op, key, view: None
-    views: dict[str, PluginView] = field(default_factory=dict)
+    views: dict[str, PluginView] = msgspec.field(default_factory=dict)
 
     def registered(self, generation: int, view: PluginView) -> None:
         for key, old in [*self.views.items()]:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
+import msgspec
 
 from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall
 from actors.devices.model.errors import RegistrationFailed, describe
@@ -66,7 +66,7 @@ class Registrar:
                 await dial(socket, channel)
                 info = await get_info(call, channel, socket)
                 error = await self._pass_to_handler(info)
-                call.peer = replace(peer, name=info.name, known=not error)
+                call.peer = msgspec.structs.replace(peer, name=info.name, known=not error)
                 call.outcome = f"{error}: {NOT_REGISTERED}" if error else f"accepted as {info.type}"
             await self._finish(channel, info, error)
         return info

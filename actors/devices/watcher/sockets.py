@@ -7,10 +7,11 @@ per path at a time, and a socket that is bound anew is deregistered before it is
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from protocols.process.rates import backoff_delay
 
@@ -90,8 +91,7 @@ class SocketStep(NamedTuple):
     operation: Operation
 
 
-@dataclass
-class SocketState:
+class SocketState(msgspec.Struct):
     desired: SocketIdentity | None = None
     """The socket in the directory; None = none."""
     actual: SocketIdentity | None = None

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -27,14 +27,13 @@ MAX_CONCURRENT = 32
 """Concurrent registrations; one takes up to half a minute if its plugin hangs."""
 
 
-@dataclass(frozen=True)
-class WatcherOptions:
+class WatcherOptions(msgspec.Struct, frozen=True):
     directory: Path
     handlers: Mapping[str, PluginHandler]
     """By plugin type."""
     registry: CollectorRegistry
     log: logging.Logger
-    calls: CallLog = field(default_factory=CallLog)
+    calls: CallLog = msgspec.field(default_factory=CallLog)
 
 
 class PluginWatcher:
