@@ -1,10 +1,9 @@
 """Rate limits and backoff. Pure: callers pass the time in seconds."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass
-class TokenBucket:
+class TokenBucket(msgspec.Struct):
     """Tokens that are refilled at `rate` a second, up to `most`: a few events at once, then a steady rate."""
 
     rate: float

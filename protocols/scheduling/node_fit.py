@@ -1,8 +1,9 @@
 """Upstream's NodeResourcesFit: what pods leave of a node's resources. Pure. Amounts are nano-units."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from protocols.scheduling.host_ports import HostPort, PortsInUse
 from protocols.scheduling.requests import Amounts, add, subtract
@@ -34,12 +35,11 @@ def shortages(
     return sorted(short) if short else short
 
 
-@dataclass
-class NodeUse:
+class NodeUse(msgspec.Struct):
     """Requests and host ports of the pods on one node."""
 
-    used: Amounts = field(default_factory=dict)
-    ports: PortsInUse = field(default_factory=PortsInUse)
+    used: Amounts = msgspec.field(default_factory=dict)
+    ports: PortsInUse = msgspec.field(default_factory=PortsInUse)
 
     def add(self, requests: Mapping[str, int], ports: Collection[HostPort]) -> None:
         add(self.used, requests)

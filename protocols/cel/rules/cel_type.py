@@ -1,7 +1,8 @@
 """CEL types of values of custom resources, and the largest size that a value of a type can have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.cel.costs.sizes import ONE, Declared, Size
 
@@ -9,8 +10,7 @@ LIMIT = 3 * 1024 * 1024
 """Bytes of the largest request, and so of the largest value."""
 
 
-@dataclass(frozen=True)
-class CelType:
+class CelType(msgspec.Struct, frozen=True):
     """The CEL type of a schema, or of a part of one."""
 
     form: str
@@ -18,7 +18,7 @@ class CelType:
     most: int | None = None
     """Maximum number of characters, items or entries."""
     item: "CelType | None" = None
-    fields: Mapping[str, tuple[str, "CelType"]] = field(default_factory=dict)
+    fields: Mapping[str, tuple[str, "CelType"]] = msgspec.field(default_factory=dict)
     """Fields of an object by name: the escaped CEL name and the type."""
 
 

@@ -6,8 +6,9 @@ needs beyond them is requested once, for the init container that lacks most.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from protocols.dra.allocator.claims import Claim, Request, SubRequest
 from protocols.dra.pods import EXTENDED_CLAIM, owner_reference
@@ -41,8 +42,7 @@ def backed(requests: Mapping[str, int], classes: Backing) -> frozenset[str]:
     return frozenset(name for name, asked in requests.items() if asked and name in classes)
 
 
-@dataclass(frozen=True)
-class RequestMapping:
+class RequestMapping(msgspec.Struct, frozen=True):
     """A container's extended resource and the request of the pod's special claim that backs it."""
 
     container: str
@@ -53,8 +53,7 @@ class RequestMapping:
         return {"containerName": self.container, "resourceName": self.resource, "requestName": self.request}
 
 
-@dataclass(frozen=True)
-class ExtendedClaim:
+class ExtendedClaim(msgspec.Struct, frozen=True):
     """A claim for some of a pod's extended resources. It is created in the API only when it is written."""
 
     claim: Claim
@@ -79,8 +78,7 @@ def _exactly(subrequest: SubRequest) -> Object:
     return {"deviceClassName": subrequest.class_name, "allocationMode": subrequest.mode, "count": subrequest.count}
 
 
-@dataclass(frozen=True)
-class _Need:
+class _Need(msgspec.Struct, frozen=True):
     container: str
     index: int
     request: str

@@ -1,7 +1,7 @@
 """The allocator's vocabulary, on top of protocols.dra.types."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -38,8 +38,7 @@ def is_reachable(reach: Reach, node: Node) -> bool:
     return reach.selector is not None and selects(reach.selector, node.name, node.labels)
 
 
-@dataclass(eq=False)
-class DeviceInfo:
+class DeviceInfo(msgspec.Struct, eq=False):
     """A device of one generation of its pool.
 
     An unchanged device keeps its DeviceInfo when its slice changes, so that cached results stay valid.
@@ -51,7 +50,7 @@ class DeviceInfo:
     reach: Reach
     consumes: Mapping[CounterId, int]
     """Nano-units taken of the pool's shared counters."""
-    matched: dict[str, bool] = field(default_factory=dict)
+    matched: dict[str, bool] = msgspec.field(default_factory=dict)
     """Results of selectors by expression. Matcher bounds it."""
 
     @property

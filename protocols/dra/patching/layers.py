@@ -6,7 +6,6 @@ each key takes its value from the best patch that names it.
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -28,15 +27,14 @@ Place = tuple[str | None, str | None]
 """(driver, pool), None where it is not fixed."""
 
 
-@dataclass
-class Bucket(Generic[K]):
+class Bucket(msgspec.Struct, Generic[K]):
     """Values of patches or rules whose filters name the same driver and pool, or none of them."""
 
     version: int
     """Changes with `all`; unique over all buckets."""
-    all: dict[int, K] = field(default_factory=dict)
+    all: dict[int, K] = msgspec.field(default_factory=dict)
     """Patches that name no device, by serial."""
-    by_device: dict[str, dict[int, K]] = field(default_factory=dict)
+    by_device: dict[str, dict[int, K]] = msgspec.field(default_factory=dict)
 
 
 class FilterIndex(Generic[K]):

@@ -1,14 +1,14 @@
 """Map the prepared claims of a pod to its containers. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from protocols.messages.devices import ClaimDevice, PrepareClaims, PreparedClaim
 
 
-@dataclass(frozen=True)
-class PodClaims:
+class PodClaims(msgspec.Struct, frozen=True):
     """Prepared claims of a pod and of each of its containers."""
 
     containers: dict[str, tuple[PreparedClaim, ...]]

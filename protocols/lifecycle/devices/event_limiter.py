@@ -12,7 +12,6 @@ Pure: callers pass the current time in seconds.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -75,19 +74,17 @@ class _Transition(msgspec.Struct, frozen=True):
     message: str
 
 
-@dataclass
-class _DeviceState:
+class _DeviceState(msgspec.Struct):
     health: Health
     message: str
     reported: Health
     due: float
 
 
-@dataclass
-class _PodState:
+class _PodState(msgspec.Struct):
     bucket: TokenBucket
-    devices: dict[AllocatedDevice, _DeviceState] = field(default_factory=dict)
-    pending: set[AllocatedDevice] = field(default_factory=set)
+    devices: dict[AllocatedDevice, _DeviceState] = msgspec.field(default_factory=dict)
+    pending: set[AllocatedDevice] = msgspec.field(default_factory=set)
 
     def next_due(self, now: float) -> float:
         """Return when this pod's next event is due, ignoring the node's rate. The pod must have pending devices."""

@@ -5,7 +5,8 @@ plugin shows no dip; an older one affects it only after the newer ones have ende
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from protocols.lifecycle.devices.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
 from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
@@ -17,16 +18,15 @@ DISCONNECTED_MESSAGE = "device plugin is not connected"
 MISSING_MESSAGE = "device is no longer reported by its plugin"
 
 
-@dataclass
-class InventoryResource:
+class InventoryResource(msgspec.Struct):
     """One resource; `serving` is the generation that reported the devices."""
 
     name: str
     serving: int = 0
     connected: bool = False
-    options: PluginOptions = field(default_factory=PluginOptions)
-    devices: dict[str, PluginDevice] = field(default_factory=dict)
-    numa: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    options: PluginOptions = msgspec.field(default_factory=PluginOptions)
+    devices: dict[str, PluginDevice] = msgspec.field(default_factory=dict)
+    numa: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """NUMA nodes of the devices that have any."""
     stopped_at: float | None = None
     registered: bool = False

@@ -1,6 +1,5 @@
 """Devices of plugins and drivers, and the records of pods and claims that hold some."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -79,17 +78,16 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     share_id: str = ""
 
 
-@dataclass
-class ClaimInfo:
+class ClaimInfo(msgspec.Struct):
     """A claim that a pod on this node uses or may use. All but `prepared` survives a restart."""
 
     namespace: str
     name: str
     uid: str
-    pods: set[str] = field(default_factory=set)
-    drivers: dict[str, tuple[PreparedDevice, ...]] = field(default_factory=dict)
+    pods: set[str] = msgspec.field(default_factory=set)
+    drivers: dict[str, tuple[PreparedDevice, ...]] = msgspec.field(default_factory=dict)
     """Every driver of the allocation, with the devices it prepared."""
-    prepared: set[str] = field(default_factory=set)
+    prepared: set[str] = msgspec.field(default_factory=set)
     """Drivers that have confirmed the preparation to this process."""
 
     @property

@@ -5,7 +5,6 @@ allocated and nothing else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -140,13 +139,12 @@ def milli(quantity: str | int | None) -> int:
         return 0
 
 
-@dataclass
-class Sizes:
+class Sizes(msgspec.Struct):
     """State of in-place resize of one pod."""
 
     allocated: dict[str, Amounts] | None = None
     """By container name; None before the first sync."""
-    actuated: dict[str, Amounts] = field(default_factory=dict)
+    actuated: dict[str, Amounts] = msgspec.field(default_factory=dict)
     """By container id."""
     pending: Waiting | None = None
     """Reason why the node does not allocate the desired resources."""

@@ -57,7 +57,7 @@ class StatusInputs(msgspec.Struct, frozen=True):
     """The devices are not free yet: a terminal phase would let the scheduler reuse them too early."""
     recursive: bool = False
     """The pod's runtime handler can make mounts below a read-only one read-only."""
-    sizes: Sizes = Sizes()
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
     rejected: Waiting | None = None
     """Reason and message of a pod that was rejected at admission."""
 
