@@ -4,8 +4,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from actors.adopt.allocation_diff import desired_pods, diff_steps, exclusive_resources, find_conflict
@@ -84,8 +84,7 @@ class AdoptMetrics:
         self.retained = Gauge(*RETAINED, registry=registry)
 
 
-@dataclass(frozen=True)
-class ReconcilerOptions:
+class ReconcilerOptions(msgspec.Struct, frozen=True):
     """Dependencies of the reconciler."""
 
     kubelet: KubeletClient

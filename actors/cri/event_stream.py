@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 import grpc
 import grpc.aio
+import msgspec
 
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
@@ -49,8 +49,7 @@ class Phase(Enum):
     UNSUPPORTED = "unsupported"
 
 
-@dataclass
-class EventConnection:
+class EventConnection(msgspec.Struct):
     """State of the event stream. Pure: callers pass the time in monotonic seconds."""
 
     phase: Phase = Phase.CONNECTING
@@ -100,8 +99,7 @@ ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_
 EventCall = grpc.aio.UnaryStreamCall[bytes, bytes]
 
 
-@dataclass(frozen=True)
-class EventStreamOptions:
+class EventStreamOptions(msgspec.Struct, frozen=True):
     """Channel of the stream, and who gets its messages."""
 
     channel: RuntimeChannel

@@ -1,8 +1,8 @@
 """Fault injection between the runtime's events and their followers (`nodeplane chaos runtime`). Pure."""
 
 from collections import deque
-from dataclasses import dataclass, field
 
+import msgspec
 from google.protobuf.message import DecodeError
 
 from protocols.errors import NodeplaneError
@@ -20,15 +20,14 @@ MOST_HELD = 4096
 """Most events that a stall holds back; then the oldest are lost, as in a runtime's own buffer."""
 
 
-@dataclass
-class InjectedFaults:
+class InjectedFaults(msgspec.Struct):
     """The fault that is switched on, and the events it holds back, MOST_HELD at most."""
 
     fault: str = ""
     count: int = 0
     """Events still to drop; with drop-events 0 means all."""
     shift_ns: int = 0
-    _held: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_HELD))
+    _held: deque[bytes] = msgspec.field(default_factory=lambda: deque(maxlen=MOST_HELD))
 
     def set(self, request: messages.ChaosRuntime) -> list[bytes]:
         """Switch to another fault; return the events that the previous one held back. Raises FaultUnknown."""

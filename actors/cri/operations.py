@@ -1,7 +1,6 @@
 """CRI v1 methods that are passed on: gRPC path, time limit (upstream's runtime timeouts) and metrics of each."""
 
-from dataclasses import dataclass
-
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from protocols.actor.metrics import PlainCounter
@@ -58,8 +57,7 @@ _LONGER = {"RunPodSandbox": 2 * GENERAL_S, "StopContainer": 3600.0, "ExecSync": 
 """StopContainer and ExecSync have a time limit in the request, and the caller's deadline."""
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """A method that may be called through cri."""
 
     path: str
@@ -102,8 +100,7 @@ CONNECTIONS = CounterFamily(
 )
 
 
-@dataclass(frozen=True)
-class _CriMetrics:
+class _CriMetrics(msgspec.Struct, frozen=True):
     operations: Counter
     errors: Counter
     durations: Histogram

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -70,8 +69,7 @@ def handlers_of(reply: cri_pb2.StatusResponse) -> tuple[RuntimeHandler, ...]:
     )
 
 
-@dataclass(frozen=True)
-class RuntimeReport:
+class RuntimeReport(msgspec.Struct, frozen=True):
     """A good answer to Version and Status."""
 
     info: _RuntimeInfo
@@ -108,8 +106,7 @@ def poll_delay(good: int, now: float) -> float:
     return STATUS_S if good < SLOW_AFTER else SLOW_S - now % SLOW_S
 
 
-@dataclass(frozen=True)
-class StatusPollerOptions:
+class StatusPollerOptions(msgspec.Struct, frozen=True):
     """The call to the runtime, and callbacks for an answer, a failure, and a long silence."""
 
     run: Callable[[str, bytes, float], Awaitable[bytes]]

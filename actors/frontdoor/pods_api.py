@@ -5,11 +5,11 @@ Pods are a replica of podworker's stream, encoded as protobuf only when a client
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
+import msgspec
 from prometheus_client import Counter
 
 from actors.frontdoor.feeds.broadcast import EncodedEvent, Watchers, WatchOutput, serve_watch
@@ -107,8 +107,7 @@ def _to_protobuf(pod: dict[str, object]) -> bytes:
     return encode_message(message_of("v1", "Pod"), pod)
 
 
-@dataclass(frozen=True)
-class PodsMethods:
+class PodsMethods(msgspec.Struct, frozen=True):
     """Methods of the service; all are rejected until the replica is synced."""
 
     feed: NodePodFeed

@@ -12,7 +12,6 @@ import asyncio
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import grpc.aio
@@ -212,8 +211,7 @@ class Watchers:
         return len(self._open)
 
 
-@dataclass(frozen=True)
-class WatchOutput:
+class WatchOutput(msgspec.Struct, frozen=True):
     """The response stream of one watch, whose headers have been sent."""
 
     context: Context

@@ -12,7 +12,6 @@ import socket
 import struct
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -79,8 +78,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     """Bytes buffered for an end that does not read, before the other end is not read from."""
 
 
-@dataclass(frozen=True)
-class ListenerOptions:
+class ListenerOptions(msgspec.Struct, frozen=True):
     """Socket, bounds, and who is called when a connection ends or is rejected."""
 
     socket: SocketOptions

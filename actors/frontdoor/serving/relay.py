@@ -5,8 +5,9 @@ Bytes pass as they come; when one end cannot take more, the other end is not rea
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 client (RFC 9113, section 3.4)."""
@@ -66,8 +67,7 @@ class RelayEnd(asyncio.Protocol):
             self.transport.abort()
 
 
-@dataclass(frozen=True)
-class ClientEndEvents:
+class ClientEndEvents(msgspec.Struct, frozen=True):
     """Called as a connection proceeds: gRPC accepted it, its preface came, it is lost."""
 
     on_accepted: Callable[[], None]

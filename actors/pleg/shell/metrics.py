@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import product
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -53,8 +53,7 @@ LOST = CounterFamily(
 STALE = CounterFamily("nodeplane_pleg_stale_events_total", "Events of the runtime older than the known state.")
 
 
-@dataclass(frozen=True)
-class MetricsOptions:
+class MetricsOptions(msgspec.Struct, frozen=True):
     """Sources of the metrics."""
 
     registry: CollectorRegistry

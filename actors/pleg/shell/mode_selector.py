@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.pleg.state_machine.mode import Mode, ModeInput, ModePlan, health_fault, next_health_check, plan
 from actors.pleg.state_machine.status_merger import StatusMerger
@@ -14,8 +15,7 @@ SUSPECT_S = 60.0
 """Time in hint mode after the runtime missed an event."""
 
 
-@dataclass(frozen=True)
-class ModeSelectorOptions:
+class ModeSelectorOptions(msgspec.Struct, frozen=True):
     """Configured mode, and who gets the state."""
 
     mode: str

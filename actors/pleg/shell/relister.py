@@ -6,7 +6,8 @@ One relist runs at a time, and at most PARALLEL inspections.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.pleg.shell.mode_selector import ModeSelector
 from actors.pleg.shell.runtime_client import Inspection, InspectionFailed, RelistFailed, RuntimeClient
@@ -30,8 +31,7 @@ TRIES = 3
 """Inspections of one pod in a row while events overtake them."""
 
 
-@dataclass(frozen=True)
-class RelisterOptions:
+class RelisterOptions(msgspec.Struct, frozen=True):
     """Dependencies of relists, and who gets their results."""
 
     merger: StatusMerger

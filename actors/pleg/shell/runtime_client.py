@@ -2,9 +2,9 @@
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from actors.pleg.state_machine.cri_status import POD_UID_LABEL, container_status, pod_status, sandbox_status, sane_stamp
@@ -29,8 +29,7 @@ M = TypeVar("M", bound=Message)
 _STATES = {cri.CONTAINER_RUNNING: RUNNING, cri.CONTAINER_EXITED: EXITED}
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(msgspec.Struct, frozen=True):
     """Status of one pod as the runtime gave it; None if it has nothing of the pod."""
 
     uid: str

@@ -12,7 +12,8 @@ other follows. Only the embedded runtime numbers its events; for others it count
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+import msgspec
 
 from actors.pleg.state_machine.lifecycle_events import ABSENT, EXITED, RUNNING, UNKNOWN, States
 from protocols.messages.cri import EventNumber
@@ -39,19 +40,18 @@ _TRANSITIONS: dict[int, str] = {
 }
 
 
-@dataclass
-class MissedEvents:
+class MissedEvents(msgspec.Struct):
     """Transitions that events should have reported, by cause. Times are ns since the epoch, by our clock."""
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """(cause, transition) -> how many."""
     up_since: int = 0
     """Time since which the stream is up without a gap; 0 while it is down."""
     cause: str = STREAM_DOWN
     """The reason for the gap before `up_since`."""
     _expected: bool = False
-    _reported: dict[tuple[str, str], None] = field(default_factory=dict)
-    _candidates: dict[tuple[str, str], int] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], None] = msgspec.field(default_factory=dict)
+    _candidates: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)
 
     def stream_opened(self, now: int, cause: str = STREAM_DOWN) -> None:
         """Record that the stream opened or, with cause queue_drop, that the bus dropped events up to now."""

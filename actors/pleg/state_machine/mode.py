@@ -6,8 +6,9 @@
 - evented: events carry the status; relists are a safety net.
 """
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from protocols.messages.cri import RuntimeState
 
@@ -23,8 +24,7 @@ class Mode(Enum):
     EVENTED = "evented"
 
 
-@dataclass(frozen=True)
-class ModeInput:
+class ModeInput(msgspec.Struct, frozen=True):
     """The configured mode, and observations of the runtime beyond its state."""
 
     mode: str = "auto"
@@ -35,8 +35,7 @@ class ModeInput:
     """Events were missed within the last minute."""
 
 
-@dataclass(frozen=True)
-class ModePlan:
+class ModePlan(msgspec.Struct, frozen=True):
     """Mode and period of relists, with the reason for users."""
 
     mode: Mode

@@ -7,7 +7,6 @@
 - Only inspections and full relists advance the time up to which a pod is known; events do not.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 import msgspec
@@ -28,8 +27,7 @@ TOMBSTONES = 20_000
 """Most tombstones retained; the oldest are dropped."""
 
 
-@dataclass
-class CachedStatus:
+class CachedStatus(msgspec.Struct):
     """The status of one pod, with the times that order it."""
 
     status: PodStatus
@@ -40,17 +38,16 @@ class CachedStatus:
     rank: Rank
 
 
-@dataclass
-class StatusCache:
+class StatusCache(msgspec.Struct):
     """Statuses and tombstones by pod uid. Times are nanoseconds since the epoch."""
 
-    entries: dict[str, CachedStatus] = field(default_factory=dict)
-    tombstones: dict[str, int] = field(default_factory=dict)
+    entries: dict[str, CachedStatus] = msgspec.field(default_factory=dict)
+    tombstones: dict[str, int] = msgspec.field(default_factory=dict)
     relisted_until: int = 0
     """Start of the last successful full relist. Everything up to then is known, except of uninspectable pods."""
     newest: int = 0
     """The latest time of an inspection or a full relist."""
-    uninspectable: dict[str, int] = field(default_factory=dict)
+    uninspectable: dict[str, int] = msgspec.field(default_factory=dict)
     """Listed pods whose inspection failed: uid -> time up to which relists covered the pod before."""
 
     def at(self, now: int) -> bool:

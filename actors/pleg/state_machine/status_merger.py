@@ -13,7 +13,6 @@ Events (only while `trusted`, see StatusMerger):
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -24,8 +23,7 @@ from protocols.messages.pleg import ContainerStatus, PodLifecycleEvent, PodStatu
 from protocols.wire import cri_pb2
 
 
-@dataclass(frozen=True)
-class StatusChange:
+class StatusChange(msgspec.Struct, frozen=True):
     """The new status of one pod (None: gone from the runtime), with its lifecycle events."""
 
     uid: str
@@ -37,8 +35,7 @@ class StatusChange:
     """Time up to which the pod was known before, by our clock; 0 for its first observation."""
 
 
-@dataclass(frozen=True)
-class MergeResult:
+class MergeResult(msgspec.Struct, frozen=True):
     """The outcome of merging one event."""
 
     change: StatusChange | None = None
@@ -46,18 +43,16 @@ class MergeResult:
     """The event was stale or cannot be right: inspect the pod."""
 
 
-@dataclass(frozen=True)
-class _RelistPlan:
+class _RelistPlan(msgspec.Struct, frozen=True):
     inspect: list[str]
     """Pods that differ from the cache."""
     vanished: list[str]
 
 
-@dataclass
-class StatusMerger:
+class StatusMerger(msgspec.Struct):
     """The cache and the rules by which it changes; each method returns what to publish."""
 
-    cache: StatusCache = field(default_factory=StatusCache)
+    cache: StatusCache = msgspec.field(default_factory=StatusCache)
     trusted: bool = False
     """True after a full relist that began after the last gap in the event stream; only then are events merged."""
     stale_events: int = 0

@@ -3,7 +3,6 @@
 import asyncio
 import enum
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -114,13 +113,12 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     """Device nodes of its CDI devices that the host lacks."""
 
 
-@dataclass(slots=True, eq=False)
-class Sandbox:
+class Sandbox(msgspec.Struct, eq=False):
     """One sandbox in memory: its record on disk, and what is decoded from it."""
 
     record: SandboxRecord
     config: pb.PodSandboxConfig
-    containers: dict[str, "Container"] = field(default_factory=dict)
+    containers: dict[str, "Container"] = msgspec.field(default_factory=dict)
     stopping: bool = False
     """True while it is stopped: no container is created or started."""
     encoded_status: tuple[SandboxRecord, bytes] | None = None
@@ -135,8 +133,7 @@ class Sandbox:
         return self.record.stopped_at == 0 and not self.stopping
 
 
-@dataclass(slots=True, eq=False)
-class Container:
+class Container(msgspec.Struct, eq=False):
     """One container in memory: its record on disk, what is decoded from it, and waits for it."""
 
     record: ContainerRecord
@@ -169,8 +166,7 @@ class Container:
         return f"{directory.rstrip('/')}/{path}" if directory and path else ""
 
 
-@dataclass(slots=True)
-class ExecResult:
+class ExecResult(msgspec.Struct):
     """Output and exit code of a command that ended."""
 
     stdout: bytes

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from dataclasses import dataclass
 
 import msgspec
 
@@ -58,8 +57,7 @@ KILL_DEADLINE_S = 15.0
 """Time for a container to end after SIGKILL, before its shim is killed too."""
 
 
-@dataclass(frozen=True)
-class Dependencies:
+class Dependencies(msgspec.Struct, frozen=True):
     """State and services that the operations share."""
 
     pods: RuntimePods

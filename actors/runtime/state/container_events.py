@@ -4,7 +4,8 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+
+import msgspec
 
 from actors.runtime.model.containers import Container, Sandbox
 from actors.runtime.model.cri_messages import container_status, sandbox_status
@@ -25,8 +26,7 @@ PART_BYTES = 16
 """Cost of a status shared with earlier events: its reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedEvent:
+class EncodedEvent(msgspec.Struct, frozen=True):
     """Serialized ContainerEventResponse in pieces.
 
     Events of one sandbox share unchanged statuses: 1,000 queued events of a sandbox with 200 containers take 60 MB

@@ -6,7 +6,6 @@ Each is a pair of streams with the same request id: `data`, and `error` for the 
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 
 import aiohttp
 import msgspec
@@ -35,12 +34,11 @@ class PortForward(msgspec.Struct, frozen=True):
     """Ports of clients whose protocol does not name them."""
 
 
-@dataclass(eq=False)
-class _Pair:
+class _Pair(msgspec.Struct, eq=False):
     data: int = 0
     error: int = 0
     port: int = 0
-    pieces: "asyncio.Queue[bytes]" = field(default_factory=lambda: asyncio.Queue(AHEAD))
+    pieces: "asyncio.Queue[bytes]" = msgspec.field(default_factory=lambda: asyncio.Queue(AHEAD))
     """Chunks from the client; an empty one is the end."""
     task: "asyncio.Task[None] | None" = None
 

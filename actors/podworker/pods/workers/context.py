@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from actors.podworker.model.dependencies import Dependencies, Pleg
 from actors.podworker.model.errors import PodStatusUnknown
@@ -24,21 +25,20 @@ from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import STEP_NS, PodStatus
 
 
-@dataclass
-class PodState:
+class PodState(msgspec.Struct):
     spec: PodSpec
     stage: PodStage = PodStage.SYNCING
     gone: bool = False
     """The API no longer has the pod."""
-    published: views.PodStatus = field(default_factory=views.PodStatus)
+    published: views.PodStatus = msgspec.field(default_factory=views.PodStatus)
     """The status published last."""
-    problems: dict[str, Waiting] = field(default_factory=dict)
+    problems: dict[str, Waiting] = msgspec.field(default_factory=dict)
     """Reasons why containers could not be created, until they can."""
-    hook_failures: dict[str, Waiting] = field(default_factory=dict)
+    hook_failures: dict[str, Waiting] = msgspec.field(default_factory=dict)
     """Failures of postStart hooks by container name, until its next start."""
-    failed_starts: dict[str, StartFailure] = field(default_factory=dict)
+    failed_starts: dict[str, StartFailure] = msgspec.field(default_factory=dict)
     """By container id."""
-    pauses: Pauses = field(default_factory=Pauses)
+    pauses: Pauses = msgspec.field(default_factory=Pauses)
     """Pauses before failed sandboxes and containers are retried."""
     backoffs: dict[str, BackoffEntry] | None = None
     """Crash back-off by container name; None until the pod's history was read."""
@@ -53,12 +53,12 @@ class PodState:
     deleted: bool = False
     """The final API delete succeeded."""
     resources: PodResourceStatus | None = None
-    held: PodHeld = field(default_factory=PodHeld)
+    held: PodHeld = msgspec.field(default_factory=PodHeld)
     """Devices that the pod held when it began to end."""
-    sizes: Sizes = field(default_factory=Sizes)
-    replaced: set[str] = field(default_factory=set)
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
+    replaced: set[str] = msgspec.field(default_factory=set)
     """Ids of containers that were killed to be started again, whatever their exit code."""
-    announced: set[str] = field(default_factory=set)
+    announced: set[str] = msgspec.field(default_factory=set)
     """Ids of ended containers whose back-off was recorded as an event."""
 
 
