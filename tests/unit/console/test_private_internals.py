@@ -31,7 +31,7 @@ INTERNALS = {
     "supervisor/cli/flags.py": {"_SubParsersAction", "_actions", "_choices_actions", "_option_string_actions"},
 }
 """Names by the only file that may use them. `_Compress` is a name of the type checker's alone."""
-DOCUMENTED = {"_asdict", "_current_frames", "_exit", "_fields", "_make", "_replace"}
+DOCUMENTED = {"_asdict", "_clear_type_cache", "_current_frames", "_exit", "_fields", "_make", "_replace"}
 """Of named tuples, `os` and `sys`: they begin with a line and are documented."""
 PRIVATE = r"(_[A-Za-z]\w*)"
 SUSPECT = re.compile(r"(?<!\bself)(?<!\bcls)\._[A-Za-z]|class \w+\(\w+\.")

@@ -111,7 +111,7 @@ TABLE: dict[str, Entry] = {
     "actors/fleet/profiles/record.py": Entry(1, "an API server", "what its client has read; declared fields"),
     "actors/devices/plugins/plugin.py": Entry(1, "device plugins", MESSAGE),
     "actors/fleet/faults/control.py": Entry(1, "a fleet of the same user", "1 MiB of a line, declared fields"),
-    "actors/fleet/simulated/pod.py": Entry(2, "what we encoded of an answer of the API", "as the answer"),
+    "actors/fleet/simulated/packing.py": Entry(2, "what we encoded of an answer of the API", "as the answer"),
     "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
     "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "4 MiB of a message"),
     "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
