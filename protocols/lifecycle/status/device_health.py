@@ -120,9 +120,8 @@ def initializing(spec: PodSpec, status: views.PodStatus) -> tuple[str, ...]:
     """
     if status.get("phase") in FINISHED:
         return ()
-    plain = {container.name for container in spec.inits if container.kind == INIT}
-    shown = status.get("initContainerStatuses") or ()
-    return tuple(one["name"] for one in shown if one.get("name") in plain and not one.get("ready"))
+    ready = {one.get("name") for one in status.get("initContainerStatuses") or () if one.get("ready")}
+    return tuple(container.name for container in spec.inits if container.kind == INIT and container.name not in ready)
 
 
 def reported_health(status: views.PodStatus) -> Object:

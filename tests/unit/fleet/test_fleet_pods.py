@@ -98,6 +98,16 @@ def test_devices_are_given_once_and_a_pod_without_any_left_is_rejected(world: Fl
     assert "Requested: 1, Available: 0" in shown[4]["message"]
 
 
+def test_init_container_shows_its_devices_while_it_runs(world: FleetWorld) -> None:
+    inits = [{"name": "i", "image": "x", **ONE}]
+    pod = world.add("p", ONE, initContainers=inits, annotations={"nodeplane.dev/hollow-duration": "1s"})
+    ((entry,),) = [each["allocatedResourcesStatus"] for each in world.status(pod)["initContainerStatuses"]]
+    assert [one["resourceID"] for one in entry["resources"]] == ["gpu-0"]
+    world.advance(1)
+    assert "allocatedResourcesStatus" not in world.status(pod)["initContainerStatuses"][0]
+    assert "allocatedResourcesStatus" in world.status(pod)["containerStatuses"][0]
+
+
 def test_broken_device_shows_in_the_status_of_its_pod_and_in_an_event(world: FleetWorld) -> None:
     pod = world.add("p", ONE)
     ids = [f"gpu-{n}" for n in range(4)]
