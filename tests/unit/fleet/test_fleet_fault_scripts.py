@@ -1,6 +1,9 @@
 """Scripts of bad days: what they may say, when steps are due, and what their draws hit."""
 
+import json
 import re
+import shlex
+from argparse import ArgumentParser
 from itertools import islice
 from pathlib import Path
 
@@ -10,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.fleet.faults.choice import choose_devices, choose_nodes, draws
-from actors.fleet.faults.flags import fault_flags
+from actors.fleet.faults.flags import add_orders, fault_flags, fault_of
 from actors.fleet.faults.script import Fault, Script, Step, parse_fault, read_bad_day, timeline
 from protocols.process.scripts import ScriptInvalid, Seconds, parse_script
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "fleet-faults.md").read_text()
+PAGES = Path(__file__).parents[3] / "docs" / "reference"
+PAGE = (PAGES / "fleet-faults.md").read_text()
 SILENT = "node: silent"
 
 
@@ -180,6 +184,15 @@ def test_reference_page_has_every_field(struct: type[msgspec.Struct], title: str
     inherited = Fault.__struct_encode_fields__ if struct is Step else ()
     own = [name for name in struct.__struct_encode_fields__ if name not in inherited]
     assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(own)
+
+
+def test_how_to_has_a_script_and_flags_that_are_faults() -> None:
+    page = (PAGES.parent / "how-to" / "break-a-fleet.md").read_text()
+    assert len(script(page.partition("# rack.yaml\n")[2].partition("```")[0]).steps) == 2
+    parser = ArgumentParser()
+    add_orders(parser.add_subparsers(dest="order"), "fleet")
+    for words in re.findall(r"^\| [^|]+ \| `(--[^`]+)` \|$", page, re.MULTILINE):
+        assert parse_fault(json.dumps(fault_of(parser.parse_args(["fault", *shlex.split(words)]))).encode())
 
 
 def test_reference_page_example_is_a_script(tmp_path: Path) -> None:
