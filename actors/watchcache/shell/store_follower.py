@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
@@ -93,8 +93,10 @@ class BatchingWindow:
 class RevisionWaiters:
     """Calls that wait for the cache to reach a revision; bounded by the bus's limit of running calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_wait: Callable[[], None]) -> None:
+        """`on_wait` is called when a caller begins to wait."""
         self._waiting: set[tuple[int, asyncio.Future[None]]] = set()
+        self._on_wait = on_wait
         self.any = asyncio.Event()
         """Set while a caller waits."""
 
@@ -104,6 +106,7 @@ class RevisionWaiters:
         entry = (revision, future)
         self._waiting.add(entry)
         self.any.set()
+        self._on_wait()
         try:
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
@@ -148,11 +151,12 @@ class StoreFollower:
         self._watch: Watch | None = None
         self._open = asyncio.Event()
         self._batching = BatchingWindow(options.batch_wait, options.batch_wait_max)
+        self._window_over = asyncio.Event()
         self._last_message = 0.0
         self._in_order = True
         self._published = False
         self._proof = HistoryCheck({}, 0)
-        self.waiters = RevisionWaiters()
+        self.waiters = RevisionWaiters(self._window_over.set)
         self.reconnects = 0
 
     async def run(self) -> None:
@@ -266,9 +270,12 @@ class StoreFollower:
         if not seconds or self.waiters.any.is_set():
             return
         watch.hold()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.waiters.any.wait()
+        self._window_over.clear()
+        timer = asyncio.get_running_loop().call_later(seconds, self._window_over.set)
+        try:
+            await self._window_over.wait()
+        finally:
+            timer.cancel()
 
     @property
     def _prefix(self) -> bytes:
