@@ -178,10 +178,12 @@ def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
     # Outside a transaction etcd checks the lease before the key; inside one, the key before the lease.
     if request.lease and draft.lease(request.lease) is None:
         raise LeaseNotFound()
-    return _put_in_txn(request, draft)
+    response = pb.PutResponse()
+    _put_in_txn(request, draft, response)
+    return response
 
 
-def _put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
+def _put_in_txn(request: pb.PutRequest, draft: Draft, response: pb.PutResponse) -> None:
     value, lease = request.value, request.lease
     if request.ignore_value or request.ignore_lease:
         before = draft.get(request.key)
@@ -190,10 +192,9 @@ def _put_in_txn(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
         value = before.value if request.ignore_value else value
         lease = before.lease if request.ignore_lease else lease
     change = draft.put(request.key, value, lease)
-    response = pb.PutResponse(header=pb.ResponseHeader(revision=draft.current))
+    response.header.revision = draft.current
     if request.prev_kv and change.previous:
         response.prev_kv.CopyFrom(to_wire(change.previous))
-    return response
 
 
 def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRangeResponse:
@@ -221,27 +222,33 @@ def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb
 
 def txn(request: pb.TxnRequest, draft: Draft, history: History) -> pb.TxnResponse:
     """Evaluate a transaction: its compares, then the operations of the branch that they choose."""
-    response = _run(Branch(request, draft), draft, history)
+    response = pb.TxnResponse()
+    _run(Branch(request, draft), draft, history, response)
     response.header.revision = draft.current
     return response
 
 
-def _run(branch: Branch, draft: Draft, history: History) -> pb.TxnResponse:
-    # The header stays empty: etcd sets it for the outermost transaction only.
-    responses = [_execute(op, nested, draft, history) for op, nested in branch.plan]
-    return pb.TxnResponse(header=pb.ResponseHeader(), succeeded=branch.succeeded, responses=responses)
+def _run(branch: Branch, draft: Draft, history: History, response: pb.TxnResponse) -> None:
+    """Fill the response in place: parts that are made first would be copied into it."""
+    response.header.SetInParent()  # and stays empty: etcd sets it for the outermost transaction only
+    response.succeeded = branch.succeeded
+    for operation, nested in branch.plan:
+        _execute(operation, nested, draft, history, response.responses.add())
 
 
-def _execute(operation: pb.RequestOp, nested: Branch | None, draft: Draft, history: History) -> pb.ResponseOp:
+def _execute(
+    operation: pb.RequestOp, nested: Branch | None, draft: Draft, history: History, response: pb.ResponseOp
+) -> None:
     if nested is not None:
-        return pb.ResponseOp(response_txn=_run(nested, draft, history))
+        _run(nested, draft, history, response.response_txn)
+        return
     match operation.WhichOneof("request"):
         case "request_range":
-            return pb.ResponseOp(response_range=range_in_txn(operation.request_range, draft, history))
+            response.response_range.CopyFrom(range_in_txn(operation.request_range, draft, history))
         case "request_put":
-            return pb.ResponseOp(response_put=_put_in_txn(operation.request_put, draft))
+            _put_in_txn(operation.request_put, draft, response.response_put)
         case _:
-            return pb.ResponseOp(response_delete_range=delete_range(operation.request_delete_range, draft))
+            response.response_delete_range.CopyFrom(delete_range(operation.request_delete_range, draft))
 
 
 def compact(revision: int, draft: Draft) -> None:
