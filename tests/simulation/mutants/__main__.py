@@ -57,7 +57,7 @@ def chosen(given: Arguments) -> list[Mutant]:
         raise BadArgument(f"unknown MUTANT={','.join(unknown)}: use some of {', '.join(sorted(names))}")
     return [
         mutant for mutant in MUTANTS
-        if (mutant.name in given.mutants or not (given.mutants or mutant.missed)) and mutant.profile in given.profiles
+        if (mutant.name in given.mutants or not given.mutants) and mutant.profile in given.profiles
     ]  # fmt: skip
 
 
@@ -86,7 +86,6 @@ def summary(found: Mapping[str, Found], survivors: Sequence[str], failing: int) 
             "most_seeds": max(took, default=0),
             "failing_without": failing,
             "survivors": list(survivors),
-            "missed": [mutant.name for mutant in MUTANTS if mutant.missed and mutant.name not in found],
         }
     ).decode()
 

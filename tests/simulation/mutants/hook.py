@@ -30,8 +30,6 @@ class Mutant(Struct, frozen=True):
     """The fastest one that has what the mistake is in."""
     commit: str = ""
     """The commit that mended it, for a bug from this project's own history."""
-    missed: bool = False
-    """No search has found it yet, which is a missing check, load or fault: run by its name only."""
 
     @property
     def module(self) -> str:

@@ -58,7 +58,6 @@ NODE = (
         mistake="A second release of a pod is answered while the first is still being written.",
         profile="node",
         commit="20dd5389",
-        missed=True,
     ),
     Mutant(
         "release-mid-admission",
@@ -205,12 +204,23 @@ NODE = (
     Mutant(
         "inspection-forgotten",
         CACHE,
-        old="        observed = max(observed, self._observed_until(status.uid))\n",
-        new="        observed = max(observed, entry.observed if entry else 0)\n",
+        old="""\
+        return max(self._relisted_until(uid), self._observed_until(uid))
+
+    def newer_than(self, uid: str, minimum: int) -> bool:
+        \"\"\"Return True if the pod is known up to a time strictly later than `minimum`.\"\"\"
+        return self.known_until(uid) > minimum
+""",
+        new="""\
+        entry = self.entries.get(uid)
+        return max(self._relisted_until(uid), entry.observed if entry else 0)
+
+    def newer_than(self, uid: str, minimum: int) -> bool:
+        return max(self._relisted_until(uid), self._observed_until(uid)) > minimum
+""",
         mistake="An event of a pod that an inspection has not found counts as older than that: its sandbox stays.",
         profile="node",
         commit="fa6758ce",
-        missed=True,
     ),
     Mutant(
         "remains-kept",
@@ -220,7 +230,14 @@ NODE = (
         mistake="A sandbox that appears after the end of its pod stays when the API forgets the pod.",
         profile="node",
         commit="de81ed58",
-        missed=True,
+    ),
+    Mutant(
+        "remains-unseen",
+        "actors/podworker/pods/manager.py",
+        old="            if worker.remains():",
+        new="            if False and worker.remains():",
+        mistake="A sandbox that appears while the API removes its pod stays.",
+        profile="node",
     ),
     Mutant(
         "events-unsubscribed",

@@ -40,6 +40,7 @@ class Agent:
         self.listed: View | None = None
         self.listed_at = 0.0
         self.events = 0
+        self._began = 0.0
         self._deleted: set[str] = set()
         self._may_return: set[str] = set()
         """Pods that a restored backup may bring back, or take from their node until they are bound again."""
@@ -47,6 +48,7 @@ class Agent:
     def main(self) -> "Main":
         async def main(process: Process) -> None:
             self.watched, self.listed, self._deleted, self._may_return = {}, None, set(), set()
+            self._began = self._world.elapsed
             async with PodResources(self._socket) as client:
                 listing = awaited(self._list(client))
                 try:
@@ -74,7 +76,7 @@ class Agent:
 
     def _on_break(self, line: str) -> None:
         """Where the histories are as long as real ones, a watch that resumes never has to begin anew."""
-        if self._remembered and "OUT_OF_RANGE" in line:
+        if self._remembered and "OUT_OF_RANGE" in line and self._began > self._witness.ledger_lost_at:
             self._witness.break_promise("watches resume", f"{self.name}: {line}")
 
     def _take(self, event: PodEvent) -> None:

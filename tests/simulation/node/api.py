@@ -38,6 +38,10 @@ class ModelApi(MemoryApi):
         """Until this time of the world nobody reaches it."""
         self.lost_share = world.draw("api_lost_share", 0.0, 0.05, 0.01)
         """Share of answers that are lost after the call took effect."""
+        self.slow_s = world.draw("api_slow_s", 1.0, 0.1, 0.0)
+        """Seconds that a request, or its answer, takes at most beside the usual."""
+        self.watches_slow_s = world.draw("api_watches_slow_s", 2.0, 0.2, 0.0)
+        """Seconds that a watch is behind at most, beside the usual."""
         self.made_at: dict[str, float] = {}
         """The world's elapsed time of each object's creation, by uid."""
         self.watches: dict[Watch, None] = {}
@@ -48,12 +52,16 @@ class ModelApi(MemoryApi):
     def away(self) -> bool:
         return self.world.now < self.away_until
 
+    def latency(self, slow_s: float) -> float:
+        """Draw the time that something takes on its way to or from the API."""
+        slow = self.world.random("api/slow").uniform(0.0, slow_s) if slow_s else 0.0
+        return self.world.latency() + slow
+
     def go_away(self, seconds: float) -> None:
         """Break every watch and every call for so long."""
         self.away_until = self.world.now + seconds
         for watch in list(self.watches):
-            watch.broken = True
-            watch.wake()
+            watch.end()
 
     def away_by_fault(self, world: "World", fault: Fault) -> None:
         """Let nobody reach it for a while."""
@@ -105,10 +113,24 @@ class Watch:
         self._api, self._process = api, process
         log = api.log[resource.plural]
         self.at = next((at for at, change in enumerate(log) if _version(change[2]) > since), len(log))
+        self.until = len(log)
+        """The end of what has arrived."""
+        self._due = 0.0
 
     def wake(self) -> None:
-        world = self._api.world
-        world.at(world.latency(), self._process, self.arrived.set)
+        """Let what is in the log arrive, after all that is on its way."""
+        api, until = self._api, len(self._api.log[self.resource.plural])
+        self._due = max(self._due, api.world.now + api.latency(api.watches_slow_s))
+        api.world.at_time(self._due, self._process, lambda: self._arrive(until))
+
+    def end(self) -> None:
+        """Break it, with all that is on its way."""
+        self.broken = True
+        self._api.world.at(self._api.world.latency(), self._process, self.arrived.set)
+
+    def _arrive(self, until: int) -> None:
+        self.until = until
+        self.arrived.set()
 
 
 class ModelClient:
@@ -127,13 +149,13 @@ class ModelClient:
     async def _ask(self, work: Callable[[], Object]) -> Object:
         """Do it in the API between two delays. Raises ApiAway before it, or after it took effect."""
         api, world = self.api, self.api.world
-        await asyncio.sleep(world.latency())
+        await asyncio.sleep(api.latency(api.slow_s))
         if api.away:
             await asyncio.sleep(0.2)
             raise ApiAway("nobody listens")
         answer = _encode(work())
         world.trace.message(world.now, 1, self._process.pid, answer)
-        await asyncio.sleep(world.latency())
+        await asyncio.sleep(api.latency(api.slow_s))
         if api.away or (api.lost_share and world.random("api").random() < api.lost_share):
             raise ApiAway("the connection broke before the answer")
         found: Object = _decode(answer)
@@ -168,7 +190,7 @@ class ModelClient:
             async with asyncio.timeout(float(query["timeoutSeconds"])):
                 while True:
                     log = api.log[resource.plural]
-                    while watch.at < len(log) and not watch.broken:
+                    while watch.at < watch.until and not watch.broken:
                         kind, _, obj = log[watch.at]
                         watch.at += 1
                         if selects(selector, obj):

@@ -8,6 +8,7 @@ from actors.devices import actor as devices_actor
 from actors.devices.model.types import CallDeadlines
 from actors.frontdoor import actor as frontdoor_actor
 from actors.pleg.shell import mode_selector
+from actors.podworker.clients import bus as podworker_bus
 from actors.runtime import actor as runtime_actor
 from actors.runtime.server import RuntimeOptions
 from protocols.messages import allocation_history
@@ -28,6 +29,7 @@ def draw_node(world: "World") -> None:
     patch(event_stream, "retry_delay", lambda failures: min(retry(failures), EVENTS_RETRY_S))
     patch(mode_selector, "SUSPECT_S", world.draw("suspect_s", 1.0, 60.0))
     patch(runtime_actor, "RuntimeOptions", partial(RuntimeOptions, events_ring=events))
+    patch(podworker_bus, "RELEASE_S", world.draw("release_call_s", 0.3, 2.0, 10.0))
     patch(frontdoor_actor, "JOURNAL_EVENTS", int(world.draw("journal", 1, 16, 4096)))
     patch(frontdoor_actor, "WATCH_QUEUE_EVENTS", int(world.draw("watch_queue", 2, 32, 1024)))
     patch(frontdoor_actor, "PODS_WATCH_QUEUE_EVENTS", int(world.draw("pods_watch_queue", 2, 100)))
@@ -35,8 +37,9 @@ def draw_node(world: "World") -> None:
 
 
 def draw_machine(world: "World", prefix: str = "") -> float:
-    """Draw how slow a node's disk is, and return for how many seconds its plugins may be away."""
+    """Draw how slow a node's disk and runtime are, and return for how many seconds its plugins may be away."""
     world.slow_threads[f"{prefix}devices"] = world.draw(f"{prefix}slow_disk_s", 0.6, 0.0, 0.0)
+    world.slow_threads[f"{prefix}runtime"] = world.draw(f"{prefix}slow_runtime_s", 2.0, 1.0, 0.0)
     return world.draw(f"{prefix}plugin_away_s", 8.0, 0.5)
 
 

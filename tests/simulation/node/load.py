@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 MOST_CPUS = 6
-
-
+YOUNG_S = 1.0
 RATE = 2.4
 """Attempts a second: two pods, as some find the node full."""
 
@@ -27,6 +26,8 @@ class Load:
         self._most = int(world.draw("most_pods", 10, 16, 32))
         self._over = world.draw("overcommitted_share", 0.0, 0.05)
         self._deleted = world.draw("deleted_share", 0.1, 0.4)
+        self._young = world.draw("deleted_young_share", 0.4, 0.1)
+        """Share of pods that are deleted while they start."""
         self.quiet = bool(world.draw("quiet", 1, 0, 0))
         """True where no pod restarts: soon after the last one was made nothing happens any more."""
         self.made = 0
@@ -34,6 +35,12 @@ class Load:
 
     def begin(self) -> None:
         self._world.at(0.3, None, self._tick)
+
+    def end_in(self, seconds: float) -> None:
+        def end() -> None:
+            self.ended = True
+
+        self._world.at(seconds, None, end)
 
     def _tick(self) -> None:
         if self.ended:
@@ -45,9 +52,19 @@ class Load:
             self._delete(self._chance.choice(pods))
         if len(pods) < self._most:
             self._make()
+            self._delete_young(f"pod-{self.made}")
 
     def _delete(self, pod: Object) -> None:
         self._api.remove(meta(pod)["name"], NAMESPACE, int(self._chance.choice((0, 1, 2))))
+
+    def _delete_young(self, name: str) -> None:
+        chance = self._world.random("load/young")
+        if chance.random() < self._young:
+            self._world.at(chance.uniform(0.0, YOUNG_S), None, lambda: self._remove(name))
+
+    def _remove(self, name: str) -> None:
+        if any(meta(pod)["name"] == name for pod in self._api.objects["pods"].values()):
+            self._api.remove(name, NAMESPACE, 1)
 
     def _sweep(self) -> None:
         """Remove pods that have ended, as controllers of jobs do, and claims whose pod is gone."""

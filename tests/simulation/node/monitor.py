@@ -50,7 +50,9 @@ class Monitor:
         patch(Reservations, "reserve", on_reserve)
 
     def _prompt(self) -> bool:
-        """Return True if no call of a pod worker that has ended can still be on its way."""
+        """Return True if no call whose answer was lost can still be under way: of it the pod worker knows nothing."""
+        if self._world.slow_threads[f"{self._node.prefix}runtime"]:
+            return False
         late = [self._world.processes[name].paused_until for name in self._callers if name in self._world.processes]
         return self._world.now > max(self._faults.stalled_until, *late, 0.0) + LATE_S
 

@@ -44,6 +44,8 @@ class NodeProfile:
         self.targets = self.node.targets
         cards = list(self.node.hardware[self.node.driver].health)
         self.load = Load(world, self.api, {GPU: GPUS, NIC: NICS}, cards)
+        self._undisturbed_s = world.draw("undisturbed_load_s", 8.0, 2.0)
+        """Seconds for which pods come and go after the last fault: no restart heals what goes wrong then."""
         self._faults = NodeFaults(world, self.sockets, (self.node,))
         self._monitor = Monitor(self.node, self._faults)
 
@@ -55,9 +57,11 @@ class NodeProfile:
         self._monitor.begin()
 
     def quiesce(self) -> None:
-        self.load.ended = True
         if self.load.quiet:
+            self.load.ended = True
             self._faults.lose_events()  # the last ones of a quiet node: none comes after them
+        else:
+            self.load.end_in(self._undisturbed_s)
         self._supervision.start_failed()
 
     def check(self) -> list[Broken]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.devices.admission.admission import Admissions
 from actors.devices.dra.claim_checkpoint import decode as decode_claims
 from actors.devices.ledger.state import LedgerState, decode
 from actors.devices.plugins.connections import PluginConnections
@@ -14,11 +15,11 @@ from actors.runtime.model.pods import RuntimePods
 from actors.runtime.state.lifecycle import Lifecycle
 from actors.simulator.driver.claims import Claims, Prepared
 from protocols.kube.meta import Object, meta
-from protocols.messages.devices import PodAllocation
+from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation
 from protocols.process.layout import Layout
 from tests.simulation.model import Broken
 from tests.simulation.world.patching import patch
-from tests.simulation.world.process import running
+from tests.simulation.world.process import Process, running
 
 if TYPE_CHECKING:
     from tests.simulation.node.api import ModelApi
@@ -65,8 +66,11 @@ class Witness:
         self.starts = 0
         self.started: set[str] = set()
         """Uids of pods of which a container was started."""
+        self.ledger_lost_at = 0.0
+        """Elapsed seconds at which a device manager last ended without a checkpoint: its positions ended with it."""
         self._known_at: dict[str, float] = {}
         """When the registration of a resource was first answered."""
+        world.on_end.append(self._ended)
         witness = self
         started, end, add = Lifecycle.started, Lifecycle._end, RuntimePods.add_sandbox
 
@@ -107,6 +111,26 @@ class Witness:
 
         patch(PluginConnections, "register", on_register)
 
+        self._watch_answers()
+
+    def _watch_answers(self) -> None:
+        """Check that what the device manager answers about a pod is on disk."""
+        witness, admit, release = self, Admissions.admit, Admissions.release
+
+        async def on_admit(self: Admissions, pod: AdmitPod) -> AdmittedPod:
+            answer = await admit(self, pod)
+            if witness.sees("devices") and pod.uid in self._options.ledger.pods and pod.uid not in witness.ledger():
+                witness.break_promise("an admission is on disk before it is answered", pod.name)
+            return answer
+
+        async def on_release(self: Admissions, uid: str) -> None:
+            await release(self, uid)
+            if witness.sees("devices") and uid not in self._options.ledger.pods and uid in witness.ledger():
+                witness.break_promise("a release is on disk before it is answered", witness.ledger()[uid].name)
+
+        patch(Admissions, "admit", on_admit)
+        patch(Admissions, "release", on_release)
+
     def _watch_moves(self) -> None:
         for kind in ("sandbox", "container"):
             for name in (f"add_{kind}", f"remove_{kind}"):
@@ -126,6 +150,10 @@ class Witness:
     def sees(self, name: str) -> bool:
         """Return True while that process of this node runs: the hooks are in those of all nodes."""
         return running(self._world).name == self._prefix + name
+
+    def _ended(self, process: Process, code: int, signal: int) -> None:
+        if process.name == f"{self._prefix}devices" and not self._checkpoint.exists():
+            self.ledger_lost_at = self._world.elapsed
 
     def _registered(self, resource: str) -> None:
         self._known_at.setdefault(resource, self._world.elapsed)

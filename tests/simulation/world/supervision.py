@@ -209,6 +209,7 @@ class Supervision:
         def fail(reason: str) -> None:
             self.escalations.append(reason)
             self.world.happened(self.name, f"ends the plane: {reason}")
+            process.notes["ends"] = True
             stopping.set()
 
         bus = Bus(BusOptions(name=SUPERVISOR, run_dir=settings.layout.run))
@@ -301,8 +302,9 @@ def hang(world: "World", fault: Fault) -> None:
 
 
 def restart(world: "World", fault: Fault) -> None:
-    """Order a restart, as `nodeplane restart` does."""
-    if found := _supervision(world, fault.target):
+    """Order a restart, as `nodeplane restart` does; of a plane that is going down nobody does."""
+    found = _supervision(world, fault.target)
+    if found and "ends" not in found[0].notes:
         process, tree, instance = found
         process.run(lambda: tree.restart(instance))
 

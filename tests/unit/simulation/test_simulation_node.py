@@ -1,0 +1,51 @@
+"""Limits and load of the simulated node, and the model of its API."""
+
+from pathlib import Path
+from typing import Any
+
+from protocols.kinds.table import PODS
+from protocols.kube.meta import meta
+from tests.simulation.node.api import ModelApi, Watch
+from tests.simulation.node.limits import draw_machine
+from tests.simulation.node.load import YOUNG_S, Load
+from tests.simulation.world.world import World
+
+SEEDS = 40
+
+
+def test_runtime_is_slow_in_some_seeds_and_prompt_with_real_limits(tmp_path: Path) -> None:
+    drawn: dict[bool, set[float]] = {True: set(), False: set()}
+    for seed in range(SEEDS):
+        world = World(seed, tmp_path)
+        draw_machine(world)
+        drawn[world.real_limits].add(world.slow_threads["runtime"])
+    assert drawn == {True: {0.0}, False: {2.0, 1.0, 0.0}}
+
+
+def test_late_watch_gets_events_in_order_and_none_before_its_time(tmp_path: Path) -> None:
+    world = World(1, tmp_path)
+    api = ModelApi(world)
+    api.watches_slow_s = 2.0
+    nobody: Any = None
+    watch = Watch(api, nobody, PODS, 0)
+    api.watches[watch] = None
+    arrived = []
+    for number in range(20):
+        api.put(PODS, {"metadata": {"name": f"pod-{number}", "namespace": "default"}})
+        arrived.append(watch._due)
+    assert watch.until == 0
+    assert arrived == sorted(arrived)
+    assert 0.5 < arrived[-1] - world.now < 2.2
+
+
+def test_some_pods_are_deleted_while_they_start(tmp_path: Path) -> None:
+    world = World(1, tmp_path)
+    api = ModelApi(world)
+    load = Load(world, api, {}, [])
+    load._most, load._deleted, load._young = 100, 0.0, 0.4
+    load.begin()
+    load.end_in(10.0)
+    world.run(10.0 + YOUNG_S)
+    deleted = [meta(pod)["name"] for pod in api.objects["pods"].values() if "deletionTimestamp" in meta(pod)]
+    assert load.made > 10
+    assert 0.1 < len(deleted) / load.made < 0.8
