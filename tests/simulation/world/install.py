@@ -25,7 +25,7 @@ from protocols.serving import listener
 from protocols.trace import recorder
 from tests.simulation.world.bus import SimLock, SimSockets
 from tests.simulation.world.clocks import set_clocks
-from tests.simulation.world.ordered import order_sets
+from tests.simulation.world.ordered import order_maps, order_sets
 from tests.simulation.world.patching import patch, substitute
 from tests.simulation.world.process import Process, ProcessExit, running
 from tests.simulation.world.sockets import SocketModule
@@ -43,6 +43,7 @@ def install(world: "World") -> None:
     _bus(world)
     _shared_state(world)
     order_sets()
+    order_maps()
     gc.disable()
 
 

@@ -1,9 +1,12 @@
-"""Hashes without addresses: sets of objects have the same order in each run, on every machine."""
+"""Orders that do not follow from addresses: of sets of objects, and of maps in encoded protobuf messages."""
 
 import itertools
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from google.protobuf.message import Message
 
 from tests.simulation.world.patching import patch
 
@@ -17,6 +20,22 @@ def order_sets() -> None:
             for found in list(vars(module).values()):
                 if isinstance(found, type) and found.__module__ == name:
                     _order(found)
+
+
+def order_maps() -> None:
+    """Encode the entries of protobuf maps by their keys: else their order follows from where the library is loaded."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("protocols.wire.") and name.endswith("_pb2"):
+            for found in vars(module).values():
+                if isinstance(found, type) and issubclass(found, Message):
+                    patch(found, "SerializeToString", _by_key(found.SerializeToString))
+
+
+def _by_key(encode: Callable[..., bytes]) -> Callable[..., bytes]:
+    def encoded(message: Message, deterministic: bool = True) -> bytes:
+        return encode(message, deterministic=True)
+
+    return encoded
 
 
 _numbers = itertools.count(1)
