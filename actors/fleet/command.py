@@ -29,6 +29,7 @@ from protocols.process.layout import Layout
 from protocols.process.tasks import awaited, cancel
 
 USER_AGENT = "nodeplane-fleet"
+PROGRESS_S = 10.0
 LIST_S = 60.0
 """Deadline of a list of all nodes or slices."""
 
@@ -84,7 +85,8 @@ async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) 
 async def _scenario(fleet: Fleet, scenario: Scenario | None, args: argparse.Namespace, layout: Layout) -> bool:
     """Wait for the nodes, then play the scenario. Return True without one."""
     began = time.monotonic()
-    await fleet.registry.ready.wait()
+    while not await fleet.registry.wait_ready(PROGRESS_S):
+        _say(fleet.registry.progress())
     took = time.monotonic() - began
     _say(f"{len(fleet.nodes)} nodes registered in {took:.1f} s")
     if scenario is None:

@@ -11,7 +11,8 @@ from actors.fleet.profiles.profile import Profile
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
 from actors.fleet.simulated.packing import packed, unpacked
-from actors.fleet.simulated.pod import Pod, PodStep
+from actors.fleet.simulated.pod import Pod, take_over
+from actors.fleet.simulated.step import PodStep
 from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.lifecycle.pods.types import SECOND
@@ -107,6 +108,8 @@ class FleetWorld:
 
     def _step(self, pod: Pod, known: dict[str, Any] | None = None) -> bool:
         """Step one pod; return True if something was written."""
+        if pod.containers is None:
+            take_over(pod)
         inputs = StepInputs(self.now_ns, self.now_ns / SECOND, self.start_s, known or {})
         outcome = PodStep(pod, inputs).run()
         self.events += [(pod.name, event) for event in outcome.events]

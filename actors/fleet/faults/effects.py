@@ -76,7 +76,7 @@ def apply(fault: Fault, targets: Targets, now_ns: int) -> None:
     """Let the fault happen. `now_ns`: wall clock."""
     for pod in targets.pods if fault.action == "crash" else ():
         assert pod.containers is not None
-        pod.containers.crash("", fault.exit_code, now_ns)
+        pod.containers.crash(fault.exit_code, now_ns)
     for node in targets.nodes:
         match fault.action:
             case "health":

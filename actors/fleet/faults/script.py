@@ -84,7 +84,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("exitCode must be 0 to 255")
 
     def _check_texts(self) -> None:
-        if any(len(text) > MAX_TEXT for text in (self.nodes, self.selector, self.message, str(self.devices))):
+        if any(len(text) > MAX_TEXT for text in self._texts()):
             raise ValueError(f"texts have at most {MAX_TEXT} characters")
         for text in (self.share, self.crash, self.without):
             fraction(text)
@@ -93,6 +93,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             parse_label_selector(self.selector)
         except SelectorInvalid as error:
             raise ValueError(f"{self.selector!r:.64} selects no labels: {error}") from None
+
+    def _texts(self) -> tuple[str, ...]:
+        return (self.nodes, self.selector, self.message, str(self.devices), self.share, self.crash, self.without)
 
     def _check_fields(self, action: str) -> None:
         defaults = {field.name: field.default for field in msgspec.structs.fields(self)}

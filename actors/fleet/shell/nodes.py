@@ -70,6 +70,19 @@ class FleetNodes:
         self._queue.put((POOLS, self._fleet), *((NODE, name) for name in self._nodes))
         await asyncio.gather(self._informer.run(), self._queue.run(), self._leases.run(), self._watch_names())
 
+    async def wait_ready(self, seconds: float) -> bool:
+        """Return True once all nodes are registered, False if they are not after so many seconds."""
+        try:
+            await asyncio.wait_for(self.ready.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def progress(self) -> str:
+        """Return how many nodes are registered, and why the API is not followed, if it is not."""
+        counts = f"{len(self.registered)} of {len(self._nodes)} nodes registered"
+        return f"{counts}: {self._informer.failure}" if self._informer.failure else counts
+
     async def _watch_names(self) -> None:
         name = await self._taken.get()
         mend = "delete it, or give the group another name in a profile of your own"
@@ -167,9 +180,12 @@ class FleetNodes:
             else:
                 await self._client.create(LEASES, lease, NAMESPACE)
         except ApiError as error:
-            if error.code not in (404, 409):
+            if error.code == 404 and node.name in self.registered:
+                self.registered.discard(node.name)  # it was deleted
+            elif error.reason == "AlreadyExists":
+                self.registered.add(node.name)  # it is from an earlier run
+            else:
                 raise
-            self.registered ^= {node.name}  # it was deleted, or is from an earlier run
             self._leases.put((LEASE, node.name))
             return
         self.registered.add(node.name)
@@ -213,14 +229,15 @@ class FleetNodes:
         if await self._create(obj):
             return
         name, spec = obj["metadata"]["name"], obj["spec"]
-        stored = (await self._client.get(RESOURCESLICES, name))["spec"]
+        found = await self._client.get(RESOURCESLICES, name)
+        stored, owners = found["spec"], obj["metadata"]["ownerReferences"]
         driver = node.devices.drivers[spec["driver"]]
         there, differs = int(stored["pool"]["generation"]), {**stored, "pool": spec["pool"]} != spec
         if there > driver.generation or (there == driver.generation and differs):
             driver.generation = there + differs  # an earlier run published more, and devices change with a generation
             self.publish(node)
-        elif there < driver.generation:
-            await self._client.patch(RESOURCESLICES, name, "", {"spec": spec})
+        elif there < driver.generation or found["metadata"].get("ownerReferences") != owners:
+            await self._client.patch(RESOURCESLICES, name, "", {"metadata": {"ownerReferences": owners}, "spec": spec})
 
     async def _delete_slice(self, name: str) -> None:
         try:

@@ -4,13 +4,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
-from actors.fleet.simulated.packing import packed
-from actors.fleet.simulated.pod import Pod, PodStep
+from actors.fleet.simulated.packing import fingerprint, packed
+from actors.fleet.simulated.pod import Pod, take_over
+from actors.fleet.simulated.step import PodStep
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError
@@ -22,6 +24,7 @@ from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.errors import PodInvalid
 from protocols.lifecycle.pods.types import SECOND, PodStage
 from protocols.lifecycle.status.conditions import PREEMPTED
+from protocols.lifecycle.status.device_health import HEALTH as HEALTH_FIELD
 
 WORKERS = 32
 STEPS = 8
@@ -49,7 +52,7 @@ class FleetPods:
         self.on_status: Callable[[Pod, Object], None] = lambda pod, status: None
         """Called with each status that the API took."""
         self._queue = WorkQueue(self._work, log, WORKERS)
-        bound = InformerOptions(field_selector="spec.nodeName!=", keep=reduced_pod)
+        bound = InformerOptions(field_selector="spec.nodeName!=", keep=reduced_pod, on_doubt=self._doubt)
         self._informer = Informer(client, PODS, bound, self)
         self.pods: dict[str, Pod] = {}
         """By uid."""
@@ -93,6 +96,11 @@ class FleetPods:
 
     def on_delete(self, obj: Object) -> None:
         self._forget(obj["metadata"]["uid"])
+
+    def _doubt(self) -> None:
+        """Take the next object of each pod whatever its version: that of a restored backup is lower."""
+        for pod in self.pods.values():
+            pod.version = 0
 
     def _take(self, obj: Object) -> None:
         """Take a newer object of a pod. The informer needs only its identity from then on."""
@@ -143,6 +151,7 @@ class FleetPods:
         """Advance the pod, record its events and set its timer. Return None for what is no pod."""
         inputs = StepInputs(time.time_ns(), time.monotonic(), self._start_s, dict(claims))
         try:
+            self._take_over(pod)
             outcome = PodStep(pod, inputs).run()
         except PodInvalid as error:
             log.warning("pod is ignored uid=%s error=%s", pod.uid, error)
@@ -153,6 +162,17 @@ class FleetPods:
             self._queue.put_later((POD, pod.uid), max(0.0, (outcome.wake_ns - inputs.now_ns) / SECOND))
         self._follow_node(pod.node)
         return outcome
+
+    def _take_over(self, pod: Pod) -> None:
+        """Take over a pod and, before it, all others of its node that are new to this process. Raises PodInvalid."""
+        if pod.containers is not None:
+            return
+        for other in [self.pods[uid] for uid in pod.node.pods]:
+            if other.containers is None:
+                with suppress(PodInvalid):  # it is reported when it is stepped
+                    take_over(other)
+        if pod.containers is None:
+            take_over(pod)
 
     def _follow_node(self, node: Node) -> None:
         """Let pods of the node take their device health, and end those that a critical pod preempts."""
@@ -192,20 +212,44 @@ class FleetPods:
             return None
 
     async def _patch(self, pod: Pod, body: Object) -> None:
+        content = fingerprint(body)
         try:
             answer = await self._client.patch(
                 PODS, pod.name, pod.namespace, body, kind="strategic", subresource="status"
             )
         except ApiError as error:
-            if error.code not in (404, 409):  # it is gone, or its name belongs to another uid
-                raise
-            self._forget(pod.uid)
+            await self._not_taken(pod, content, error)
             return
         self.writes += 1
         version = int(answer["metadata"]["resourceVersion"])
         if version > pod.version:
             pod.version, pod.packed = version, packed(cast("views.Pod", answer))
+        pod.accepted = content, version
         self.on_status(pod, answer.get("status") or {})
+
+    async def _not_taken(self, pod: Pod, content: int, error: ApiError) -> None:
+        """Forget a pod that is gone; give a status up that the API rejects, until it changes. Else raise the error.
+
+        `content`: fingerprint of the patch.
+        """
+        if error.code == 404 or (error.code == 409 and await self._is_gone(pod)):
+            self._forget(pod.uid)
+        elif error.code != 422:
+            raise error
+        elif HEALTH_FIELD in f"{error} {error.details}" and not pod.health_rejected:
+            pod.health_rejected = True
+        else:
+            log.warning("pod status given up until it changes pod=%s/%s error=%s", pod.namespace, pod.name, error)
+            pod.accepted = content, pod.version
+
+    async def _is_gone(self, pod: Pod) -> bool:
+        """Return True if there is no pod of that name, or one with another uid."""
+        try:
+            return str((await self._client.get(PODS, pod.name, pod.namespace))["metadata"]["uid"]) != pod.uid
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return True
 
     async def _delete(self, pod: Pod) -> None:
         try:

@@ -59,19 +59,20 @@ class Containers:
 
     def stop(self, kill: Kill, grace_s: int, takes_ns: int, now_ns: int) -> None:
         """Send SIGTERM: the container ends `takes_ns` later, or by SIGKILL after `grace_s`."""
-        if kill.id not in self._stops:
-            in_time = takes_ns <= grace_s * SECOND
-            wait_ns = takes_ns if in_time else grace_s * SECOND
-            self._stops[kill.id] = HollowStop(now_ns + wait_ns, TERMINATED_CODE if in_time else KILLED_CODE)
+        in_time = takes_ns <= grace_s * SECOND
+        wait_ns = takes_ns if in_time else grace_s * SECOND
+        stop = HollowStop(now_ns + wait_ns, TERMINATED_CODE if in_time else KILLED_CODE)
+        known = self._stops.get(kill.id)
+        if known is None or stop.at_ns < known.at_ns:  # a grace period may shrink
+            self._stops[kill.id] = stop
 
     def is_stopping(self, id: str) -> bool:
         return id in self._stops
 
-    def crash(self, name: str, code: int, now_ns: int) -> None:
-        """End the running containers of a name, or all of them for an empty one."""
+    def crash(self, code: int, now_ns: int) -> None:
+        """End the running containers."""
         for run in runtime_status.live(self.status):
-            if name in ("", run.name):
-                self._exit(run.id, now_ns, code, "")
+            self._exit(run.id, now_ns, code, "")
 
     def stop_sandboxes(self, ids: tuple[str, ...]) -> None:
         sandboxes = (msgspec.structs.replace(s, ready=False) if s.id in ids else s for s in self.status.sandboxes)
@@ -87,11 +88,6 @@ class Containers:
             sandbox = self._create_sandbox(spec, plan.create_sandbox, now_ns, ip)
         for step in plan.start if sandbox else ():
             self._start(spec, step, sandbox, now_ns)
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self._replace(sandboxes=(), containers=(), ips=())
-        self._stops.clear()
 
     def _create_sandbox(self, spec: PodSpec, attempt: int, now_ns: int, ip: str) -> str:
         own = "" if spec.host_network else ip

@@ -15,7 +15,7 @@ from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.room import NodeRoom
 from protocols.lifecycle.node.status import NodeStatusInputs, new_node, node_status
 from protocols.lifecycle.pods.admission import REJECTED
-from protocols.lifecycle.pods.resources import milli
+from protocols.lifecycle.pods.resources import Amounts, milli
 from protocols.lifecycle.pods.types import PodSpec, Waiting
 from protocols.lifecycle.status.device_health import held_in
 from protocols.messages.devices import HEALTHY
@@ -51,6 +51,8 @@ class Node:
         self.health: dict[str, PodResourceStatus | None] = {}
         """Device health that pods have yet to take, by uid; None for pods that hold nothing any more."""
         self._given = 0
+        self._addresses: dict[str, str] = {}
+        """Addresses of pods, by uid."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -61,9 +63,17 @@ class Node:
     def address(self) -> str:
         return str(NODE_NETWORK + self.number)
 
-    def next_pod_address(self) -> str:
-        self._given = self._given % POD_ADDRESSES + 1
-        return str(POD_NETWORK + 256 * self.number + self._given)
+    def address_for(self, uid: str) -> str:
+        """Return an address for a pod that no other pod of the node has, as long as there are some."""
+        self._addresses.pop(uid, None)
+        taken = set(self._addresses.values())
+        for _ in range(POD_ADDRESSES):
+            self._given = self._given % POD_ADDRESSES + 1
+            address = str(POD_NETWORK + 256 * self.number + self._given)
+            if address not in taken:
+                break
+        self._addresses[uid] = address
+        return address
 
     def new_object(self, now: str, labels: Mapping[str, str]) -> views.Node:
         """Return the Node object with which it registers. `labels`: besides those of its profile."""
@@ -150,9 +160,14 @@ class Node:
             return Waiting(error.details["reason"], f"{REJECTED}{error}")
         return None
 
-    def take_back(self, spec: PodSpec, shown: views.PodStatus) -> None:
-        """Count a pod from before the start of this process, with the devices that its status shows."""
-        self.room.count(spec)
+    def take_back(self, spec: PodSpec, shown: views.PodStatus, sizes: Mapping[str, Amounts]) -> None:
+        """Count a pod from before the start of this process, with the devices and the address that its status shows.
+
+        `sizes`: what is allocated to its containers.
+        """
+        self.room.count(spec, sizes)
+        if address := shown.get("podIP"):
+            self._addresses[spec.uid] = address
         self.devices.restore(spec, held_in(shown))
 
     def refresh(self, now: float) -> None:
@@ -166,6 +181,7 @@ class Node:
 
     def release(self, uid: str) -> None:
         """Free what the pod has."""
+        self._addresses.pop(uid, None)
         self.room.discount(uid)
         self.devices.release(uid)
 

@@ -1,7 +1,6 @@
 """Run a scenario on a fleet: make its claim template, fill the nodes, let pods come and go, measure, clean up."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
@@ -92,18 +91,20 @@ class ScenarioRunner:
         """Delete what the scenario made. The fleet goes on meanwhile, as pods end only when their node says so."""
         self._fleet.pods.on_status = lambda pod, status: None
         await self._tasks.close()
-        with contextlib.suppress(NodeplaneError, TimeoutError):
+        try:
             await self._client.delete_collection(PODS, self._space)
             async with asyncio.timeout(CLEAN_S):
                 await self._gone()
             await self._client.delete(NAMESPACES, self._space)
             if self._scenario.driver:
                 await self._client.delete(DEVICECLASSES, self._class)
+        except (NodeplaneError, TimeoutError) as error:
+            self._say(f"namespace {self._space} stays, its pods could not be deleted: {error or 'time is over'}")
 
     async def _gone(self) -> None:
         """Wait until the fleet has none of its pods."""
         while any(pod.namespace == self._space for pod in self._fleet.pods.pods.values()):
-            await asyncio.wait_for(self._fleet.pods.left.wait(), CLEAN_S)
+            await self._fleet.pods.left.wait()
             self._fleet.pods.left.clear()
 
     @property
@@ -144,7 +145,7 @@ class ScenarioRunner:
             for number in names:
                 await self._create(f"fill-{number}", {})
 
-        await asyncio.gather(*(create_some() for _ in range(min(CREATORS, count))))
+        await asyncio.gather(*(self._tasks.start(create_some(), "creation of a pod") for _ in range(CREATORS)))
 
     async def _come_and_go(self) -> None:
         """Create pods at the rate, whatever becomes of them."""

@@ -12,7 +12,7 @@ DURATION = "nodeplane.dev/hollow-duration"
 EXIT_CODE = "nodeplane.dev/hollow-exit-code"
 OOM = "nodeplane.dev/hollow-oom"
 LOG = "nodeplane.dev/hollow-log"
-OOM_CODE = 137
+OOM_CODE, MOST_DIGITS = 137, 3
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
 LONGEST_NS = 2**63 - 1
@@ -34,11 +34,11 @@ def parse_duration(text: str) -> int:
     """Parse a positive Go duration (`1h2m3.5s`, `300ms`) into nanoseconds. Raises HollowInvalid."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise HollowInvalid(f"{text!r} is not a duration; write it like 1m30s or 250ms")
-    total = round(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    if not 0 < total <= LONGEST_NS:
-        raise HollowInvalid(f"duration {text!r} is out of range")
-    return total
+        raise HollowInvalid(f"{text!r:.64} is not a duration; write it like 1m30s or 250ms")
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not 0.5 < total <= LONGEST_NS:
+        raise HollowInvalid(f"duration {text!r:.64} is out of range")
+    return round(total)
 
 
 def read_hollow(annotations: Mapping[str, str], *, simulated: bool) -> HollowScript | None:
@@ -59,6 +59,6 @@ def read_hollow(annotations: Mapping[str, str], *, simulated: bool) -> HollowScr
 
 
 def _exit_code(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 255):
-        raise HollowInvalid(f"annotation {EXIT_CODE}: {text!r} is not an exit code from 0 to 255")
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) <= 255):
+        raise HollowInvalid(f"annotation {EXIT_CODE}: {text!r:.64} is not an exit code from 0 to 255")
     return int(text)

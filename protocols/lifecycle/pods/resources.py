@@ -181,6 +181,12 @@ def amounts(resources: views.ResourceRequirements) -> Amounts:
     }
 
 
+def shown_sizes(shown: views.PodStatus) -> dict[str, Amounts]:
+    """Return the resources in the API's status; containers without any there have those of their spec."""
+    entries = [*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ())]
+    return {str(e.get("name")): amounts(e["resources"]) for e in entries if e.get("resources")}
+
+
 def changes(old: Amounts, new: Amounts) -> set[str]:
     """Return the resources whose amounts differ; other notations of one amount are equal."""
     return {

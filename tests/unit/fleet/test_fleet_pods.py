@@ -180,12 +180,27 @@ def test_failing_liveness_restarts_the_container(world: FleetWorld) -> None:
     assert world.status(pod)["containerStatuses"][0]["restartCount"] == 1
 
 
-@pytest.mark.parametrize("value", ["soon", "after", "until 5", "ok 3s", "after -1s"])
+@pytest.mark.parametrize("value", ["soon", "after", "until 5", "ok 3s", "after -1s", "9" * 400 + "s", "9" * 5000])
 def test_annotation_that_says_nothing_is_an_error_of_the_container(world: FleetWorld, value: str) -> None:
     for number, name in enumerate(("readiness", "stop", "duration")):
         pod = world.add(f"p{number}", annotations={f"nodeplane.dev/hollow-{name}": value})
         waiting = world.status(pod)["containerStatuses"][0]["state"]["waiting"]
         assert waiting["reason"] == "CreateContainerError"
+        world.delete(pod)
+    assert not world.pods
+
+
+def test_annotation_that_becomes_wrong_keeps_no_pod_from_its_end(world: FleetWorld) -> None:
+    pod = world.add("p")
+    world.change(pod, annotations={"nodeplane.dev/hollow-stop": "xyz"})
+    world.delete(pod)
+    assert world.deleted == ["p"]
+
+
+def test_exit_code_of_many_digits_is_an_error_of_the_container(world: FleetWorld) -> None:
+    pod = world.add("p", annotations={"nodeplane.dev/hollow-exit-code": "1" * 5000})
+    waiting = world.status(pod)["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["reason"] == "CreateContainerError"
 
 
 def resize(world: FleetWorld, pod: Pod, cpu: str) -> Any:
@@ -241,6 +256,63 @@ def test_restart_of_all_containers_shows_how_they_ended(world: FleetWorld) -> No
     assert shown["lastState"]["terminated"]["exitCode"] == 42
 
 
+def test_resize_that_was_deferred_stays_so_in_the_next_run(world: FleetWorld) -> None:
+    world.add("a", {"resources": {"requests": {"cpu": "40"}}})
+    pod = world.add("b", {"resources": {"requests": {"cpu": "20"}}})
+    obj = world.obj(pod)
+    obj["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "30"
+    pod.packed = packed(obj)
+    world.settle()
+    again = FleetWorld()
+    for each in list(world.pods.values()):
+        again.bind(world.obj(each))
+    shown = again.status(again.pods[uid_of("b")])
+    assert shown["containerStatuses"][0]["resources"]["requests"]["cpu"] == "20"
+    assert condition(shown, "PodResizePending") == "True"
+
+
+def test_pod_uses_an_address_for_each_sandbox_and_never_that_of_another(world: FleetWorld) -> None:
+    pod = world.add("p")
+    for number in range(300):
+        world.change(pod, annotations={"number": str(number)})
+    others = [world.add(f"q{number}") for number in range(60)]
+    addresses = [world.status(each)["podIP"] for each in (pod, *others)]
+    assert len(set(addresses)) == 61
+    assert addresses[:2] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_container_without_a_startup_is_stepped_when_it_ends_and_not_before(world: FleetWorld) -> None:
+    probe = {"exec": {"command": ["x"]}, "periodSeconds": 1, "failureThreshold": 1}
+    notes = {"nodeplane.dev/hollow-startup": "fail", "nodeplane.dev/hollow-stop": "20s"}
+    pod = world.add("p", {"startupProbe": probe, "readinessProbe": probe}, annotations=notes)
+    world.advance(3)
+    assert world.wakes[pod.uid] > world.now_ns + 10**9
+
+
+def test_shorter_grace_period_ends_a_pod_earlier(world: FleetWorld) -> None:
+    pod = world.add("p", annotations={"nodeplane.dev/hollow-stop": "10m"})
+    world.delete(pod, grace=600)
+    world.advance(1)
+    world.delete(pod, grace=2)
+    world.advance(3)
+    assert world.deleted == ["p"]
+
+
+def test_back_off_of_each_container_is_recorded_once(world: FleetWorld) -> None:
+    script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "3"}
+    world.add("p", {}, {"name": "b"}, annotations=script)
+    world.advance(60)
+    told = [event.container for _, event in world.events if event.reason == "BackOff"]
+    assert told.count("a") == told.count("b") == 3
+
+
+def test_deadline_ends_a_pod_that_waits_for_its_claim(world: FleetWorld) -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "c"}]
+    pod = world.add("p", activeDeadlineSeconds=5, resourceClaims=claims)
+    world.advance(10)
+    assert (world.status(pod)["phase"], world.status(pod)["reason"]) == ("Failed", "DeadlineExceeded")
+
+
 def test_pod_beyond_its_deadline_fails(world: FleetWorld) -> None:
     pod = world.add("p", activeDeadlineSeconds=4)
     world.advance(5)
@@ -288,7 +360,7 @@ def test_no_device_has_two_owners_and_every_pod_ends(orders: list[tuple[str, str
         elif order in ("break", "mend"):
             world.node.devices.set_plugin_health(RESOURCE, [f"gpu-{ord(name) % 4}"], order == "mend", "", world.now_ns)
         elif order == "crash" and pod is not None and pod.containers is not None:
-            pod.containers.crash("", 1, world.now_ns)
+            pod.containers.crash(1, world.now_ns)
         world.advance(7)
         owned = [id for each in world.pods.values() for id in held(world, each)]
         assert len(owned) == len(set(owned))

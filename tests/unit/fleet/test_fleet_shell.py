@@ -1,6 +1,7 @@
 """A fleet on an API in memory: what it writes, and what it does when the API fails it."""
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -12,16 +13,18 @@ from actors.fleet.errors import NodeTaken
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.shell.fleet import Fleet, FleetOptions
+from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
-from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
+from protocols.kinds import views
+from protocols.kinds.table import LEASES, NODES, PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, labels_of
+from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.process.scripts import Seconds
 from protocols.process.tasks import FAILURES, awaited, cancel
-from tests.support.fleet_world import GROUP, RESOURCE
-from tests.support.memory_api import MemoryApi
+from tests.support.fleet_world import GROUP, RESOURCE, templates
+from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.waiting import until_true
 
 POOL = {"name": "shared", "driver": "nic.example.com", "slices": [{"allNodes": True, "devices": [{"name": "nic"}]}]}
@@ -107,9 +110,10 @@ async def test_next_run_takes_up_nodes_and_pods_as_they_are() -> None:
     async with running(api):
         bind(api, "p")
         await until_true(lambda: phase(api, "p") == "Running")
-    before = api.objects["pods"]["default/p"]
+    before = api.objects["pods"].pop("default/p")
+    bind(api, "q")
+    api.objects["pods"]["default/p"] = before  # it is listed after q, which is new
     async with running(api) as fleet:
-        bind(api, "q")
         await until_true(lambda: phase(api, "q") == "Running")
         await until_true(lambda: len(fleet.pods.pods) == 2)
     assert api.objects["pods"]["default/p"]["status"] == before["status"]
@@ -118,6 +122,114 @@ async def test_next_run_takes_up_nodes_and_pods_as_they_are() -> None:
         for name in "pq"
     ]
     assert ids[0] != ids[1]
+
+
+class Dropping(MemoryApi):
+    """Does not know the health of devices: a field of its statuses is dropped, or the status rejected."""
+
+    rejects = False
+
+    def _update(
+        self, resource: Any, obj: Object, namespace: str, subresource: str, patched: Object | None = None
+    ) -> Object:
+        obj = copy.deepcopy(obj)
+        for each in (obj.get("status") or {}).get("containerStatuses") or ():
+            if each.pop("allocatedResourcesStatus", None) and self.rejects:
+                raise ApiError(422, {"message": "status.containerStatuses[0].allocatedResourcesStatus: Invalid value"})
+        return super()._update(resource, obj, namespace, subresource, patched)
+
+
+@pytest.mark.parametrize("rejects", [False, True])
+async def test_status_that_the_api_shows_in_its_own_way_is_sent_once(rejects: bool) -> None:
+    api = Dropping()
+    api.rejects = rejects
+    async with running(api) as fleet:
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+        writes = fleet.pods.writes
+        await asyncio.sleep(0.3)
+        assert fleet.pods.writes <= writes + 1
+        await api.delete(PODS, "p", "default")
+        await until_true(lambda: "default/p" not in api.objects["pods"])
+
+
+async def test_status_that_the_api_rejects_is_given_up_and_the_pod_ends() -> None:
+    api = MemoryApi()
+    rejected = ApiError(422, {"message": "status: Invalid value"})
+    async with running(api):
+        api.fault = lambda verb, resource, name: rejected if verb == "patch" and resource is PODS else None
+        bind(api, "p")
+        await api.delete(PODS, "p", "default")
+        await until_true(lambda: "default/p" not in api.objects["pods"])
+
+
+async def test_pod_is_not_forgotten_for_a_conflict() -> None:
+    api, failures = MemoryApi(), [conflict()]
+    async with running(api):
+        api.fault = lambda verb, resource, name: failures.pop() if failures and resource is PODS else None
+        bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+
+
+async def test_lease_whose_namespace_is_missing_is_tried_again_with_pauses() -> None:
+    api, asked = MemoryApi(), list[str]()
+    missing = [ApiError(404, {"message": "no namespace", "reason": "NotFound"})]
+
+    def fault(verb: str, resource: Any, name: str) -> ApiError | None:
+        if resource is LEASES:
+            asked.append(verb)
+            return missing[0] if missing else None
+        return None
+
+    api.fault = fault
+    asyncio.get_running_loop().call_later(1.0, missing.clear)
+    async with running(api):
+        assert len(asked) < 20
+    assert len(api.objects["leases"]) == 2
+
+
+async def test_pods_of_a_restored_backup_are_taken_whatever_their_version() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        old = bind(api, "p")
+        await until_true(lambda: phase(api, "p") == "Running")
+        written = version_of(api.objects["pods"]["default/p"])
+        await until_true(lambda: version_of(fleet.pods._informer.items["default/p"]) == written)
+        api.objects["pods"]["default/p"] = old
+        fleet.pods._doubt()
+        fleet.pods.on_update({}, reduced_pod(cast("views.Pod", old)))
+        await until_true(lambda: phase(api, "p") == "Running")
+
+
+async def test_slices_of_a_node_that_registers_again_are_owned_by_the_new_one() -> None:
+    api = MemoryApi()
+    async with running(api) as fleet:
+        await until_true(lambda: len(api.objects["resourceslices"]) == 3)
+        before = api.objects["nodes"]["gpu-0"]["metadata"]["uid"]
+        api.drop(NODES, "gpu-0")
+        node = fleet.nodes["gpu-0"]
+        await until_true(lambda: node.silent)
+        fleet.registry.resume(node)
+        await until_true(lambda: "gpu-0" in api.objects["nodes"])
+        uid = api.objects["nodes"]["gpu-0"]["metadata"]["uid"]
+        await until_true(
+            lambda: (
+                api.objects["resourceslices"]["gpu-0-gpu.example.com-0"]["metadata"]["ownerReferences"][0]["uid"] == uid
+            )
+        )
+    assert uid != before
+
+
+async def test_progress_is_known_while_the_api_is_away() -> None:
+    api = MemoryApi()
+    api.fault = lambda verb, resource, name: away()
+    fleet = Fleet(cast("ApiClient", api), FleetOptions(name="f", templates=tuple(templates())))
+    task = awaited(fleet.run())
+    try:
+        assert not await fleet.registry.wait_ready(0.1)
+        assert fleet.registry.progress() == "0 of 2 nodes registered"
+    finally:
+        await cancel(task)
 
 
 async def test_node_of_another_fleet_is_not_taken() -> None:

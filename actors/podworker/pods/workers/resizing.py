@@ -9,7 +9,6 @@ from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.resources import (
     DEFERRED,
     Amounts,
-    amounts,
     changes,
     check_resize,
     container_resources,
@@ -18,6 +17,7 @@ from protocols.lifecycle.pods.resources import (
     linux_resources,
     resizable,
     restarts_for,
+    shown_sizes,
     with_allocated,
 )
 from protocols.lifecycle.pods.types import SECOND, ContainerSpec, Kill, Waiting
@@ -62,7 +62,7 @@ class Resizing:
         """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
         spec, sizes = self._state.spec, self._sizes
         adopted = sizes.allocated is None
-        allocated = _shown_sizes(shown) if sizes.allocated is None else sizes.allocated
+        allocated = shown_sizes(shown) if sizes.allocated is None else sizes.allocated
         new = desired_amounts(spec)
         allocated = {name: allocated.get(name, size) if not adopted or running else size for name, size in new.items()}
         ids = {run.id for _, run in running}
@@ -145,9 +145,3 @@ def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:
     for name, runs in runtime_status.by_name(status).items():
         if runs[0].state == runtime_status.RUNNING:
             yield name, runs[0]
-
-
-def _shown_sizes(shown: views.PodStatus) -> dict[str, Amounts]:
-    """Return the resources in the API's status; containers without any there have those of their spec."""
-    entries = [*(shown.get("containerStatuses") or ()), *(shown.get("initContainerStatuses") or ())]
-    return {str(e.get("name")): amounts(e["resources"]) for e in entries if e.get("resources")}
