@@ -41,8 +41,8 @@ from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
 from protocols.kube.taints import node_taints
 
-OWN_LABELS = ("kubernetes.io/hostname",)
-"""Labels of one node alone, which every node sets."""
+OWN_LABELS = ("kubernetes.io/hostname", "nodeplane.dev/fleet")
+"""Labels that every node, and every fleet, sets anew."""
 SET_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Prefixes of the keys of taints that controllers set."""
 ATTRIBUTE_KINDS = ("int", "bool", "string", "version")

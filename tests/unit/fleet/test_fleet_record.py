@@ -211,8 +211,8 @@ def test_fields_that_this_api_does_not_have_are_left_out() -> None:
     assert kept["taints"][0]["timeAdded"] == "1970-01-01T00:00:00Z"
 
 
-def test_hostnames_and_taints_of_controllers_are_left_out() -> None:
-    labels = {"kubernetes.io/hostname": "host3", "zone": "of-host3", "rack": "a{1}"}
+def test_hostnames_fleets_and_taints_of_controllers_are_left_out() -> None:
+    labels = {"kubernetes.io/hostname": "host3", "nodeplane.dev/fleet": "fleet", "zone": "of-host3", "rack": "a{1}"}
     taints = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}, {"key": "a/b", "effect": "NoExecute"}]
     tainted: Any = {**node("host3", **labels), "spec": {"taints": taints}}
     found = record([tainted], [])
