@@ -6,7 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
+from actors.fleet.actor import DEFAULT_NAME
 from actors.fleet.profiles.catalog import builtin_names, find_profile
 from actors.fleet.profiles.expand import expand, node_counts, pool_slices
 from actors.fleet.profiles.formula import bound, compiled
@@ -21,12 +23,14 @@ from actors.fleet.profiles.profile import (
     SliceSpec,
     TaintSpec,
 )
+from actors.fleet.shell.nodes import FLEET
 from protocols.kinds.dra.slices import SliceStrategy
 from protocols.kinds.shapes.clean import clean
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
 from protocols.process.scripts import ScriptInvalid
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "fleet-profiles.md").read_text()
 NAMES = ("cpus-grouped", "cpus-individual", "devices", "gpus", "mixed", "partitions", "pool", "shares")
 
@@ -149,3 +153,10 @@ def test_reference_page_formulas_give_what_it_says() -> None:
     )
     assert len(rows) == 5
     assert [bound(compiled(formula), {"i": 13}) for formula, _ in rows] == [shown for _, shown in rows]
+
+
+def test_example_deployment_wants_devices_of_the_profile() -> None:
+    (spec, *_) = slices("gpus", 1)
+    device_class, _, deployment = yaml.safe_load_all((EXAMPLES / "fleet-deployment.yaml").read_text())
+    assert device_class["spec"]["selectors"][0]["cel"]["expression"] == f"device.driver == '{spec['driver']}'"
+    assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {FLEET: DEFAULT_NAME}
