@@ -245,6 +245,10 @@ def _all_run(pod: Object) -> bool:
     return len(statuses(pod)) == 2 and all("running" in each["state"] for each in statuses(pod))
 
 
+def _init_runs(pod: Object) -> bool:
+    return any("running" in each["state"] for each in pod.get("status", {}).get("initContainerStatuses", ()))
+
+
 def one(**fields: Any) -> Object:
     """Return a spec with one container."""
     return {"containers": [container(**fields)]}
@@ -318,7 +322,8 @@ SCENARIOS = (
 DIFFERENT = (
     (Scenario("variables", one(envFrom=MISSING), waits("CreateContainerConfigError")), ready),
     (Scenario("volume", {**one(volumeMounts=[{"name": "v", "mountPath": "/v"}]), "volumes": VOLUME}, CREATING), ready),
+    (Scenario("init-without-end", {"initContainers": [container("i1")]}, _init_runs), ready),
     (Scenario("http-probe", one(readinessProbe={"httpGet": {"port": 1}}), not_ready), ready),
 )
-"""Scenarios with what a simulated node shows instead: it reads no ConfigMap and no Secret, makes no volume, and sends
-no request for a probe, whose outcome is that of an annotation."""
+"""Scenarios with what a simulated node shows instead: it reads no ConfigMap and no Secret and makes no volume; a plain
+init container without a script ends at once; for a probe no request is sent, its outcome is that of an annotation."""

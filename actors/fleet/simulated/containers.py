@@ -37,11 +37,15 @@ class HollowStop(msgspec.Struct, frozen=True):
 class Containers:
     """Sandboxes and containers of one pod in the runtime of a simulated node."""
 
-    __slots__ = ("_made", "_stops", "status")
+    __slots__ = ("_brief", "_made", "_stops", "status")
 
-    def __init__(self, status: PodStatus) -> None:
-        """`status`: what is known of the pod from before, empty for a new one."""
+    def __init__(self, status: PodStatus, brief: frozenset[str]) -> None:
+        """`status`: what is known of the pod from before, empty for a new one.
+
+        `brief`: names of containers that succeed at once, unless their script has a duration.
+        """
         self.status = status
+        self._brief = brief
         ids = [sandbox.id for sandbox in status.sandboxes] + [run.id for run in status.containers]
         self._made = max((int(id[-8:], 16) for id in ids), default=0)
         self._stops: dict[str, HollowStop] = {}
@@ -122,6 +126,8 @@ class Containers:
         """Return time, exit code and reason of the end of a running container; None if it has none in sight."""
         if run.state != runtime_status.RUNNING:
             return None
+        if run.name in self._brief and not script.duration_ns:
+            return run.started_ns, 0, ""
         own = (run.started_ns + script.duration_ns, script.exit_code, "OOMKilled" if script.oom_killed else "")
         stop = self._stops.get(run.id)
         if stop is None or (script.duration_ns and own[0] < stop.at_ns):

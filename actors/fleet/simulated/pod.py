@@ -9,7 +9,7 @@ from actors.fleet.simulated.packing import unpacked
 from actors.fleet.simulated.probes import ProbeBook
 from protocols.kube.pods import FINISHED
 from protocols.lifecycle.pods.resources import Sizes, desired_amounts, shown_sizes
-from protocols.lifecycle.pods.types import BackoffEntry, PodStage, Waiting, read_pod
+from protocols.lifecycle.pods.types import INIT, BackoffEntry, PodStage, Waiting, read_pod
 from protocols.lifecycle.restarts import backoff
 from protocols.messages.devices import PodClaim
 from protocols.messages.health import PodResourceStatus
@@ -65,7 +65,7 @@ def take_over(pod: Pod) -> None:
     spec = read_pod(unpacked(pod.packed))
     shown = spec.raw.get("status") or {}
     status = runtime_of(spec, shown)
-    pod.containers = Containers(status)
+    pod.containers = Containers(status, frozenset(each.name for each in spec.inits if each.kind == INIT))
     if not status.containers or shown.get("phase") in FINISHED:
         return
     pod.backoffs = backoff.recover_all(status)

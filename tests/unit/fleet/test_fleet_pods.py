@@ -52,6 +52,15 @@ def test_init_containers_run_one_after_another(world: FleetWorld) -> None:
     assert "running" in world.status(pod)["containerStatuses"][0]["state"]
 
 
+def test_init_containers_without_a_script_succeed_at_once(world: FleetWorld) -> None:
+    sidecar = {"name": "s", "image": "x", "restartPolicy": "Always"}
+    pod = world.add("p", initContainers=[{"name": "i", "image": "x"}, sidecar])
+    first, second = world.status(pod)["initContainerStatuses"]
+    assert first["state"]["terminated"]["exitCode"] == 0
+    assert "running" in second["state"]
+    assert condition(world.status(pod), "Ready") == "True"
+
+
 def test_crashed_container_comes_again_with_back_off(world: FleetWorld) -> None:
     script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "3"}
     pod = world.add("p", annotations=script)
