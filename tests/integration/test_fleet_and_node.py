@@ -49,6 +49,7 @@ UNRECORDED = {
     "Created": "as Pulled",
     "Started": "as Pulled",
     "Killing": "as Pulled",
+    "Unhealthy": "nor of its probes; their outcome shows in its status",
     "NotEnforced": "a fleet opens no port at all",
 }
 """Reasons of events that only a real node records."""
@@ -250,10 +251,10 @@ class Shown:
         return dict(self._value({**self._status, "conditions": conditions}))
 
     def text(self, text: str) -> str:
-        """Return a message without names and ids. How many devices are free depends on the other pods."""
+        """Return a message without names, ids, and how much is free or used, which depends on the other pods."""
         for word, kind in self._words.items():
             text = word.sub(kind, text)
-        return re.sub(r"\bgpu-\d\b", "DEVICE", re.sub(r"Available: \d", "Available: N", text))
+        return re.sub(r"\bgpu-\d\b", "DEVICE", re.sub(r"(Available|used): \d+", r"\1: N", text))
 
     def _value(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):

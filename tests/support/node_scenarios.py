@@ -178,6 +178,12 @@ def exec_probe(**fields: Any) -> Object:
     return {"exec": {"command": ["true"]}, "periodSeconds": 1, **fields}
 
 
+def probe_fails(kind: str, holds: Until) -> Scenario:
+    """A pod whose probes fail: on a real node nobody listens, on a simulated one an annotation says so."""
+    probe = {"tcpSocket": {"port": 1}, "periodSeconds": 1, "failureThreshold": 1}
+    return Scenario(f"{kind}-fails", one(**{f"{kind}Probe": probe}), holds, {f"nodeplane.dev/hollow-{kind}": "fail"})
+
+
 def ends(name: str, code: int, policy: str, until: Until) -> Scenario:
     return Scenario(f"{name}-{policy.lower()}", {"restartPolicy": policy}, until, exits(code))
 
@@ -291,6 +297,9 @@ SCENARIOS = (
     Scenario("readiness", one(readinessProbe=exec_probe(successThreshold=2)), ready),
     Scenario("readiness-late", one(readinessProbe=exec_probe(initialDelaySeconds=600)), not_ready),
     Scenario("probes", one(**{f"{kind}Probe": exec_probe() for kind in ("readiness", "liveness", "startup")}), ready),
+    probe_fails("readiness", not_ready),
+    probe_fails("liveness", CRASHES),
+    probe_fails("startup", CRASHES),
     Scenario("deadline", {"activeDeadlineSeconds": 1}, failed),
     Scenario("devices", one(**ONE), ready),
     Scenario("devices-reused", {**INITS, "initContainers": [container("i1", **TWO)], **one(**ONE)}, ended, exits()),
