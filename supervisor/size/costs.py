@@ -43,7 +43,7 @@ class Figure(NamedTuple):
 
 
 DEVICES = f"{COSTS_COMMAND} devices"
-EMBEDDED, FOLLOWERS = f"{COSTS_COMMAND} embedded", f"{COSTS_COMMAND} followers"
+EMBEDDED = f"{COSTS_COMMAND} embedded"
 DELIVERIES, ETCD, MEMORY = f"{COSTS_COMMAND} deliveries", f"{COSTS_COMMAND} etcd", f"{COSTS_COMMAND} memory"
 TRAFFIC, PLACED, LIFE = f"{COSTS_COMMAND} traffic", f"{COSTS_COMMAND} placed", f"{COSTS_COMMAND} life"
 
@@ -55,13 +55,13 @@ CURVES = {
     "watchcache, etcd": Curve((400.0, 350.0, 250.0, 205.0), ETCD),
     "store": Curve((797.0, 635.0, 560.0, 501.0, 395.0), EMBEDDED),
     "etcd, leader of three members": Curve((1285.0, 972.0, 720.0, 600.0), ETCD),
-    "scheduler sees a change": Curve((328.0, 267.0, 230.0, 149.0, 94.0), FOLLOWERS),
-    "controllers see a change": Curve((374.0, 275.0, 225.0, 174.0, 88.0), FOLLOWERS),
+    "scheduler sees a change": Curve((328.0, 267.0, 230.0, 149.0, 94.0), EMBEDDED),
+    "controllers see a change": Curve((374.0, 275.0, 225.0, 174.0, 88.0), EMBEDDED),
 }
 OBJECTS = {
     "apiserver": PerObject(6781, 18745, MEMORY),
     "watchcache": PerObject(4221, 12899, MEMORY),
-    "store": PerObject(3983, 6985, MEMORY),
+    "store": PerObject(2327, 6800, MEMORY),
     "scheduler": PerObject(11699, 15714, MEMORY),
     "controllers": PerObject(11769, 15875, MEMORY),
 }

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from tests.bench.simulation_bench import LOADS
+from tests.bench.size_lab import Point
 from tests.bench.watch_lab import TOKEN, plain_plane
 
 _WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
@@ -70,6 +71,10 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
         }
     },
     "simulation": {"simulation_bench": {"SECONDS": 1.0, "RUNS": 1, "LOADS": LOADS[:1]}},
+    "size": {
+        "size_bench": {"LOADS": (Point(20, 4, 2, 20.0),), "WARM_S": 0.1, "SECONDS": 0.3},
+        "size_lab": {"WAITS_S": 60.0, "LISTED_S": 1.0},
+    },
     "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
                               "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 1, "WARM_S": 0.2}},
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},

@@ -47,6 +47,8 @@ FEW, MANY, FILLERS = 500, 8000, (0, 4000)
 FAN = 100
 WATCHED = ((0, 0), (1, 1), (1000, FAN))
 """Watches, and how many of them see a write."""
+FOLLOWERS = ("scheduler", "controllers")
+PROCESSES = ("apiserver-0", "watchcache", "store", *FOLLOWERS)
 Curve = dict[float, float]
 
 
@@ -68,22 +70,28 @@ def curves(lab: Lab, yardstick: Peer, processes: tuple[str, ...]) -> dict[str, C
         try:
             rounds = [lab.round(yardstick, SECONDS / 2) for _ in range(ROUNDS)]
         except Unmeasured as error:
-            print(error, file=sys.stderr)
-            break
+            print(error, file=sys.stderr, flush=True)
+            continue
         for name in processes:
             found[name][rate] = median(per_write(cost, name) for cost in rounds)
     return found
 
 
 def embedded() -> None:
-    """A write without a watcher on SQLite; what an API process that did not serve it pays."""
-    with running_plane() as plane, yardstick_of(plane) as yardstick:
+    """A write on a whole plane with SQLite, by process, and what an API process that did not serve it pays.
+
+    The API server's cost of serving is what remains of its own without the deliveries to scheduler and controllers.
+    """
+    with noded_plane() as plane, yardstick_of(plane) as yardstick:
         lab = Lab(plane, Point(PODS, 0, 1, 100.0))
         lab.fill()
-        for name, curve in curves(lab, yardstick, ("store", "watchcache", "apiserver-0")).items():
+        start_anew(plane, PODS)
+        for name, curve in curves(lab, yardstick, PROCESSES).items():
             show(f"sqlite {name}", curve)
-        _disk_bytes(plane, yardstick, "store", plane.processes["store"].pid)
+        for name in FOLLOWERS:
+            plane.kill(name)
         show("apply", {rate: _applied(plane, yardstick, rate) for rate in RATES})
+        _disk_bytes(plane, yardstick, "store", plane.processes["store"].pid)
 
 
 def _disk_bytes(plane: Plane, yardstick: Peer, name: str, pid: int) -> None:
@@ -110,16 +118,6 @@ def _applied(plane: Plane, yardstick: Peer, rate: float) -> float:
     before = cpu_seconds(pid)
     put_all(plane, pairs, rate)
     return 1e6 * (cpu_seconds(pid) - before) / len(pairs) * YARDSTICK_US / float(yardstick.ask(""))
-
-
-def followers() -> None:
-    """What scheduler and controllers pay for a change of a pod that needs nothing of them."""
-    with noded_plane() as plane, yardstick_of(plane) as yardstick:
-        lab = Lab(plane, Point(PODS, 0, 1, 100.0))
-        lab.fill()
-        start_anew(plane, PODS)
-        for name, curve in curves(lab, yardstick, ("scheduler", "controllers")).items():
-            show(f"seen by {name}", curve)
 
 
 def deliveries() -> None:
@@ -332,9 +330,7 @@ def _sizes(plane: Plane) -> dict[str, int]:
     return {name: private_kb(process.pid) for name, process in plane.processes.items()}
 
 
-PARTS = {
-    each.__name__: each for each in (embedded, followers, deliveries, etcd, placed, devices, life, traffic, memory)
-}
+PARTS = {each.__name__: each for each in (embedded, deliveries, etcd, placed, devices, life, traffic, memory)}
 
 
 def main(names: list[str]) -> None:
