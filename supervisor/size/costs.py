@@ -77,7 +77,7 @@ DISK = {
 }
 ALONE_KB = {
     "apiserver": Figure(33828, "kB", MEMORY),
-    "watchcache": Figure(18928, "kB", MEMORY),
+    "watchcache": Figure(17708, "kB", MEMORY),
     "store": Figure(20424, "kB", MEMORY),
     "scheduler": Figure(18892, "kB", MEMORY),
     "controllers": Figure(24780, "kB", MEMORY),

@@ -72,7 +72,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     },
     "simulation": {"simulation_bench": {"SECONDS": 1.0, "RUNS": 1, "LOADS": LOADS[:1]}},
     "size": {
-        "size_bench": {"LOADS": (Point(20, 4, 2, 20.0),), "WARM_S": 0.1, "SECONDS": 0.3},
+        "size_bench": {"LOADS": (Point(20, 4, 2, 20.0),), "HOT": 20, "WARM_S": 0.1, "SECONDS": 0.3},
         "size_lab": {"WAITS_S": 60.0, "LISTED_S": 1.0},
     },
     "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,

@@ -24,6 +24,8 @@ from tests.support.apiserver_plane import Plane
 
 LOADS = (Point(2_000, 50, 10, 100.0), Point(10_000, 200, 10, 100.0), Point(10_000, 200, 10, 400.0))
 """Each adds to the pods of those before it. With as many pods it has their watches, too."""
+HOT = 250
+"""Pods that are written to: in a full window most changes are of an object that changed before."""
 WARM_S, SECONDS = 1.0, 4.0
 OWN_WATCHES = 2
 """Scheduler and controllers watch pods."""
@@ -72,6 +74,7 @@ class _Points:
         """Store what lacks to the point's pods and start the plane with all of them, then write to those pods."""
         if added := point.objects - self._stored:
             self._lab = Lab(self._plane, point._replace(objects=added), f"s{self._stored}-")
+            self._lab.hot = HOT
             self._lab.fill()
             self._stored = point.objects
             start_anew(self._plane, self._stored)

@@ -84,6 +84,8 @@ class Lab:
         self._random = random.Random(point.objects)
         self._stamps = itertools.count()
         self._watches: Peer | None = None
+        self.hot = 0
+        """Pods that are written to, the first ones; 0: all."""
         self.written = 0
         """Writes so far: changes that the windows may hold."""
 
@@ -150,7 +152,7 @@ class Lab:
         return waited
 
     def _patch(self) -> bytes:
-        number, stamp = self._random.randrange(self.point.objects), next(self._stamps)
+        number, stamp = self._random.randrange(self.hot or self.point.objects), next(self._stamps)
         ready = b"True" if stamp % 2 else b"False"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_700_000_000 + stamp)).encode()
         body = b'{"status":{"conditions":[{"type":"Ready","status":"%s","lastTransitionTime":"%s"}]}}' % (ready, at)
