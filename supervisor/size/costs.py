@@ -48,15 +48,15 @@ DELIVERIES, ETCD, MEMORY = f"{COSTS_COMMAND} deliveries", f"{COSTS_COMMAND} etcd
 TRAFFIC, PLACED, LIFE = f"{COSTS_COMMAND} traffic", f"{COSTS_COMMAND} placed", f"{COSTS_COMMAND} life"
 
 CURVES = {
-    "apiserver applies a write": Curve((315.0, 192.0, 138.0, 105.0, 48.0), EMBEDDED),
-    "apiserver serves a write, SQLite": Curve((1362.0, 1038.0, 902.0, 837.0, 734.0), EMBEDDED),
-    "apiserver serves a write, etcd": Curve((1435.0, 1238.0, 902.0, 765.0), ETCD),
-    "watchcache, SQLite": Curve((331.0, 255.0, 210.0, 190.0, 72.0), EMBEDDED),
-    "watchcache, etcd": Curve((400.0, 350.0, 250.0, 205.0), ETCD),
-    "store": Curve((797.0, 635.0, 560.0, 501.0, 395.0), EMBEDDED),
-    "etcd, leader of three members": Curve((1285.0, 972.0, 720.0, 600.0), ETCD),
-    "scheduler sees a change": Curve((328.0, 267.0, 230.0, 149.0, 94.0), EMBEDDED),
-    "controllers see a change": Curve((374.0, 275.0, 225.0, 174.0, 88.0), EMBEDDED),
+    "apiserver applies a write": Curve((375.4, 209.5, 163.9, 119.8, 54.4), EMBEDDED),
+    "apiserver serves a write, SQLite": Curve((1541.3, 1201.1, 917.0, 791.2, 734.0), EMBEDDED),
+    "apiserver serves a write, etcd": Curve((1563.5, 1238.0, 902.0, 765.0), ETCD),
+    "watchcache, SQLite": Curve((345.7, 295.7, 233.7, 201.7, 72.0), EMBEDDED),
+    "watchcache, etcd": Curve((409.0, 350.0, 250.0, 205.0), ETCD),
+    "store": Curve((758.3, 633.5, 527.5, 454.5, 395.0), EMBEDDED),
+    "etcd, leader of three members": Curve((1300.3, 972.0, 720.0, 600.0), ETCD),
+    "scheduler sees a change": Curve((318.3, 251.8, 204.2, 173.2, 94.0), EMBEDDED),
+    "controllers see a change": Curve((342.2, 272.3, 209.8, 165.9, 88.0), EMBEDDED),
 }
 OBJECTS = {
     "apiserver": PerObject(6781, 18745, MEMORY),
@@ -82,7 +82,7 @@ ALONE_KB = {
     "scheduler": Figure(18892, "kB", MEMORY),
     "controllers": Figure(24780, "kB", MEMORY),
     "cel": Figure(8416, "kB", MEMORY),
-    "etcd": Figure(45000, "kB", ETCD),
+    "etcd": Figure(34712, "kB", ETCD),
 }
 FIGURES = {
     "first watch of a change, in each apiserver": Figure(58.0, "us", DELIVERIES),

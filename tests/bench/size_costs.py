@@ -20,7 +20,7 @@ import uvloop
 
 from protocols.kinds.table import PODS as PODS_KIND
 from protocols.kubeclient.informer import Informer, InformerOptions
-from supervisor.size.costs import RATES, YARDSTICK_US
+from supervisor.size.costs import FIGURES, RATES, YARDSTICK_US
 from tests.bench import tracker_bench
 from tests.bench.etcd_bench import plane_on
 from tests.bench.plane_bench import loop_pod
@@ -49,6 +49,7 @@ WATCHED = ((0, 0), (1, 1), (1000, FAN))
 """Watches, and how many of them see a write."""
 FOLLOWERS = ("scheduler", "controllers")
 PROCESSES = ("apiserver-0", "watchcache", "store", *FOLLOWERS)
+FIRST, DELIVERY = "first watch of a change, in each apiserver", "delivery to a watch"
 Curve = dict[float, float]
 
 
@@ -78,19 +79,20 @@ def curves(lab: Lab, yardstick: Peer, processes: tuple[str, ...]) -> dict[str, C
 
 
 def embedded() -> None:
-    """A write on a whole plane with SQLite, by process, and what an API process that did not serve it pays.
-
-    The API server's cost of serving is what remains of its own without the deliveries to scheduler and controllers.
-    """
+    """A write on a whole plane with SQLite, by process, and what an API process that did not serve it pays."""
     with noded_plane() as plane, yardstick_of(plane) as yardstick:
         lab = Lab(plane, Point(PODS, 0, 1, 100.0))
         lab.fill()
         start_anew(plane, PODS)
-        for name, curve in curves(lab, yardstick, PROCESSES).items():
+        found = curves(lab, yardstick, PROCESSES)
+        for name, curve in found.items():
             show(f"sqlite {name}", curve)
         for name in FOLLOWERS:
             plane.kill(name)
-        show("apply", {rate: _applied(plane, yardstick, rate) for rate in RATES})
+        applied = {rate: _applied(plane, yardstick, rate) for rate in RATES}
+        show("apply", applied)
+        told = FIGURES[FIRST].value + len(FOLLOWERS) * FIGURES[DELIVERY].value
+        show("serve", {rate: us - applied[rate] - told for rate, us in found["apiserver-0"].items()})
         _disk_bytes(plane, yardstick, "store", plane.processes["store"].pid)
 
 
