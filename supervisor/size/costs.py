@@ -48,15 +48,15 @@ DELIVERIES, ETCD, MEMORY = f"{COSTS_COMMAND} deliveries", f"{COSTS_COMMAND} etcd
 TRAFFIC, PLACED, LIFE = f"{COSTS_COMMAND} traffic", f"{COSTS_COMMAND} placed", f"{COSTS_COMMAND} life"
 
 CURVES = {
-    "apiserver applies a write": Curve((375.4, 209.5, 163.9, 119.8, 54.4), EMBEDDED),
-    "apiserver serves a write, SQLite": Curve((1541.3, 1201.1, 917.0, 791.2, 734.0), EMBEDDED),
-    "apiserver serves a write, etcd": Curve((1563.5, 1238.0, 902.0, 765.0), ETCD),
-    "watchcache, SQLite": Curve((345.7, 295.7, 233.7, 201.7, 72.0), EMBEDDED),
-    "watchcache, etcd": Curve((409.0, 350.0, 250.0, 205.0), ETCD),
-    "store": Curve((758.3, 633.5, 527.5, 454.5, 395.0), EMBEDDED),
-    "etcd, leader of three members": Curve((1300.3, 972.0, 720.0, 600.0), ETCD),
-    "scheduler sees a change": Curve((318.3, 251.8, 204.2, 173.2, 94.0), EMBEDDED),
-    "controllers see a change": Curve((342.2, 272.3, 209.8, 165.9, 88.0), EMBEDDED),
+    "apiserver applies a write": Curve((340.0, 190.0, 146.0, 121.0, 51.0), EMBEDDED),
+    "apiserver serves a write, SQLite": Curve((1506.0, 1181.0, 918.0, 770.0, 734.0), EMBEDDED),
+    "apiserver serves a write, etcd": Curve((1560.0, 1213.0, 902.0, 765.0), ETCD),
+    "watchcache, SQLite": Curve((331.0, 284.0, 222.0, 187.0, 72.0), EMBEDDED),
+    "watchcache, etcd": Curve((411.0, 328.0, 250.0, 205.0), ETCD),
+    "store": Curve((736.0, 624.0, 530.0, 446.0, 395.0), EMBEDDED),
+    "etcd, leader of three members": Curve((1378.0, 994.0, 720.0, 600.0), ETCD),
+    "scheduler sees a change": Curve((308.0, 252.0, 207.0, 162.0, 94.0), EMBEDDED),
+    "controllers see a change": Curve((342.0, 278.0, 204.0, 158.0, 88.0), EMBEDDED),
 }
 OBJECTS = {
     "apiserver": PerObject(6781, 18745, MEMORY),
@@ -72,7 +72,7 @@ CHANGES = {
 }
 """Memory for each byte of an object that changed; that of SMALL objects, which is the higher one."""
 DISK = {
-    "store": PerObject(20716, 27576, EMBEDDED),
+    "store": PerObject(21156, 29005, EMBEDDED),
     "etcd": PerObject(10645, 21586, ETCD),
 }
 ALONE_KB = {
