@@ -18,7 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from supervisor.forkserver import child, wire
+from supervisor.forkserver import child, free_blocks, wire
 
 AUTHORITY_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """Environment variables that name the system's certificate authorities for OpenSSL."""
@@ -70,6 +70,9 @@ class _Forkserver:
         while self._serve(block=not (self._todo or self._waiting)):
             if self._todo:
                 self._load(self._todo.popleft())
+                if not self._todo:
+                    settle()
+                    free_blocks.occupy()
 
     def _load(self, module: str) -> None:
         try:
