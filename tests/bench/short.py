@@ -25,7 +25,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
     "idle-watch": {"fanout_bench": {"IDLE": 20, "WAYS": _PLAIN}},
-    "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20}},
+    "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20, "BUSY_S": 0.2, "BUSY_ROUNDS": 1}},
     "writes": {"write_bench": _WRITES, "cel_bench": {"WRITES": 3}},
     "list": {"list_bench": {"PODS": 100, "LISTS": 1, "MANY": 600, "PAGE": 100}},
     "growth": {"growth_bench": {"FEW": 10, "MANY": 100, "WATCHERS": 5, "EVENTS": 10, "ROUNDS": 1}},
