@@ -28,6 +28,7 @@ _taken: list[bytes] = []
 
 
 def occupy() -> None:
+    """Take the free blocks of Python's allocator and of the C library's, size by size, and keep them."""
     malloc = ctypes.CDLL(None).malloc
     malloc.restype, malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
     for size in POOL_SIZES:
