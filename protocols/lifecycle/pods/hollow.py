@@ -15,7 +15,8 @@ LOG = "nodeplane.dev/hollow-log"
 OOM_CODE, MOST_DIGITS = 137, 3
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
-LONGEST_NS = 2**63 - 1
+LONGEST_NS, LONGEST = 2**63 - 1, 64
+"""Nanoseconds and characters of a duration."""
 
 
 class HollowScript(msgspec.Struct, frozen=True):
@@ -32,7 +33,7 @@ class HollowScript(msgspec.Struct, frozen=True):
 
 def parse_duration(text: str) -> int:
     """Parse a positive Go duration (`1h2m3.5s`, `300ms`) into nanoseconds. Raises HollowInvalid."""
-    parts = _PART.findall(text)
+    parts = _PART.findall(text[:LONGEST])
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise HollowInvalid(f"{text!r:.64} is not a duration; write it like 1m30s or 250ms")
     total = sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -140,7 +140,7 @@ async def test_broken_device_is_in_status_event_and_allocatable(lab: Lab) -> Non
         await until_true(lambda: lab.allocatable() == "0", 10)
         await until_true(lambda: lab.health("p") == "Healthy", 10)
         assert [line.partition(": ")[2] for line in lab.said] == [text, text.replace("Unhealthy", "Healthy")]
-        assert fleet.pods.writes == (await lab.status())["writes"]
+        assert 0 < (await lab.status())["writes"] <= fleet.pods.writes  # the one that shows it healthy may be under way
 
 
 async def test_events_of_a_node_wait_for_no_other_node(lab: Lab) -> None:
