@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from actors.fleet.errors import NodeTaken
+from actors.fleet.shell.errors import NodeTaken
 from actors.fleet.shell.objects import reduced_node
 from actors.fleet.simulated.node import Node
 from protocols.kinds import views

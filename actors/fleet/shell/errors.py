@@ -1,4 +1,4 @@
-"""Errors of a fleet that end it."""
+"""Errors that end a fleet."""
 
 from protocols.errors import NodeplaneError
 
