@@ -108,7 +108,7 @@ def _many() -> list[Row]:
         share = _idle_share(fleet.pid)
     return [
         Row(f"fleet of {MANY:,} nodes without pods, registered", fleet.registered_s, "s"),
-        Row("  idle CPU of one core", share, "%"),
+        Row(f"  idle CPU of one core, {MANY:,} nodes", share, "%"),
     ]
 
 
@@ -123,11 +123,11 @@ def _scenario(name: str, fields: dict[str, Any]) -> list[Row]:
     apiserver = sum(spent for process, spent in cpu.items() if process.startswith("apiserver"))
     return [
         Row(f"{fill['pods']:,} pods ({name}) on {fields['nodes']:,} nodes, Running", fill["pods_per_s"], "1/s"),
-        at_most(f"  then {fields['rate']} pods/s, creation to Running, p50", [steady["p50"]], "s", STARTUP_LIMIT_S),
-        Row("  p99", steady["p99"], "s"),
-        Row("  CPU a pod, fleet", cpu.get("fleet", 0.0), "ms"),
-        Row("  CPU a pod, API server", apiserver, "ms"),
-        Row("  CPU a pod, scheduler", cpu.get("scheduler", 0.0), "ms"),
+        at_most(f"  {name}: then {fields['rate']} a second, to Running, p50", [steady["p50"]], "s", STARTUP_LIMIT_S),
+        Row(f"  {name}: p99", steady["p99"], "s"),
+        Row(f"  {name}: CPU a pod, fleet", cpu.get("fleet", 0.0), "ms"),
+        Row(f"  {name}: CPU a pod, API server", apiserver, "ms"),
+        Row(f"  {name}: CPU a pod, scheduler", cpu.get("scheduler", 0.0), "ms"),
     ]
 
 

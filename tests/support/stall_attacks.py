@@ -227,11 +227,11 @@ def _shifts() -> Sent:
     """Each operation moves all that follow it."""
     first = {"op": "add", "path": "/metadata/finalizers", "value": ["a.b/c"] * 100_000}
     patch = [first] + [{"op": "add", "path": "/metadata/finalizers/0", "value": "a.b/c"}] * 9_999
-    return _patched("copied", patch, "json-patch")
+    return _patched("shifted", patch, "json-patch")
 
 
 def _deep_path() -> Sent:
-    return _patched("copied", [{"op": "add", "path": "/data" * 300_000, "value": ""}], "json-patch")
+    return _patched("deepened", [{"op": "add", "path": "/data" * 300_000, "value": ""}], "json-patch")
 
 
 def _owner_references() -> Sent:
@@ -447,8 +447,8 @@ ATTACKS: tuple[Attack, ...] = (
         ANY,
         lambda: [post(f"{CORE}/pods", _pod("patched"))],
     ),
-    Attack("JSON patch of 10,000 shifts", _shifts, ANY),
-    Attack("JSON patch of a deep path", _deep_path, ANY),
+    Attack("JSON patch of 10,000 shifts", _shifts, ANY, _target("shifted")),
+    Attack("JSON patch of a deep path", _deep_path, ANY, _target("deepened")),
     Attack("40,000 owner references", _owner_references, ANY),
     Attack(
         "rule over a long list",
