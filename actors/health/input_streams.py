@@ -67,11 +67,7 @@ class InputStreams:
 
     def field_path(self, uid: str, container: str) -> str:
         """Return the `involvedObject.fieldPath` of a container, or "" for the pod itself."""
-        if not container:
-            return ""
-        containers = self.held.get(uid, PodHeld()).containers
-        init = any(held.init for held in containers if held.name == container)
-        return f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
+        return self.held.get(uid, PodHeld()).field_path(container)
 
     def _held(self, uid: str) -> PodHeld:
         # What a pod held when it finished wins over its allocation, which is being released by then.

@@ -1,5 +1,6 @@
 """The resources that are served, with their names on the wire, in etcd and in error texts."""
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -26,6 +27,11 @@ class Resource(msgspec.Struct, frozen=True, dict=True):
     def api_version(self) -> str:
         """The apiVersion of its objects: `v1`, `coordination.k8s.io/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def type_meta(self) -> Mapping[str, str]:
+        """Fields apiVersion and kind of its objects."""
+        return {"apiVersion": self.api_version, "kind": self.kind}
 
     @property
     def singular(self) -> str:

@@ -85,6 +85,13 @@ class PodHeld(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.containers or self.pod)
 
+    def field_path(self, container: str) -> str:
+        """Return the `involvedObject.fieldPath` of a container that holds devices; "" for the pod itself."""
+        if not container:
+            return ""
+        init = any(held.init for held in self.containers if held.name == container)
+        return f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
+
 
 def health_key(name: str, resource_id: str) -> str:
     """Return the key of a resource's health in the streams `health` and `dra_health`."""

@@ -119,8 +119,8 @@ class Pair:
         for event in self.plane.list("event", place.namespace):
             pod = known.get(event["involvedObject"]["name"])
             if pod is not None and event["reason"] not in UNRECORDED:
-                name = event["involvedObject"]["name"]
-                found.add((name, event["type"], event["reason"], pod.text(event["message"])))
+                name, path = event["involvedObject"]["name"], event["involvedObject"].get("fieldPath", "")
+                found.add((name, path, event["type"], event["reason"], pod.text(event["message"])))
         return found
 
     def _break_real(self, source: str, device: str, health: str) -> None:

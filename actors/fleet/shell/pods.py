@@ -9,22 +9,24 @@ from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
+from actors.fleet.simulated.outcome import Outcome, StepInputs
 from actors.fleet.simulated.packing import fingerprint, packed
 from actors.fleet.simulated.pod import Pod, take_over
 from actors.fleet.simulated.step import PodStep
 from protocols.kinds import views
-from protocols.kinds.table import PODS, RESOURCECLAIMS
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
+from protocols.lifecycle.devices.event_limiter import HealthEvent
 from protocols.lifecycle.errors import PodInvalid
 from protocols.lifecycle.pods.types import SECOND, PodStage
 from protocols.lifecycle.status.conditions import PREEMPTED
 from protocols.lifecycle.status.device_health import HEALTH as HEALTH_FIELD
+from protocols.lifecycle.status.events import PodEvent, field_path
 
 WORKERS = 32
 STEPS = 8
@@ -137,11 +139,12 @@ class FleetPods:
             if outcome is None:
                 return
             if outcome.claims:
-                claims |= {name: await self._claim(pod.namespace, name) for name in outcome.claims}
+                found = {name: await self._read(RESOURCECLAIMS, name, pod.namespace) for name in outcome.claims}
+                claims |= cast("dict[str, views.ResourceClaim | None]", found)
             elif outcome.patch is not None:
                 await self._patch(pod, outcome.patch)
             elif outcome.delete:
-                await self._delete(pod)
+                await self.delete(pod)
                 return
             else:
                 return
@@ -157,7 +160,7 @@ class FleetPods:
             log.warning("pod is ignored uid=%s error=%s", pod.uid, error)
             return None
         for event in outcome.events:
-            self._record(pod, event)
+            self._record(pod, event, field_path(event.container))
         if outcome.wake_ns:
             self._queue.put_later((POD, pod.uid), max(0.0, (outcome.wake_ns - inputs.now_ns) / SECOND))
         self._follow_node(pod.node)
@@ -200,12 +203,13 @@ class FleetPods:
         for event in node.devices.events(now):
             pod = self.pods.get(event.uid)
             if pod is not None:
-                self._record(pod, PodEvent(event.type, event.reason, event.message, event.container))
+                self._record(pod, event, node.devices.held(event.uid).field_path(event.container))
         self._follow_node(node)
 
-    async def _claim(self, namespace: str, name: str) -> views.ResourceClaim | None:
+    async def _read(self, resource: Resource, name: str, namespace: str) -> Object | None:
+        """Return an object; None if there is none of that name. Raises ApiError."""
         try:
-            return cast("views.ResourceClaim", await self._client.get(RESOURCECLAIMS, name, namespace))
+            return await self._client.get(resource, name, namespace)
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -244,23 +248,20 @@ class FleetPods:
 
     async def _is_gone(self, pod: Pod) -> bool:
         """Return True if there is no pod of that name, or one with another uid."""
-        try:
-            return str((await self._client.get(PODS, pod.name, pod.namespace))["metadata"]["uid"]) != pod.uid
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return True
+        found = await self._read(PODS, pod.name, pod.namespace)
+        return found is None or found["metadata"]["uid"] != pod.uid
 
-    async def _delete(self, pod: Pod) -> None:
+    async def delete(self, pod: Pod) -> None:
+        """Delete a pod at once, unless it has gone. Raises ApiError."""
         try:
             await self._client.delete(PODS, pod.name, pod.namespace, grace=0, uid=pod.uid)
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
 
-    def _record(self, pod: Pod, event: PodEvent) -> None:
+    def _record(self, pod: Pod, event: PodEvent | HealthEvent, path: str = "") -> None:
+        """`path`: fieldPath of the container that it is about."""
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         reference: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-        path = f"spec.containers{{{event.container}}}" if event.container else ""
         recorder = self._recorders[pod.node.number % len(self._recorders)]
         recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)

@@ -16,12 +16,11 @@ from protocols.kube.pods import FINISHED
 from protocols.kube.times import time_or
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.hollow import HollowScript
-from protocols.lifecycle.pods.types import Kill, PodActions, PodSpec, Start
+from protocols.lifecycle.pods.types import SECOND, Kill, PodActions, PodSpec, Start
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 TERMINATED_CODE, KILLED_CODE = 143, 137
 """128 and the number of SIGTERM, SIGKILL."""
-SECOND = 1_000_000_000
 RUNTIME = "hollow"
 """Name of the runtime in container ids."""
 _ID = re.compile("[0-9a-f]{40}")

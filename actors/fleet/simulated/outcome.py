@@ -1,4 +1,4 @@
-"""What a step of a simulated pod needs, and what its caller does after it."""
+"""Inputs of one step of a simulated pod, and the work that it leaves to its caller."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ import msgspec
 
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.status.events import PodEvent
 
 
 class StepInputs(msgspec.Struct, frozen=True):
@@ -17,15 +18,6 @@ class StepInputs(msgspec.Struct, frozen=True):
     """Seconds from admission until containers run."""
     claims: Mapping[str, views.ResourceClaim | None] = {}
     """The claims that the last outcome asked for, by name; None for one that does not exist."""
-
-
-class PodEvent(msgspec.Struct, frozen=True):
-    """An event to record about the pod. `container`: its name, empty for the pod itself."""
-
-    type: str
-    reason: str
-    message: str
-    container: str = ""
 
 
 class Outcome(msgspec.Struct):

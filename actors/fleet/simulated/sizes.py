@@ -2,7 +2,6 @@
 
 import msgspec
 
-from actors.fleet.simulated.outcome import PodEvent
 from protocols.lifecycle.node.room import NodeRoom
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.resources import (
@@ -14,12 +13,13 @@ from protocols.lifecycle.pods.resources import (
     differs,
     restarts_for,
 )
-from protocols.lifecycle.pods.types import Kill, PodSpec, Waiting
+from protocols.lifecycle.pods.types import Kill, PodSpec
+from protocols.lifecycle.status.events import RESIZE_COMPLETED, RESIZE_STARTED, PodEvent, resize_pending
 from protocols.messages.pleg import PodStatus
 
 
 class Resized(msgspec.Struct):
-    """What follows from a resize."""
+    """Result of a resize."""
 
     kill: list[Kill] = []
     """Containers that restart for it."""
@@ -47,15 +47,10 @@ def _allocate(spec: PodSpec, sizes: Sizes, room: NodeRoom, allocatable: dict[str
         if pending is None:
             sizes.allocated = desired
             room.count(spec, desired)
-            text = "Pod resize started: the node has allocated what the spec wants"
-            found.events.append(PodEvent("Normal", "ResizeStarted", text))
+            found.events.append(RESIZE_STARTED)
     if pending is not None and pending != sizes.pending:
-        found.events.append(_pending(pending))
+        found.events.append(resize_pending(pending))
     sizes.pending = pending
-
-
-def _pending(why: Waiting) -> PodEvent:
-    return PodEvent("Warning", f"Resize{why.reason}", f"Pod resize {why.reason}: {why.message}")
 
 
 def _actuate(spec: PodSpec, status: PodStatus, sizes: Sizes, found: Resized) -> None:
@@ -76,4 +71,4 @@ def _actuate(spec: PodSpec, status: PodStatus, sizes: Sizes, found: Resized) -> 
         changing = changing or bool(changed)
     sizes.actuated, sizes.in_progress = actuated, bool(found.kill)
     if changing and not found.kill:
-        found.events.append(PodEvent("Normal", "ResizeCompleted", "Pod resize completed"))
+        found.events.append(RESIZE_COMPLETED)

@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from actors.fleet.simulated.containers import RUNTIME, Containers
-from actors.fleet.simulated.outcome import Outcome, PodEvent, StepInputs
+from actors.fleet.simulated.outcome import Outcome, StepInputs
 from actors.fleet.simulated.packing import fingerprint, unpacked
 from actors.fleet.simulated.pod import Pod
 from actors.fleet.simulated.probes import ProbeBook, read_outcomes
@@ -28,13 +28,12 @@ from protocols.lifecycle.pods.types import SECOND, PodActions, PodStage, Waiting
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.kills import stop_all
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
-from protocols.lifecycle.restarts.policy import CRASH_LOOP
 from protocols.lifecycle.status.conditions import RESTARTING_ALL
 from protocols.lifecycle.status.device_health import Retention, initializing
+from protocols.lifecycle.status.events import PodEvent, claims_not_prepared, new_backoffs, sync_failed
 from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, restart_counts
 from protocols.messages.health import PodHeld
-from protocols.messages.pleg import PodStatus
 
 STOP = "nodeplane.dev/hollow-stop"
 """Annotation: how long a container takes to end after SIGTERM, such as `5s`; it ends at once without it."""
@@ -43,7 +42,6 @@ ROUNDS = 50
 RETRY_NS = 2 * SECOND
 """Pause before an admission or preparation that failed is tried again."""
 CREATE_ERROR = "CreateContainerError"
-CLAIMS_REASON = "FailedPrepareDynamicResources"
 
 
 class PodStep:
@@ -137,22 +135,15 @@ class PodStep:
             if missing := tuple(each.claim for each in wanted if each.claim not in self._inputs.claims):
                 self._outcome.claims = missing
                 return False
-            self._pod.claims = tuple(check(self._spec, each, self._claim(each.claim)) for each in wanted)
+            self._pod.claims = tuple(check(self._spec, each, self._inputs.claims[each.claim]) for each in wanted)
             self._check_drivers()
         except ClaimsNotReady as error:
             self._pod.claims = ()
             text = f"prepare dynamic resources: {error}"
-            self._event("Warning", CLAIMS_REASON, f"Failed to prepare dynamic resources: {text}")
-            self._event("Warning", "FailedSync", f"error syncing pod: {text}")
+            self._outcome.events += [claims_not_prepared(text), sync_failed(text)]
             self._retry()
             return False
         return True
-
-    def _claim(self, name: str) -> views.ResourceClaim:
-        claim = self._inputs.claims[name]
-        if claim is None:
-            raise ClaimsNotReady(f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found')
-        return claim
 
     def _check_drivers(self) -> None:
         """Raise ClaimsNotReady if a driver that has to prepare a claim is away."""
@@ -215,7 +206,7 @@ class PodStep:
             self._spec, status, pod.backoffs, self._now_ns, counts, self._verdicts(), tuple(pod.replaced)
         )
         kill = tuple(each for each in plan.kill if not self._runtime.is_stopping(each.id))
-        self._announce(plan, status)
+        self._outcome.events += new_backoffs(self._spec, status, plan.waiting, pod.announced)
         return msgspec.structs.replace(plan, kill=kill)
 
     def _verdicts(self) -> dict[str, ProbeVerdict]:
@@ -243,17 +234,6 @@ class PodStep:
         if crashed_ns and container is not None:
             entry = self._pod.backoffs.get(name)
             self._pod.backoffs[name] = backoff.advance(entry, crashed_ns, self._now_ns, container.hash)
-
-    def _announce(self, plan: PodActions, status: PodStatus) -> None:
-        """Record once for each ended container that it is in back-off."""
-        newest = runtime_status.by_name(status)
-        for name, waiting in plan.waiting.items():
-            ended = newest[name][0].id if name in newest else ""
-            if waiting.reason == CRASH_LOOP and ended not in self._pod.announced:
-                self._pod.announced.add(ended)
-                spec = self._spec
-                text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
-                self._event("Warning", "BackOff", text, name)
 
     def _hold(self) -> None:
         """Note what the pod holds now, and take the health of it."""
@@ -344,5 +324,5 @@ class PodStep:
         if at_ns:
             self._outcome.wake_ns = min(self._outcome.wake_ns or at_ns, at_ns)
 
-    def _event(self, kind: str, reason: str, message: str, container: str = "") -> None:
-        self._outcome.events.append(PodEvent(kind, reason, message, container))
+    def _event(self, kind: str, reason: str, message: str) -> None:
+        self._outcome.events.append(PodEvent(kind, reason, message))

@@ -72,7 +72,7 @@ class ScenarioRunner:
             self._startups.ran(pod.name, time.monotonic())
             self._progress.set()
         if phase in FINISHED:
-            task = self._tasks.start(self._delete(pod.name, pod.uid), "deletion of a pod", pod.name)
+            task = self._tasks.start(self._fleet.pods.delete(pod), "deletion of a pod", pod.name)
             task.add_done_callback(lambda done: self._progress.set())
 
     async def run(self) -> tuple[PhaseFigures, ...]:
@@ -124,9 +124,8 @@ class ScenarioRunner:
         await self._ensure(RESOURCECLAIMTEMPLATES, template, self._space)
 
     async def _ensure(self, resource: Resource, obj: Object, namespace: str = "") -> None:
-        named = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         try:
-            await self._client.create(resource, named, namespace)
+            await self._client.create(resource, {**resource.type_meta, **obj}, namespace)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -175,13 +174,6 @@ class ScenarioRunner:
     async def _create(self, name: str, annotations: dict[str, str]) -> None:
         self._startups.created(name, time.monotonic())
         await self._client.create(PODS, self._pod(name, annotations), self._space)
-
-    async def _delete(self, name: str, uid: str) -> None:
-        try:
-            await self._client.delete(PODS, name, self._space, grace=0, uid=uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     def _pod(self, name: str, annotations: dict[str, str]) -> Object:
         container: Object = {"name": "main", "image": "hollow/pod"}

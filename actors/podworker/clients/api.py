@@ -23,7 +23,8 @@ from protocols.kube.meta import UNROUTED, Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
-from protocols.lifecycle.pods.types import APP, EPHEMERAL, ContainerSpec, PodSpec
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
+from protocols.lifecycle.status.events import field_path
 
 PARALLEL_READS = 16
 READ_S = 5.0
@@ -139,13 +140,6 @@ class ApiRecorder:
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
         if spec.raw:  # orphans have no object for an event
             self._recorder.event({**spec.raw, **KIND}, kind, reason, message, field_path(container))
-
-
-def field_path(container: ContainerSpec | None) -> str:
-    if container is None:
-        return ""
-    field = {APP: "containers", EPHEMERAL: "ephemeralContainers"}.get(container.kind, "initContainers")
-    return f"spec.{field}{{{container.name}}}"
 
 
 class KnownServices:

@@ -58,10 +58,16 @@ def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
     return (*named, *mapped)
 
 
-def check(spec: PodSpec, entry: ClaimEntry, claim: views.ResourceClaim) -> PodClaim:
-    """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet."""
+def check(spec: PodSpec, entry: ClaimEntry, claim: views.ResourceClaim | None) -> PodClaim:
+    """Return the claim for its drivers. Raises ClaimsNotReady when the pod may not use it, or not yet.
+
+    `claim`: None if the API has no such claim.
+    """
+    name = entry.claim
+    if claim is None:
+        raise ClaimsNotReady(f'fetch ResourceClaim {name}: resourceclaims.resource.k8s.io "{name}" not found')
     metadata, status = claim.get("metadata") or {}, claim.get("status") or {}
-    name, uid = entry.claim, str(metadata.get("uid", ""))
+    uid = str(metadata.get("uid", ""))
     if entry.generated and not _owned(metadata, spec.uid):
         raise ClaimsNotReady(
             f"ResourceClaim {spec.namespace}/{name} was not created for Pod {spec.namespace}/{spec.name} "

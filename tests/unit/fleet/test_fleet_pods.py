@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from actors.fleet.simulated.packing import packed
 from actors.fleet.simulated.pod import Pod
 from protocols.lifecycle.pods.types import PodStage
+from protocols.lifecycle.status.events import field_path
 from protocols.messages.devices import UNHEALTHY
 from tests.support.fleet_world import DRIVER, RESOURCE, FleetWorld, uid_of
 
@@ -311,8 +312,8 @@ def test_back_off_of_each_container_is_recorded_once(world: FleetWorld) -> None:
     script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "3"}
     world.add("p", {}, {"name": "b"}, annotations=script)
     world.advance(60)
-    told = [event.container for _, event in world.events if event.reason == "BackOff"]
-    assert told.count("a") == told.count("b") == 3
+    told = [field_path(event.container) for _, event in world.events if event.reason == "BackOff"]
+    assert told.count("spec.containers{a}") == told.count("spec.containers{b}") == 3
 
 
 def test_deadline_ends_a_pod_that_waits_for_its_claim(world: FleetWorld) -> None:

@@ -274,6 +274,22 @@ async def test_broken_device_is_an_event_of_the_pod_on_its_node() -> None:
     (event,) = api.objects["events"].values()
     assert event["source"] == {"component": "kubelet", "host": "gpu-0"}
     assert event["involvedObject"]["name"] == "p"
+    assert event["involvedObject"]["fieldPath"] == "spec.containers{a}"
+
+
+async def test_event_about_a_sidecar_names_it_among_the_init_containers() -> None:
+    api = MemoryApi()
+    limits = {"limits": {RESOURCE: "1"}}
+    sidecar = {"name": "side", "image": "x", "restartPolicy": "Always", "resources": limits}
+    async with running(api) as fleet:
+        bind(api, "p", initContainers=[sidecar], containers=[{"name": "a", "image": "x"}])
+        await until_true(lambda: phase(api, "p") == "Running")
+        node = fleet.nodes["gpu-0"]
+        node.devices.set_plugin_health(RESOURCE, ["gpu-0"], False, "too hot", 1)
+        fleet.pods.wake_node(node)
+        await until_true(lambda: bool(api.objects["events"]))
+    (event,) = api.objects["events"].values()
+    assert event["involvedObject"]["fieldPath"] == "spec.initContainers{side}"
 
 
 class Bound(MemoryApi):

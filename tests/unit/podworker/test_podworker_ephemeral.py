@@ -2,10 +2,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from actors.podworker.clients.api import field_path
 from protocols.bus import error_for
 from protocols.kinds import views
 from protocols.lifecycle.pods.types import PodStage
+from protocols.lifecycle.status.events import field_path
 from protocols.wire import cri_pb2 as pb
 from tests.support.podworker_fakes import container, pod
 from tests.support.podworker_scene import Scene, at_work

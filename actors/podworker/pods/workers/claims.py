@@ -10,10 +10,9 @@ from protocols.kinds import views
 from protocols.lifecycle.errors import ClaimsNotReady
 from protocols.lifecycle.pods.claims import ClaimEntry, check, entries, references, uses_claims
 from protocols.lifecycle.pods.types import PodSpec
+from protocols.lifecycle.status.events import claims_not_prepared
 from protocols.messages.devices import PodClaim, PrepareClaims
 from protocols.trace import span
-
-REASON = "FailedPrepareDynamicResources"
 
 
 class ClaimPreparation:
@@ -35,7 +34,7 @@ class ClaimPreparation:
             raise
         except (ClaimsNotReady, BusError) as error:
             text = f"prepare dynamic resources: {error}"
-            self._deps.recorder.pod(spec, "Warning", REASON, f"Failed to prepare dynamic resources: {text}")
+            self._deps.recorder.pod(spec, *claims_not_prepared(text))
             raise ClaimsNotReady(text) from None
 
     async def adopt(self, spec: PodSpec) -> dict[str, tuple[str, ...]] | None:
@@ -63,16 +62,12 @@ class ClaimPreparation:
         found = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
         return tuple(check(spec, item, claim) for item, claim in found)
 
-    async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, views.ResourceClaim]:
+    async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, views.ResourceClaim | None]:
         try:
             claim = await self._deps.objects.read("ResourceClaim", spec.namespace, entry.claim)
         except NodeplaneError as error:
             raise ClaimsNotReady(f"fetch ResourceClaim {entry.claim}: {error}") from None
-        if claim is None:
-            raise ClaimsNotReady(
-                f'fetch ResourceClaim {entry.claim}: resourceclaims.resource.k8s.io "{entry.claim}" not found'
-            )
-        return entry, cast("views.ResourceClaim", claim)
+        return entry, cast("views.ResourceClaim | None", claim)
 
     async def _request(self, spec: PodSpec, claims: tuple[PodClaim, ...], renew: bool) -> dict[str, tuple[str, ...]]:
         with span(spec.uid, "claims"):

@@ -21,6 +21,7 @@ from protocols.lifecycle.pods.resources import (
     with_allocated,
 )
 from protocols.lifecycle.pods.types import SECOND, ContainerSpec, Kill, Waiting
+from protocols.lifecycle.status.events import RESIZE_COMPLETED, RESIZE_STARTED, PodEvent, resize_pending
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
 AGAIN_NS = 10 * SECOND
@@ -86,12 +87,12 @@ class Resizing:
         self._set_pending(pending)
         if pending is None:
             sizes.allocated = new
-            self._record("Normal", "ResizeStarted", "Pod resize started: the node has allocated what the spec wants")
+            self._record(RESIZE_STARTED)
 
     def _set_pending(self, pending: Waiting | None) -> None:
         sizes = self._sizes
         if pending is not None and pending != sizes.pending:
-            self._record("Warning", f"Resize{pending.reason}", f"Pod resize {pending.reason}: {pending.message}")
+            self._record(resize_pending(pending))
         sizes.pending = pending
 
     async def _actuate(self, running: list[tuple[str, ContainerStatus]]) -> None:
@@ -111,9 +112,9 @@ class Resizing:
     def _conclude(self, changing: bool, left: bool, fault: str) -> None:
         sizes = self._sizes
         if fault and fault != sizes.fault:
-            self._record("Warning", "ResizeError", f"Pod resize error: {fault}")
+            self._record(PodEvent("Warning", "ResizeError", f"Pod resize error: {fault}"))
         if changing and not left:
-            self._record("Normal", "ResizeCompleted", "Pod resize completed")
+            self._record(RESIZE_COMPLETED)
         sizes.in_progress, sizes.fault = left, fault
 
     async def _change(self, container: ContainerSpec, run: ContainerStatus, size: Amounts, changed: set[str]) -> str:
@@ -137,8 +138,8 @@ class Resizing:
         waits = self._sizes.fault or (self._sizes.pending is not None and self._sizes.pending.reason == DEFERRED)
         self.due_ns = self._clock() + AGAIN_NS if waits else 0
 
-    def _record(self, kind: str, reason: str, text: str) -> None:
-        self._deps.recorder.pod(self._state.spec, kind, reason, text)
+    def _record(self, event: PodEvent) -> None:
+        self._deps.recorder.pod(self._state.spec, *event)
 
 
 def _running(status: PodStatus) -> Iterable[tuple[str, ContainerStatus]]:

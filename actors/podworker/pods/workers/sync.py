@@ -31,7 +31,7 @@ from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActio
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.backoff import SANDBOX
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
-from protocols.lifecycle.restarts.policy import CRASH_LOOP
+from protocols.lifecycle.status.events import new_backoffs
 from protocols.lifecycle.status.pod import is_over, restart_counts
 from protocols.messages.pleg import PodStatus
 from protocols.trace import clock, from_wall, record, span
@@ -172,19 +172,9 @@ class PodSync:
         )
         plan = state.pauses.applied(self._killer.without_pending(plan), self._clock())
         self.wake_ns = plan.wake_ns
-        self._record_backoff(plan, status)
+        for event in new_backoffs(state.spec, status, plan.waiting, state.announced):
+            self._deps.recorder.pod(state.spec, *event)
         return status, plan
-
-    def _record_backoff(self, plan: PodActions, status: PodStatus) -> None:
-        spec, newest = self._state.spec, runtime_status.by_name(status)
-        for name, waiting in plan.waiting.items():
-            ended = newest[name][0].id if name in newest else ""
-            if waiting.reason != CRASH_LOOP or ended in self._state.announced:
-                continue
-            self._state.announced.add(ended)
-            text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
-            container = spec.find(name)
-            self._deps.recorder.pod(spec, "Warning", "BackOff", text, container)
 
     async def _admit(self, status: PodStatus) -> None:
         """Admit the pod, once per incarnation of this process. A rejection fails the pod."""

@@ -28,6 +28,7 @@ from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.stages import Facts, advance
 from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
 from protocols.lifecycle.status.conditions import PREEMPTED
+from protocols.lifecycle.status.events import sync_failed
 from protocols.messages.health import PodResourceStatus
 from protocols.process.rates import TokenBucket, backoff_delay
 from protocols.process.tasks import awaited
@@ -328,7 +329,7 @@ class PodWorker:
         now = time.monotonic()
         if now - self._healthy_since >= EVENT_AFTER_S and now - self._event_at >= EVENT_AGAIN_S:
             self._event_at = now
-            self._deps.recorder.pod(self.state.spec, "Warning", "FailedSync", f"error syncing pod: {error}")
+            self._deps.recorder.pod(self.state.spec, *sync_failed(error))
 
     def _stopped(self) -> None:
         """Observe the runtime again after a StopContainer call."""
