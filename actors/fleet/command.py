@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -12,21 +11,21 @@ from typing import Any
 import msgspec
 
 from actors.fleet.faults.live import LiveFleet
-from actors.fleet.profiles.catalog import builtin_names, find_profile
+from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.record import profile_text, record
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from actors.fleet.shell.nodes import FLEET
 from actors.fleet.workload.figures import ScenarioFigures, table
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
-from actors.fleet.workload.scenario import Scenario, find_scenario, scenario_names
+from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.meta import name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.lifecycle.node.lease import NAMESPACE
 from protocols.process.layout import Layout
-from protocols.process.tasks import awaited, cancel
+from protocols.process.tasks import awaited, cancel, signalled
 
 USER_AGENT = "nodeplane-fleet"
 PROGRESS_S = 10.0
@@ -48,7 +47,7 @@ async def api(args: argparse.Namespace, layout: Layout) -> AsyncIterator[ApiClie
 
 async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
     """Simulate until a signal, or until the scenario has been played."""
-    found = None if args.what in builtin_names() else find_scenario(args.what)
+    found = None if args.what in builtin_profiles() else find_scenario(args.what)
     scenario = found.scenario if found is not None else None
     nodes = args.nodes if args.nodes is not None or scenario is None else scenario.nodes
     profile = find_profile(args.what if found is None else found.profile, nodes)
@@ -69,7 +68,7 @@ async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
 
 async def _run(fleet: LiveFleet, then: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     """Register the nodes, do what comes then, and go on until a signal if that returns True."""
-    running, ended = awaited(fleet.run()), awaited(_signalled())
+    running, ended = awaited(fleet.run()), awaited(signalled())
     work = awaited(then())
     try:
         await asyncio.wait((running, work, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -146,18 +145,11 @@ async def _delete(client: ApiClient, name: str) -> int:
 
 def list_profiles() -> int:
     """Print the names that `run` knows."""
-    print("profiles:  " + " ".join(builtin_names()))
-    print("scenarios: " + " ".join(scenario_names()))
+    print("profiles:  " + " ".join(builtin_profiles()))
+    print("scenarios: " + " ".join(builtin_scenarios()))
     return 0
 
 
 def _say(text: str) -> None:
     """Print progress to standard error: with -o json, standard output has the figures alone."""
     print(text, file=sys.stderr, flush=True)
-
-
-async def _signalled() -> None:
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    await ended.wait()

@@ -112,7 +112,7 @@ class Election:
         options = self.options
         fresh = {"name": options.name, "namespace": options.namespace}
         metadata = fresh if self._lease is None else self._lease["metadata"]
-        return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+        return {**LEASES.type_meta, "metadata": metadata, "spec": spec}
 
 
 RELEASE_S = 0.5

@@ -189,7 +189,7 @@ class Informer:
 
     def _typed(self, obj: Object) -> Object:
         """Items of a list carry no kind of their own."""
-        return {"apiVersion": self._resource.api_version, "kind": self._resource.kind, **obj}
+        return {**self._resource.type_meta, **obj}
 
     def _events(self) -> AsyncIterator[Object]:
         options = self._options

@@ -16,6 +16,7 @@ Each failure is counted by kind (`FAILURES`), whatever its policy but raise.
 
 import asyncio
 import logging
+import signal
 import threading
 import time
 from collections import Counter
@@ -52,6 +53,15 @@ def failed(kind: str, subject: str, error: BaseException) -> None:
 def awaited(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
     """Start a task that the caller awaits, at the latest when it cancels it."""
     return asyncio.get_running_loop().create_task(work, name=name)
+
+
+async def signalled() -> int:
+    """Wait for SIGTERM or SIGINT; return exit code 0."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    return 0
 
 
 EXPECTED = (NodeplaneError, OSError)

@@ -12,17 +12,17 @@ from functools import partial
 STEP = 16
 """Both allocators round sizes up to a multiple of it."""
 POOL_BYTES, POOL_HEADER = 16 * 1024, 48
-"""Of Python's allocator: a pool has blocks of one size, and a new one gives them in order."""
+"""Size of a pool of Python's allocator, and of its header. A pool has blocks of one size, in order while it is new."""
 POOL_SIZES = range(48, 512 + STEP, STEP)
 EMPTY_BYTES = 33
 """Size of an empty bytes object."""
 HEAP_SIZES = range(1024, 16, -STEP)
 HEAP_HEADER = 8
-"""Of a block of the C library's allocator."""
+"""Bytes of the header of a block of the C library's allocator."""
 ADJACENT = 8
 """After so many adjacent blocks the heap has no scattered ones of their size left."""
 MOST_BYTES = 256 * 1024
-"""Of one size: an allocator that places blocks otherwise gives no adjacent ones."""
+"""Most bytes allocated in blocks of one size: another allocator may place none side by side."""
 
 _taken: list[bytes] = []
 

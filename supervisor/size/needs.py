@@ -11,9 +11,9 @@ class ProcessNeed(msgspec.Struct, frozen=True):
     name: str
     count: int
     cores_each: float
-    """Of the busiest of them."""
+    """Cores of the busiest process."""
     cores: float
-    """Of all together."""
+    """Cores of all these processes."""
     memory_each: int
     """Bytes of private memory."""
     memory: int
@@ -35,7 +35,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class SizeNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load needs, as `nodeplane size -o json` prints it."""
+    """Needs of a load, as `nodeplane size -o json` prints them."""
 
     load: SizeLoad
     fits: bool

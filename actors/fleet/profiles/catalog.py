@@ -6,20 +6,22 @@ from actors.fleet.profiles.check import check_profile
 from actors.fleet.profiles.profile import Profile, read_profile
 from protocols.process.scripts import ScriptInvalid
 
-BUILTIN = Path(__file__).with_name("builtin")
-SUFFIX = ".yaml"
+
+def builtin_files(module: str) -> dict[str, Path]:
+    """Return the YAML files in the folder `builtin` beside a module, by their names without the suffix."""
+    return {path.stem: path for path in sorted(Path(module).with_name("builtin").glob("*.yaml"))}
 
 
-def builtin_names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in BUILTIN.glob(f"*{SUFFIX}")))
+def builtin_profiles() -> dict[str, Path]:
+    return builtin_files(__file__)
 
 
 def find_profile(text: str, nodes: int | None = None) -> Profile:
     """Read the profile of this name or path, and check it for a number of nodes. Raises ScriptInvalid."""
-    is_builtin = text in builtin_names()
-    path = BUILTIN / f"{text}{SUFFIX}" if is_builtin else Path(text)
-    if not is_builtin and not path.is_file():
-        raise ScriptInvalid(f"{text!r} is neither a file nor a profile; there are {', '.join(builtin_names())}")
+    found = builtin_profiles()
+    path = found.get(text, Path(text))
+    if not path.is_file():
+        raise ScriptInvalid(f"{text!r} is neither a file nor a profile; there are {', '.join(found)}")
     profile = read_profile(path)
     check_profile(profile, nodes)
     return profile

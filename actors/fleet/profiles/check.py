@@ -35,9 +35,8 @@ def _node_causes(node: NodeTemplate) -> Iterator[Cause]:
     labels("labels", dict(node.labels), causes)
     annotations("annotations", dict(node.annotations), causes)
     yield from causes
-    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints]
     status = {"capacity": node.capacity, "allocatable": node.allocatable}
-    body: Object = {"metadata": {"name": node.name}, "spec": {"taints": taints}, "status": status}
+    body: Object = {"metadata": {"name": node.name}, "spec": {"taints": list(node.taints)}, "status": status}
     yield from NodeStrategy().validate_create(body)
 
 

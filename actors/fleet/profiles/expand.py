@@ -22,11 +22,11 @@ from actors.fleet.profiles.profile import (
     SliceSpec,
 )
 from protocols.dra.pools import slice_contents
+from protocols.kinds import views
 from protocols.kinds.shapes.clean import WrongType, canonical_quantity, clean
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
-from protocols.kube.taints import Taint
 from protocols.lifecycle.devices.types import PluginDevice
 from protocols.process.scripts import ScriptInvalid
 
@@ -49,7 +49,7 @@ class NodeTemplate(msgspec.Struct, frozen=True):
     """Number of the node in its group."""
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    taints: tuple[Taint, ...]
+    taints: tuple[views.Taint, ...]
     capacity: Mapping[str, str]
     """Quantities without those of plugins."""
     allocatable: Mapping[str, str]
@@ -116,15 +116,20 @@ def _numbered(spec: DeviceSpec | CounterSetSpec) -> Iterator[Object]:
 def _stored(content: Object, driver: str) -> Object:
     """Return the content of a slice as the API stores it: canonical quantities, no zeros. Raises ScriptInvalid."""
     spec = {"driver": driver, "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}, **content}
-    shape = kind_shape(RESOURCESLICES.group, RESOURCESLICES.version, RESOURCESLICES.kind)
-    assert shape is not None
     try:
-        unknown = clean({"metadata": {}, "spec": spec}, shape)
+        unknown = clean_slice(spec)
     except WrongType as error:
         raise ScriptInvalid(f"driver {driver}: {error}") from None
     if unknown:
         raise ScriptInvalid(f"driver {driver}: unknown key {unknown[0]}")
     return {key: value for key, value in spec.items() if key not in ("driver", "pool")}
+
+
+def clean_slice(spec: Object) -> list[str]:
+    """Make the spec of a slice what the API stores of it; return the unknown keys. Raises WrongType."""
+    shape = kind_shape(RESOURCESLICES.group, RESOURCESLICES.version, RESOURCESLICES.kind)
+    assert shape is not None
+    return clean({"metadata": {}, "spec": spec}, shape)
 
 
 class _Driver:
@@ -151,7 +156,7 @@ class GroupNodes:
         self._group = group
         self._labels: Any = compiled(group.labels)
         self._annotations: Any = compiled(group.annotations)
-        self._taints = tuple(Taint(each.key, each.value, each.effect) for each in group.taints)
+        self._taints = tuple(views.Taint(key=each.key, value=each.value, effect=each.effect) for each in group.taints)
         self._capacity = _quantities({**MACHINE, **group.capacity})
         self._allocatable = (
             {**self._capacity, **_quantities(group.allocatable)} if group.allocatable else self._capacity

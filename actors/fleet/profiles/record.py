@@ -8,11 +8,12 @@ slices do. Left out are hostnames, taints that controllers set, annotations, and
 import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from actors.fleet.profiles.anonymize import anonymized
+from actors.fleet.profiles.expand import clean_slice
 from actors.fleet.profiles.formula import escape
 from actors.fleet.profiles.profile import (
     MACHINE,
@@ -31,9 +32,6 @@ from actors.fleet.profiles.profile import (
 )
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.kinds.shapes.clean import clean
-from protocols.kinds.shapes.registry import kind_shape
-from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.names import SUBDOMAIN
@@ -132,10 +130,8 @@ def _pools(slices: Iterable[views.ResourceSlice]) -> list[Pool]:
 
 def _cleaned(spec: views.ResourceSliceSpec) -> views.ResourceSliceSpec:
     """Return a copy of the spec with the fields of this API alone. Raises WrongType."""
-    shape = kind_shape(RESOURCESLICES.group, RESOURCESLICES.version, RESOURCESLICES.kind)
-    assert shape is not None
     copied = copy.deepcopy(spec)
-    clean({"metadata": {}, "spec": copied}, shape)
+    clean_slice(cast("Object", copied))
     return copied
 
 

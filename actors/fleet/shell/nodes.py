@@ -211,8 +211,7 @@ class FleetNodes:
     async def _publish_pools(self) -> None:
         for number, spec in enumerate(self._pools):
             metadata = {"name": f"{self._fleet}-pools-{number}", "labels": {FLEET: self._fleet}}
-            kind = {"apiVersion": RESOURCESLICES.api_version, "kind": RESOURCESLICES.kind}
-            if not await self._create({**kind, "metadata": metadata, "spec": spec}):
+            if not await self._create({**RESOURCESLICES.type_meta, "metadata": metadata, "spec": spec}):
                 await self._client.patch(RESOURCESLICES, str(metadata["name"]), "", {"spec": spec})
 
     async def _create(self, obj: dict[str, Any]) -> bool:

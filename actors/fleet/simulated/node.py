@@ -9,7 +9,6 @@ from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object, labels_of, uid_of
-from protocols.kube.taints import Taint
 from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource, RoomTaken
 from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.room import NodeRoom
@@ -82,7 +81,7 @@ class Node:
         node["metadata"]["labels"] = {**(node["metadata"].get("labels") or {}), **template.labels, **labels}
         node["metadata"]["annotations"] = dict(template.annotations)
         if template.taints:
-            node["spec"] = {"taints": [_taint(taint) for taint in template.taints]}
+            node["spec"] = {"taints": list(template.taints)}
         node["status"] |= self._amounts()
         return node
 
@@ -95,8 +94,7 @@ class Node:
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(self.object), "controller": True}
         return [
             {
-                "apiVersion": RESOURCESLICES.api_version,
-                "kind": RESOURCESLICES.kind,
+                **RESOURCESLICES.type_meta,
                 "metadata": {
                     "name": self._slice_name(driver, number),
                     "labels": dict(labels),
@@ -184,8 +182,3 @@ class Node:
         self._addresses.pop(uid, None)
         self.room.discount(uid)
         self.devices.release(uid)
-
-
-def _taint(taint: Taint) -> views.Taint:
-    found: views.Taint = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    return {**found, "timeAdded": taint.added} if taint.added else found

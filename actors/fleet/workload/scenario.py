@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from actors.fleet.profiles.catalog import builtin_files
 from protocols.kube.names import subdomain_faults
 from protocols.kube.resource_names import is_extended
 from protocols.process.scripts import Seconds, read_script
 
 MAX_PODS, MAX_RATE, HALF = 100_000, 1_000.0, 0.5
-BUILTIN = Path(__file__).with_name("builtin")
-SUFFIX = ".yaml"
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -65,8 +64,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return min(self.rate, HALF * free / self.lives) if self.lives else self.rate
 
 
-def scenario_names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in BUILTIN.glob(f"*{SUFFIX}")))
+def builtin_scenarios() -> dict[str, Path]:
+    return builtin_files(__file__)
 
 
 class _Head(msgspec.Struct):
@@ -86,7 +85,7 @@ def find_scenario(text: str) -> Found | None:
 
     Raises ScriptInvalid.
     """
-    path = BUILTIN / f"{text}{SUFFIX}" if text in scenario_names() else Path(text)
+    path = builtin_scenarios().get(text, Path(text))
     if not path.is_file() or not read_script(path, _Head).profile:
         return None
     scenario = read_script(path, Scenario)

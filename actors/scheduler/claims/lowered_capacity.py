@@ -44,5 +44,4 @@ def _excesses(slice_: Slice, device: Device, consumed: Consumed) -> Iterator[str
 
 
 def _reference(slice_: Slice) -> Object:
-    kind = {"apiVersion": RESOURCESLICES.api_version, "kind": RESOURCESLICES.kind}
-    return {**kind, "metadata": {"name": slice_.name, "uid": slice_.uid}}
+    return {**RESOURCESLICES.type_meta, "metadata": {"name": slice_.name, "uid": slice_.uid}}

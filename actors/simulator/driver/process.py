@@ -12,10 +12,10 @@ from actors.simulator.driver.script import DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
-from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
+from actors.simulator.engine.playback import Timeline, die_in_calls, play, until_one_ends
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
-from protocols.process.tasks import awaited
+from protocols.process.tasks import awaited, signalled
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -95,15 +94,6 @@ async def until_one_ends(
             task.cancel()
         await asyncio.gather(*every, return_exceptions=True)
         await stop()
-
-
-async def signalled() -> int:
-    """Wait for SIGTERM or SIGINT; return exit code 0."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    return 0
 
 
 async def listen(server: grpc.aio.Server, path: Path) -> None:

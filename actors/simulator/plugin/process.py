@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.simulator.engine.files import follow_file
-from actors.simulator.engine.playback import Timeline, die_in_calls, play, signalled, until_one_ends
+from actors.simulator.engine.playback import Timeline, die_in_calls, play, until_one_ends
 from actors.simulator.plugin.devices import PluginDevices, numbered, parse_health
 from actors.simulator.plugin.registration import Registration
 from actors.simulator.plugin.script import PluginScript, PluginStep, Register
 from actors.simulator.plugin.scripted_server import ScriptedServer
 from actors.simulator.plugin.server import PluginOptions
 from protocols.process.scripts import Seconds
-from protocols.process.tasks import awaited
+from protocols.process.tasks import awaited, signalled
 
 
 @dataclass(frozen=True)

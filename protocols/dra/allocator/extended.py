@@ -66,8 +66,7 @@ class ExtendedClaim(msgspec.Struct, frozen=True):
             "ownerReferences": [owner_reference(pod)],
         }
         requests = [{"name": each.name, "exactly": _exactly(each.subrequests[0])} for each in self.claim.requests]
-        kind = {"apiVersion": RESOURCECLAIMS.api_version, "kind": RESOURCECLAIMS.kind}
-        return {**kind, "metadata": metadata, "spec": {"devices": {"requests": requests}}}
+        return {**RESOURCECLAIMS.type_meta, "metadata": metadata, "spec": {"devices": {"requests": requests}}}
 
     def status(self, name: str) -> Object:
         """Return pod.status.extendedResourceClaimStatus."""

@@ -16,4 +16,4 @@ def lease_object(node: str, uid: str, renewed: str) -> Object:
     if uid:
         metadata["ownerReferences"] = [owner]
     spec = {"holderIdentity": node, "leaseDurationSeconds": DURATION_S, "renewTime": renewed}
-    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+    return {**LEASES.type_meta, "metadata": metadata, "spec": spec}

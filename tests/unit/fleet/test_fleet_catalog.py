@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from actors.fleet.actor import DEFAULT_NAME
-from actors.fleet.profiles.catalog import builtin_names, find_profile
+from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.expand import expand, node_counts, pool_slices
 from actors.fleet.profiles.formula import bound, compiled
 from actors.fleet.profiles.profile import (
@@ -42,7 +42,7 @@ def slices(name: str, nodes: int) -> list[Object]:
 
 
 def test_builtin_names_are_these() -> None:
-    assert builtin_names() == NAMES
+    assert tuple(builtin_profiles()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.fleet.profiles.catalog import builtin_names, find_profile
+from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.check import check_profile
 from actors.fleet.profiles.expand import NodeTemplate, expand, pool_slices
 from actors.fleet.profiles.profile import MACHINE, Profile, read_profile
@@ -24,7 +24,7 @@ from protocols.process.scripts import parse_script
 def node_object(node: NodeTemplate) -> Any:
     """Return the node as a cluster has it."""
     plugins = {plugin.resource: str(len(plugin.devices)) for plugin in node.plugins}
-    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints]
+    taints = list(node.taints)
     return {
         "metadata": {"name": node.name, "labels": node.labels},
         "spec": {"taints": taints} if taints else {},
@@ -67,7 +67,7 @@ def again(profile: Profile, path: Path) -> Profile:
     return found
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_recorded_builtin_expands_to_the_same(name: str, tmp_path: Path) -> None:
     profile = find_profile(name)
     nodes, slices = cluster(profile)

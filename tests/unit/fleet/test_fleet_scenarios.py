@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from actors.fleet.profiles.catalog import find_profile
 from actors.fleet.workload.cpu import cpu_seconds
 from actors.fleet.workload.figures import ScenarioFigures, Startups, quantile, table
-from actors.fleet.workload.scenario import find_scenario, scenario_names
+from actors.fleet.workload.scenario import builtin_scenarios, find_scenario
 from protocols.process.scripts import ScriptInvalid
 
 
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize("name", builtin_scenarios())
 def test_scenario_that_comes_along_has_a_profile_with_its_devices(name: str) -> None:
     found = find_scenario(name)
     assert found is not None
