@@ -73,73 +73,52 @@ def client_context(ca: Path | bytes | None = None) -> ssl.SSLContext:
     return context
 
 
-class ServerContexts(msgspec.Struct, frozen=True):
-    """Contexts of a listening socket; each handshake uses both in turn.
+class ServerContext(msgspec.Struct, frozen=True):
+    """The context of an HTTPS server."""
 
-    With one context alone OpenSSL finds the CA of the clients when it looks for the chain of the server's own
-    certificate: it would check that signature and send the CA along, anew for each connection, and the client would
-    take it apart for nothing. Both together cost as much as a quarter of a handshake.
-    """
-
-    answering: ssl.SSLContext
-    """Presents the server's certificate. It knows no CA, so it would reject any client certificate."""
-    verifying: ssl.SSLContext
-    """Verifies the client's certificate."""
+    context: ssl.SSLContext
     trust: bytes
     """Digest of the client CAs."""
 
 
-def server_contexts(cert: Path, key: Path, client_ca: Path) -> ServerContexts:
-    """Return the contexts of an HTTPS server. Raises OSError, of which SSLError is one."""
-    answering, verifying = _server_context(cert, key), _server_context(cert, key)
-    authorities = client_ca.read_bytes()
-    verifying.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))  # comments may be anything
-    verifying.sslobject_class = _Connection
-    return ServerContexts(answering, verifying, hashlib.sha256(authorities).digest())
+def server_context(cert: Path, key: Path, client_ca: Path) -> ServerContext:
+    """Request client certificates without requiring them: a client without one gets an HTTP error.
 
-
-def _server_context(cert: Path, key: Path) -> ssl.SSLContext:
-    """Request client certificates without requiring them: a client without one gets an HTTP error."""
+    Raises OSError, of which SSLError is one.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(cert, key)
+    authorities = client_ca.read_bytes()
+    context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))  # comments may be anything
+    context.sslsocket_class = _Connection
     disable_sessions(context)
-    return context
+    disable_own_chain(context)
+    return ServerContext(context, hashlib.sha256(authorities).digest())
 
 
-class _Connection(ssl.SSLObject):
-    """A server always waits for its client between its own certificate and the client's: that is the turn."""
+class _Connection(ssl.SSLSocket):
+    """The connection of a client, and by which CAs it was verified."""
 
-    verifying: ssl.SSLContext | None = None
-    """Whose turn is next."""
     trust: bytes = b""
     """Digest of the client CAs that the handshake used."""
-    contexts: Renewed[ServerContexts] | None = None
-
-    def do_handshake(self) -> None:
-        try:
-            super().do_handshake()
-        except ssl.SSLWantReadError:
-            if self.verifying is not None:
-                self.context, self.verifying = self.verifying, None
-            raise
+    contexts: Renewed[ServerContext] | None = None
 
 
-def serving(contexts: Renewed[ServerContexts]) -> ssl.SSLContext:
+def serving(contexts: Renewed[ServerContext]) -> ssl.SSLContext:
     """Return a context to listen with: each handshake uses the current certificate and client CAs."""
-    context = contexts.now().verifying
+    context = contexts.now().context
 
-    def swap(connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:
+    def swap(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:
         fresh = contexts.now()
         if connection.session_reused:  # possible only where the session cache could not be turned off
             return ssl.ALERT_DESCRIPTION_HANDSHAKE_FAILURE
+        connection.context = fresh.context
         if isinstance(connection, _Connection):
-            connection.context, connection.verifying = fresh.answering, fresh.verifying
             connection.trust, connection.contexts = fresh.trust, contexts
-        else:  # a socket that is waited for has no turns
-            connection.context = fresh.verifying
         return None
 
     context.sni_callback = swap  # called without a name, too
@@ -183,10 +162,12 @@ def _one(path: str) -> tuple[int, int, int]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-SET_CACHE_MODE, GET_CACHE_MODE = 44, 45
-"""SSL_CTRL_SET_SESS_CACHE_MODE and SSL_CTRL_GET_SESS_CACHE_MODE of openssl/ssl.h."""
+SET_MODE, SET_CACHE_MODE, GET_CACHE_MODE = 33, 44, 45
+"""SSL_CTRL_MODE, SSL_CTRL_SET_SESS_CACHE_MODE and SSL_CTRL_GET_SESS_CACHE_MODE of openssl/ssl.h."""
 CACHE_OFF, CACHE_OF_SERVERS = 0, 2
 """SSL_SESS_CACHE_OFF, and SSL_SESS_CACHE_SERVER, which every new context has."""
+NO_AUTO_CHAIN = 8
+"""SSL_MODE_NO_AUTO_CHAIN."""
 
 
 def disable_sessions(context: ssl.SSLContext) -> bool:
@@ -197,20 +178,37 @@ def disable_sessions(context: ssl.SSLContext) -> bool:
     """
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
-    if not _is_layout_known():
+    control = _control(context)
+    if control is None or control(GET_CACHE_MODE, 0) != CACHE_OF_SERVERS:
         return False
+    control(SET_CACHE_MODE, CACHE_OFF)
+    return True
+
+
+def disable_own_chain(context: ssl.SSLContext) -> bool:
+    """Return True when the server sends its certificate file as it is.
+
+    By itself OpenSSL looks for the chain of the server's own certificate among the CAs of the clients: it would check
+    that signature and send the CA along, anew for each connection, and the client would take it apart for nothing. Both
+    together cost as much as a quarter of a handshake. It stays so where `disable_sessions` cannot work either.
+    """
+    control = _control(context)
+    return control is not None and bool(control(SET_MODE, NO_AUTO_CHAIN) & NO_AUTO_CHAIN)
+
+
+def _control(context: ssl.SSLContext) -> Callable[[int, int], int] | None:
+    """Return SSL_CTX_ctrl of this context; None where it cannot be called."""
+    if not _is_layout_known():
+        return None
     try:
         control = ctypes.CDLL(getattr(_ssl, "__file__", None)).SSL_CTX_ctrl
     except (OSError, AttributeError):
-        return False
+        return None
     control.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p)
     control.restype = ctypes.c_long
     # CPython keeps the SSL_CTX pointer right behind the object's header.
     pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
-    if control(pointer, GET_CACHE_MODE, 0, None) != CACHE_OF_SERVERS:
-        return False
-    control(pointer, SET_CACHE_MODE, CACHE_OFF, None)
-    return True
+    return lambda command, value: int(control(pointer, command, value, None))
 
 
 def _is_layout_known() -> bool:

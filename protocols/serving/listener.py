@@ -17,6 +17,7 @@ import msgspec
 
 from protocols.process.tasks import Tasks
 from protocols.serving.connection import UNAUTHENTICATED_S, BoundedConnection
+from protocols.serving.tls_transport import accept_tls
 from protocols.serving.unauthenticated import UnauthenticatedConnections
 
 BACKLOG = 4096
@@ -191,12 +192,15 @@ class Listener:
 
     async def _handshake(self, accepted: socket.socket, slot: Slot) -> None:
         """A handshake that fails is the client's business."""
-        loop, tls = asyncio.get_running_loop(), self._options.tls
-        limit = {"ssl_handshake_timeout": UNAUTHENTICATED_S} if tls is not None else {}
+        tls = self._options.tls
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.connect_accepted_socket(lambda: slot.connection, accepted, ssl=tls, **limit)
+            if tls is None:
+                await asyncio.get_running_loop().connect_accepted_socket(lambda: slot.connection, accepted)
+            else:
+                async with asyncio.timeout(UNAUTHENTICATED_S):
+                    await accept_tls(accepted, tls, slot.connection)
         except BaseException as error:
             slot.leave()
             with suppress(OSError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from actors.apiserver.http.routing.server import ServerOptions, tls_contexts
+from actors.apiserver.http.routing.server import ServerOptions, tls_context
 from actors.store.model.options import StoreOptions
 from actors.store.server.client_certificates import server_credentials
 from actors.store.server.grpc_server import Routes
@@ -61,7 +61,7 @@ async def test_new_files_serve_new_connections_on_both_sides(root: Path) -> None
     used = root / "used"
     server = ServerOptions(port=0, cert=used / "server.crt", key=used / "server.key", client_ca=used / "ca.crt")
     client = EtcdOptions(endpoints=("x:1",), ca=used / "ca.crt", cert=used / "client.crt", key=used / "client.key")
-    listening = serving(Renewed((server.cert, server.key, server.client_ca), partial(tls_contexts, server)))
+    listening = serving(Renewed((server.cert, server.key, server.client_ca), partial(tls_context, server)))
     calling = contexts_of(client)
     assert calling is not None
 

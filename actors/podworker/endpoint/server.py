@@ -11,7 +11,7 @@ from aiohttp import web
 
 from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
 from protocols.process.files import write_atomic
-from protocols.process.tls import Renewed, server_contexts, serving
+from protocols.process.tls import Renewed, server_context, serving
 from protocols.serving import (
     BoundedServer,
     Listener,
@@ -62,7 +62,7 @@ class NodeEndpoint:
         try:
             options = self._options
             files = (options.cert, options.key, options.client_ca)
-            context = serving(Renewed(files, lambda: server_contexts(*files)))
+            context = serving(Renewed(files, lambda: server_context(*files)))
             await self._runner.setup()
             self.port = self._listen(context)
             write_atomic(self._options.port_file, str(self.port).encode())

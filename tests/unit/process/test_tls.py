@@ -1,4 +1,4 @@
-"""The two contexts of a listening side: its own chain is not made up, and the client's certificate is checked."""
+"""The context of a listening side: its own chain is not made up, and the client's certificate is checked."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocols.process import tls
-from protocols.process.tls import Renewed, ServerContexts, client_context, server_contexts, serving
+from protocols.process.tls import Renewed, ServerContext, client_context, server_context, serving
 from tests.support.authority import Authority, write_self_signed
 from tests.support.store_lab import short_directory
 
@@ -29,15 +29,15 @@ def pki() -> Iterator[Path]:
         yield made
 
 
-def contexts(pki: Path, name: str = "ours", curve: str = "") -> ServerContexts:
-    made = server_contexts(pki / name / "server.crt", pki / name / "server.key", pki / name / "ca.crt")
-    for context in (made.answering, made.verifying) if curve else ():
-        context.set_ecdh_curve(curve)
+def context(pki: Path, name: str = "ours", curve: str = "") -> ServerContext:
+    made = server_context(pki / name / "server.crt", pki / name / "server.key", pki / name / "ca.crt")
+    if curve:
+        made.context.set_ecdh_curve(curve)
     return made
 
 
 def listening(pki: Path, curve: str = "") -> ssl.SSLContext:
-    return serving(Renewed((), lambda: contexts(pki, curve=curve)))
+    return serving(Renewed((), lambda: context(pki, curve=curve)))
 
 
 def strict(ca: Path) -> ssl.SSLContext:
@@ -146,7 +146,7 @@ def test_a_handshake_ends_with_the_ca_it_began_with(pki: Path) -> None:
     """Files may be replaced while the client still looks for its own certificate."""
     file = pki / "changes"
     file.write_text("ours")
-    renewed = Renewed((file,), lambda: contexts(pki, file.read_text()))
+    renewed = Renewed((file,), lambda: context(pki, file.read_text()))
     server = serving(renewed)
     pair = Pair(server, calling(pki, ssl.TLSVersion.TLSv1_3, "ours"))
     step(pair.client)
@@ -193,3 +193,4 @@ def test_memory_of_an_unknown_build_of_python_is_not_read(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "version_info", (3, 14, 0))
     monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("it was read"))
     assert not tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), "resumed handshakes are refused instead"
+    assert not tls.disable_own_chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))

@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from actors.apiserver.http.connection.connection import Connections, give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
-from protocols.process.tls import Renewed, ServerContexts, server_contexts, serving
+from protocols.process.tls import Renewed, ServerContext, server_context, serving
 from protocols.serving import Listener, ListenerOptions, UnauthenticatedConnections, UnauthenticatedLimits
 
 TRUST_SECONDS = 2.0
@@ -61,7 +61,7 @@ class Server:
         """Receives open connections that were taken over."""
         self.on_distrust: Callable[[], None] = _nothing
         """Called when client CAs were replaced: the owner of connections taken over must end these."""
-        self._contexts: Renewed[ServerContexts] | None = None
+        self._contexts: Renewed[ServerContext] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         self._listener: Listener | None = None
@@ -84,7 +84,7 @@ class Server:
         if self._contexts is not None:
             self._check_trust(self._contexts, self._contexts.last.trust)
 
-    def _check_trust(self, contexts: Renewed[ServerContexts], trust: bytes) -> None:
+    def _check_trust(self, contexts: Renewed[ServerContext], trust: bytes) -> None:
         loop, fresh = asyncio.get_running_loop(), contexts.now().trust
         self._timer = loop.call_later(TRUST_SECONDS, self._check_trust, contexts, fresh)
         if fresh != trust:
@@ -96,7 +96,7 @@ class Server:
         """Raises CannotListen."""
         options = self._options
         files = (options.cert, options.key, options.client_ca)
-        self._contexts = Renewed(files, lambda: tls_contexts(options))
+        self._contexts = Renewed(files, lambda: tls_context(options))
         return serving(self._contexts)
 
     async def stop_listening(self) -> None:
@@ -133,9 +133,9 @@ def _ours(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-def tls_contexts(options: ServerOptions) -> ServerContexts:
+def tls_context(options: ServerOptions) -> ServerContext:
     """Raises CannotListen."""
     try:
-        return server_contexts(options.cert, options.key, options.client_ca)
+        return server_context(options.cert, options.key, options.client_ca)
     except OSError as error:
         raise CannotListen(f"cannot use {options.cert} with {options.client_ca}: {error}") from None
