@@ -4,8 +4,8 @@ glibc keeps what was freed in its heap, and a heap in which thousands of connect
 pages with each storm: the process grows although nothing is in use. Two settings and a trim keep it near its size:
 
 - Blocks from MAPPED_BYTES on, such as the bodies of large requests, are mappings of their own. By itself glibc raises
-  this limit to 32 MiB once such a block was freed. It lies above uvloop's 256 KiB: each read of a TLS connection
-  allocates that much for a moment, and a mapping for each read costs a write a third of its CPU.
+  this limit to 32 MiB once such a block was freed. It lies above uvloop's 256 KiB: each read of its TLS, which
+  clients use, allocates that much for a moment, and a mapping for each read costs a write a third of its CPU.
 - `Trimmer` returns free pages once the process has stopped growing and RECLAIMABLE_BYTES or more look reclaimable.
 """
 

@@ -26,8 +26,9 @@ FAN_OUT = ((100, 100, 100.0), (1000, 30, 20.0))
 """Watchers, events in a round, events a second."""
 ROUNDS = 5
 """Ours and the floor take turns, so that other work on the machine meets both; medians count."""
-RATIO_LIMIT = 1.5
-IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 40.0, "plain": 8.0}
+RATIO_LIMIT = {"TLS": 1.2, "plain": 1.5}
+"""The bare server has uvloop's TLS, which costs more than ours."""
+IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 28.0, "plain": 8.0}
 WAYS = (("TLS", "", running_plane), ("plain", TOKEN, plain_plane))
 """Name, the clients' token, the plane."""
 
@@ -57,7 +58,8 @@ def _fan_out(plane: Plane, told: str, token: str, count: int, events: int, rate:
             pairs_of = [(ours.round(events * count), floor.round(events * count)) for _ in range(ROUNDS)]
     mine, least = (median(times) for times in zip(*pairs_of, strict=True))
     name = f"watch: CPU per event, {count} {told} watchers"
-    return Row(name, mine, "us", least, f"<= {RATIO_LIMIT} x bare", mine <= RATIO_LIMIT * least)
+    limit = RATIO_LIMIT[told]
+    return Row(name, mine, "us", least, f"<= {limit} x bare", mine <= limit * least)
 
 
 class Side:
