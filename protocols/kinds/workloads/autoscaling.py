@@ -11,7 +11,7 @@ from protocols.kube.meta import Object
 from protocols.kube.names import path_segment_fault
 from protocols.kube.objects import at
 
-CPU = {"type": "Served", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 """The metric of an autoscaler that names none."""
 POSITIVE = "must be greater than 0"
 

@@ -252,6 +252,13 @@ def test_claim_status_names_what_is_wrong(status: Object, wrong: list[str]) -> N
     assert [cause.field for cause in kind.strategy.validate_status(claim, claim)] == wrong
 
 
+def test_default_autoscaler_without_metrics_measures_the_cpu() -> None:
+    obj: Object = {"metadata": {"name": "a"}, "spec": {"maxReplicas": 2}}
+    row("horizontalpodautoscalers", "autoscaling").strategy.default(obj)
+    (metric,) = obj["spec"]["metrics"]
+    assert (metric["type"], metric["resource"]["name"]) == ("Resource", "cpu")
+
+
 @pytest.mark.parametrize("plural", ["persistentvolumes", "persistentvolumeclaims"])
 def test_default_status_without_a_phase_is_pending(plural: str) -> None:
     obj: Object = {"metadata": {"name": "a"}, "status": None}
