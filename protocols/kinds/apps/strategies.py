@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
-from protocols.kinds.check.table import Causes, Struct, causes_of
+from protocols.kinds.check.table import Causes, Ordered, Struct, causes_of, present
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.replication import REPLICA_STATUS
 from protocols.kinds.workloads.rules import (
@@ -19,7 +19,6 @@ from protocols.kinds.workloads.rules import (
 from protocols.kinds.workloads.strategy import WorkloadStrategy, fill, spec_of, template_of
 from protocols.kinds.workloads.templates import (
     always_causes,
-    immutable_causes,
     mismatch_causes,
     selector_causes,
     template_causes,
@@ -27,7 +26,7 @@ from protocols.kinds.workloads.templates import (
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
 
-TEMPLATE, SELECTOR = "spec.template", "spec.selector"
+TEMPLATE = "spec.template"
 ROLLING, RECREATE, ON_DELETE = "RollingUpdate", "Recreate", "OnDelete"
 EMPTY_FOR_DEPLOYMENT = "empty selector is invalid for deployment"
 
@@ -38,8 +37,7 @@ S = ("spec", "selector")
 class AppsStrategy(WorkloadStrategy):
     """A workload whose selector never changes."""
 
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return [*self.validate_create(new), *immutable_causes(SELECTOR, at(new, *S), at(old, *S))]
+    immutable = ("spec.selector",)
 
 
 def default_rolling(spec: Object, field: str, defaults: dict[str, Any]) -> None:
@@ -207,16 +205,13 @@ def _daemon_update_causes(path: str, strategy: Object) -> Causes:
     return causes
 
 
+def _json_object(path: str, data: Any, causes: Causes) -> None:
+    if not isinstance(data, dict):
+        causes.append(required(path, "data must be a valid JSON object"))
+
+
 class RevisionStrategy(Strategy):
     """ControllerRevisions: data is immutable and any object; only the number may change."""
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        data = obj.get("data")
-        causes = [] if data is not None else [required("data", "data is mandatory")]
-        if data is not None and not isinstance(data, dict):
-            causes = [required("data", "data must be a valid JSON object")]
-        return causes + causes_of(not_negative, "revision", obj.get("revision") or 0)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes = immutable_causes("data", new.get("data"), old.get("data"))
-        return causes + causes_of(not_negative, "revision", new.get("revision") or 0)
+    rules = Ordered("data", data=present(_json_object, "data is mandatory"), revision=not_negative)
+    immutable = ("data",)

@@ -26,7 +26,7 @@ def job_status_causes(new: Object, old: Object) -> Causes:
     status, before = new.get(PATH) or {}, old.get(PATH) or {}
     changed = {field for field in {*status, *before} if status.get(field) != before.get(field)}
     changed |= {kind for kind in KINDS if has_condition(new, kind) != has_condition(old, kind)}
-    causes = causes_of(COUNTS, PATH, status) + _uncounted_causes(status)
+    causes = causes_of(COUNTS, "", new) + _uncounted_causes(status)
     causes += _condition_causes(new, changed) + _finished_causes(new, status, changed)
     causes += _time_causes(new, status, changed) + _index_causes(new, status, changed)
     ready = status.get("ready")

@@ -23,7 +23,14 @@ OWN_LABELS = ("controller-uid", "job-name")
 JOB_DEFAULTS = {"completionMode": "NonIndexed", "manualSelector": False, "suspend": False}
 INDEXED = "Indexed"
 BACKOFF, UNLIMITED = 6, 2**31 - 1
-IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+IMMUTABLE = (
+    "spec.selector",
+    "spec.completionMode",
+    "spec.podFailurePolicy",
+    "spec.backoffLimitPerIndex",
+    "spec.managedBy",
+    "spec.successPolicy",
+)
 
 
 def default_job_parts(spec: Object) -> None:
@@ -82,9 +89,8 @@ class JobStrategy(WorkloadStrategy):
         after, before = spec_of(new), spec_of(old)
         causes = _whole_causes(new) + ([] if _generated_causes(old) else _generated_causes(new))
         causes += _completions_causes(after, before)
-        causes += immutable_causes("spec.selector", after.get("selector"), before.get("selector"))
         causes += immutable_causes("spec.template", after.get("template"), _changeable(new, old))
-        return causes + changed_causes(after, before, *IMMUTABLE, prefix="spec.")
+        return causes + changed_causes(new, old, *IMMUTABLE)
 
 
 def _label(job: Object) -> None:

@@ -9,9 +9,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, duplicate, invalid, too_many, unsupported
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, too_many, unsupported
 from protocols.kinds.check.causes import required as required_cause
 from protocols.kube.meta import Object
+from protocols.kube.objects import at
 
 Causes = list[Cause]
 Check = Callable[[str, Any, Causes], None]
@@ -34,29 +35,35 @@ class Struct:
         self.needed, self.also, self.checks = tuple(needed.split()), also, {**(fields or {}), **checks}
 
     def __call__(self, path: str, value: Object, causes: Causes) -> None:
+        prefix = f"{path}." if path else ""
         for field in self.needed:
             if not value.get(field):
-                causes.append(required_cause(f"{path}.{field}"))
+                causes.append(required_cause(prefix + field))
         checks = self.checks
         for field, part in value.items():
             check = checks.get(field)
             if check is not None and part is not None:
-                check(f"{path}.{field}", part, causes)
+                check(prefix + field, part, causes)
         if self.also is not None:
             self.also(path, value, causes)
+
+
+ZEROS: Mapping[str, Any] = {"": "", "0": 0, "{}": {}}
+"""Values of absent fields, by the notation of `Ordered`."""
 
 
 class Ordered:
     """Check the fields of an object in the order of the table.
 
-    `always` lists fields that are checked although they are absent: as "", or as 0 where it says `field=0`. The path
-    of a whole object is empty.
+    `always` lists fields that are checked although they are absent: as "", as 0 where it says `field=0`, as an empty
+    object where it says `field={}`. The path of a whole object is empty.
     """
 
     __slots__ = ("checks",)
 
     def __init__(self, always: str = "", /, **checks: Check) -> None:
-        zeros = {field.removesuffix("=0"): 0 if field.endswith("=0") else "" for field in always.split()}
+        named = (field.partition("=") for field in always.split())
+        zeros = {field: ZEROS[zero] for field, _, zero in named}
         self.checks = tuple((field, check, zeros.get(field)) for field, check in checks.items())
 
     def __call__(self, path: str, value: Object, causes: Causes) -> None:
@@ -73,6 +80,11 @@ def anything(path: str, value: Any, causes: Causes) -> None:
     """Accept any value."""
 
 
+def never(detail: str) -> Check:
+    """Report any value as forbidden."""
+    return lambda path, value, causes: causes.append(forbidden(path, detail))
+
+
 def needed(check: Check, detail: str = "") -> Check:
     """Report an empty value as missing, and check any other."""
 
@@ -85,12 +97,12 @@ def needed(check: Check, detail: str = "") -> Check:
     return some
 
 
-def present(check: Check) -> Check:
+def present(check: Check, detail: str = "") -> Check:
     """Report an object that an `Ordered` table found absent; an empty one is present."""
 
     def held(path: str, value: Any, causes: Causes) -> None:
         if value == "":
-            causes.append(required_cause(path))
+            causes.append(required_cause(path, detail))
         else:
             check(path, value, causes)
 
@@ -114,6 +126,17 @@ def each(
             check(path if unindexed else f"{path}[{index}]", value, causes)
         if key is not None:
             unique(path, map(key, values), causes, at)
+
+    return every
+
+
+def entries(key: Check, value: Check = anything) -> Check:
+    """Check each key and each value of a map, at a path such as `spec.hard[cpu]`."""
+
+    def every(path: str, values: Object, causes: Causes) -> None:
+        for name, part in values.items():
+            key(f"{path}[{name}]", name, causes)
+            value(f"{path}[{name}]", part, causes)
 
     return every
 
@@ -221,7 +244,7 @@ def causes_of(check: Check, path: str, value: Any) -> Causes:
     return causes
 
 
-def changed_causes(new: Object, old: Object, *fields: str, prefix: str = "") -> list[Cause]:
-    """Report the fields that a write may not change."""
-    changed = [field for field in fields if new.get(field) != old.get(field)]
-    return [invalid(prefix + field, new.get(field), "field is immutable") for field in changed]
+def changed_causes(new: Object, old: Object, *paths: str) -> list[Cause]:
+    """Report the fields that a write may not change, by paths such as `spec.selector`."""
+    values = [(path, at(new, *path.split(".")), at(old, *path.split("."))) for path in paths]
+    return [invalid(path, value, "field is immutable") for path, value, stored in values if value != stored]

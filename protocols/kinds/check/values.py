@@ -11,6 +11,7 @@ from protocols.kube.meta import Object
 from protocols.kube.names import (
     label_faults,
     label_value_faults,
+    path_segment_faults,
     qualified_faults,
     subdomain_faults,
 )
@@ -104,6 +105,7 @@ def unreserved_faults(text: str) -> list[str]:
     return descending_faults(text) + (["must not start with '..'"] if text.startswith("..") else [])
 
 
+path_segment = texts(path_segment_faults)
 subdomain = texts(subdomain_faults)
 node_name = texts(subdomain_faults, empty=True)
 label = texts(label_faults)

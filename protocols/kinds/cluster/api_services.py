@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, invalid
-from protocols.kinds.check.table import Ordered, between, causes_of
+from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.table import Causes, Ordered, Struct, between, never
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -18,27 +18,29 @@ GROUP = "apiregistration.k8s.io"
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 GROUP_PRIORITY, CORE_PRIORITY = 17_000, 18_000
 LOCAL = {"type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available"}
-PRIORITIES = Ordered(
-    "groupPriorityMinimum=0 versionPriority=0",
-    groupPriorityMinimum=between(1, 20_000, "must be between 1 and 20000"),
-    versionPriority=between(1, 1000, "must be between 1 and 1000"),
-)
 NO_PROXY = "requests are not forwarded to other API servers"
+
+
+def _name(path: str, obj: Object, causes: Causes) -> None:
+    name, spec = obj["metadata"].get("name") or "", obj.get("spec") or {}
+    if name != f"{spec.get('version') or ''}.{spec.get('group') or ''}":
+        causes.append(invalid("metadata.name", name, 'must be `spec.version+"."+spec.group`'))
 
 
 class _RegistrationStrategy(Strategy):
     has_status = True
+    rules = Struct(
+        also=_name,
+        spec=Ordered(
+            "groupPriorityMinimum=0 versionPriority=0",
+            service=never(NO_PROXY),
+            groupPriorityMinimum=between(1, 20_000, "must be between 1 and 20000"),
+            versionPriority=between(1, 1000, "must be between 1 and 1000"),
+        ),
+    )
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"conditions": [{**LOCAL, "lastTransitionTime": now()}]}
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
-        expected = f"{spec.get('version') or ''}.{spec.get('group') or ''}"
-        causes = [] if name == expected else [invalid("metadata.name", name, 'must be `spec.version+"."+spec.group`')]
-        if spec.get("service") is not None:
-            causes.append(forbidden("spec.service", NO_PROXY))
-        return causes + causes_of(PRIORITIES, "spec", spec)
 
 
 def registrations(versions: dict[str, list[str]]) -> Iterable[Object]:

@@ -3,8 +3,8 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, unsupported
-from protocols.kinds.check.table import changed_causes
+from protocols.kinds.check.causes import Cause, forbidden
+from protocols.kinds.check.table import Causes, Struct, changed_causes, one_of
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import Column, Served
 from protocols.kinds.served.strategy import Strategy
@@ -22,24 +22,22 @@ SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_00
 RESERVED = "priority class names with 'system-' prefix are reserved for system use only."
 
 
+def _value(path: str, obj: Object, causes: Causes) -> None:
+    name = obj["metadata"].get("name") or ""
+    if not name.startswith("system-"):
+        if obj["value"] > HIGHEST:
+            causes.append(forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}"))
+    elif fault := _system_fault(name, obj):
+        causes.append(forbidden("metadata.name", f"{RESERVED} error: {fault}"))
+
+
 class _PriorityStrategy(Strategy):
     has_generation = True
+    rules = Struct(also=_value, preemptionPolicy=one_of(*PREEMPTION, empty=True))
 
     def default(self, obj: Object) -> None:
         obj.setdefault("preemptionPolicy", PREEMPTION[0])
         obj["value"] = obj.get("value") or 0
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        policy = obj["preemptionPolicy"]
-        if policy not in PREEMPTION:
-            return [unsupported("preemptionPolicy", policy, PREEMPTION)]
-        name = str(obj["metadata"].get("name") or "")
-        if name.startswith("system-"):
-            fault = _system_fault(name, obj)
-            return [forbidden("metadata.name", f"{RESERVED} error: {fault}")] if fault else []
-        if obj["value"] > HIGHEST:
-            return [forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}")]
-        return []
 
     def protected(self, obj: Object) -> str:
         is_system = obj["metadata"]["name"] in SYSTEM

@@ -3,9 +3,9 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.causes import invalid
 from protocols.kinds.check.selectors import toleration
-from protocols.kinds.check.table import Causes, Ordered, causes_of, changed_causes, each, needed, texts, together
+from protocols.kinds.check.table import Causes, Ordered, each, needed, texts
 from protocols.kinds.check.values import labels
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import Column, Served
@@ -28,18 +28,14 @@ def _overhead(path: str, amounts: Object, causes: Causes) -> None:
             causes.append(invalid(f"{path}[{name}]", value, NOT_NEGATIVE))
 
 
-PARTS = Ordered(
-    scheduling=Ordered(nodeSelector=labels, tolerations=each(toleration)), overhead=Ordered(podFixed=_overhead)
-)
-RUNTIME_CLASS = together(Ordered("handler", handler=needed(texts(_handler_faults))), PARTS)
-
-
 class _RuntimeClassStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(RUNTIME_CLASS, "", obj)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return changed_causes(new, old, "handler") + causes_of(PARTS, "", new)
+    rules = Ordered(
+        "handler",
+        handler=needed(texts(_handler_faults)),
+        scheduling=Ordered(nodeSelector=labels, tolerations=each(toleration)),
+        overhead=Ordered(podFixed=_overhead),
+    )
+    immutable = ("handler",)
 
 
 RUNTIMES = Served(

@@ -7,8 +7,7 @@ resourceVersion that it replaces.
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import Ordered, at_least, causes_of
+from protocols.kinds.check.table import Ordered, at_least
 from protocols.kinds.check.values import positive
 from protocols.kinds.core.node_rules import NodeStrategy
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
@@ -71,12 +70,8 @@ NODES = Served(
 )
 
 
-LEASE = Ordered(leaseDurationSeconds=positive, leaseTransitions=at_least(0))
-
-
 class _LeaseStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(LEASE, "spec", obj.get("spec") or {})
+    rules = Ordered(spec=Ordered(leaseDurationSeconds=positive, leaseTransitions=at_least(0)))
 
 
 LEASES = Served(

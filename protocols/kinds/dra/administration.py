@@ -110,7 +110,10 @@ def _distinct(path: str, values: list[Object], causes: Causes) -> None:
 
 _TAINTS = Ordered(taints=together(taints, _distinct))
 CONDITIONS = 8
-RULE = Ordered("taint", deviceSelector=Ordered(**PLACE), taint=present(taint))
+
+
+def _first_conditions(path: str, values: list[Object], causes: Causes) -> None:
+    conditions(path, values[:CONDITIONS], causes)
 
 
 class RuleStrategy(Strategy):
@@ -118,6 +121,8 @@ class RuleStrategy(Strategy):
 
     has_status = True
     has_generation = True
+    rules = Ordered(spec=Ordered("taint", deviceSelector=Ordered(**PLACE), taint=present(taint)))
+    status_rules = Ordered(status=Ordered(conditions=together(at_most(CONDITIONS), _first_conditions)))
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
@@ -127,14 +132,6 @@ class RuleStrategy(Strategy):
         super().prepare_update(new, old)
         before = _taint(old)
         stamp(_taint(new), [{**taint, "key": each.get("key")} for taint in before for each in _taint(new)])
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(RULE, "spec", spec_of(obj))
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        held = rows(at(new, "status", "conditions"))
-        few = together(at_most(CONDITIONS), lambda path, values, causes: conditions(path, values[:CONDITIONS], causes))
-        return causes_of(few, "status.conditions", held)
 
 
 def _taint(obj: Object) -> list[Object]:

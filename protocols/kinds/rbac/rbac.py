@@ -1,109 +1,97 @@
 """Roles and bindings: rule validation; roleRef is immutable."""
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid, required, unsupported
+from protocols.kinds.check.causes import Cause, invalid
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import causes_of
+from protocols.kinds.check.table import Causes, Check, Ordered, anything, causes_of, each, needed, one_of, together
+from protocols.kinds.check.values import path_segment, subdomain
 from protocols.kinds.rbac.policy_rule import GROUP
 from protocols.kinds.served.columns import AGE, CREATED, NAME
 from protocols.kinds.served.row import Column, Served
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
-from protocols.kube.names import path_segment_fault, subdomain_faults
-from protocols.kube.objects import at, items, text
+from protocols.kube.objects import items, text
 
-SUBJECTS = ("Group", "ServiceAccount", "User")
-RULE_LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
+ANY_RULE = Ordered("verbs", verbs=needed(anything, "verbs must contain at least one value"))
+RESOURCE_RULE = Ordered(
+    "apiGroups resources",
+    apiGroups=needed(anything, "resource rules must supply at least one api group"),
+    resources=needed(anything, "resource rules must supply at least one resource"),
+)
+NO_URLS = "namespaced rules cannot apply to non-resource URLs"
+ONE_KIND = "rules cannot apply to both regular resources and non-resource URLs"
 
 
-def _strings(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+def _rule(path: str, rule: Object, causes: Causes) -> None:
+    ANY_RULE(path, rule, causes)
+    urls = rule.get("nonResourceURLs")
+    if not urls:
+        RESOURCE_RULE(path, rule, causes)
+    elif any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
+        causes.append(invalid(f"{path}.nonResourceURLs", urls, ONE_KIND))
 
 
-def _objects(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
+def _no_urls(path: str, urls: list[str], causes: Causes) -> None:
+    if urls:
+        causes.append(invalid(path, urls, NO_URLS))
+
+
+def _selector(path: str, selector: Object, causes: Causes) -> None:
+    """Check a selector of roles. Upstream reports a wrong one as a whole, too."""
+    if found := causes_of(label_selector, path, selector):
+        causes += [*found, invalid(path, selector, found[0].message)]
+
+
+_selectors = needed(each(_selector), "at least one clusterRoleSelector required if aggregationRule is non-nil")
 
 
 class _RoleStrategy(Strategy):
-    def __init__(self, namespaced: bool) -> None:
-        self._namespaced = namespaced
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        if not _objects(obj.get("rules")):
-            return [invalid("rules", obj["rules"], "must be a list of rules")]
-        causes = [
-            cause
-            for index, rule in enumerate(obj.get("rules") or ())
-            for cause in _rule_causes(rule, f"rules[{index}]", self._namespaced)
-        ]
-        return causes if self._namespaced else causes + _aggregation_causes(obj)
+    rules = Ordered(rules=each(together(_rule, Ordered(nonResourceURLs=_no_urls))))
 
 
-def _rule_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
-    wrong = [field for field in RULE_LISTS if not _strings(rule.get(field))]
-    if wrong:
-        return [invalid(f"{path}.{field}", rule[field], "must be a list of strings") for field in wrong]
-    causes = [] if rule.get("verbs") else [required(f"{path}.verbs", "verbs must contain at least one value")]
-    if rule.get("nonResourceURLs"):
-        return causes + _url_causes(rule, f"{path}.nonResourceURLs", namespaced)
-    if not rule.get("apiGroups"):
-        causes.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))
-    if not rule.get("resources"):
-        causes.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
-    return causes
+class _ClusterRoleStrategy(Strategy):
+    rules = Ordered(rules=each(_rule), aggregationRule=Ordered("clusterRoleSelectors", clusterRoleSelectors=_selectors))
 
 
-def _url_causes(rule: Object, path: str, namespaced: bool) -> list[Cause]:
-    urls = rule["nonResourceURLs"]
-    causes = []
-    if namespaced:
-        causes.append(invalid(path, urls, "namespaced rules cannot apply to non-resource URLs"))
-    if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-        causes.append(invalid(path, urls, "rules cannot apply to both regular resources and non-resource URLs"))
-    return causes
+def _subject(account: Ordered) -> Check:
+    """Return the check of a subject of a binding, with that of a service account."""
+    person = Ordered("name apiGroup", name=needed(anything), apiGroup=one_of(GROUP, empty=True))
+    by_kind = {"Group": person, "ServiceAccount": account, "User": person}
+    other = Ordered("name kind", name=needed(anything), kind=one_of(*by_kind, empty=True))
+    return lambda path, subject, causes: by_kind.get(subject.get("kind") or "", other)(path, subject, causes)
 
 
-def _aggregation_causes(obj: Object) -> list[Cause]:
-    aggregation = obj.get("aggregationRule")
-    if aggregation is None:
-        return []
-    path = "aggregationRule.clusterRoleSelectors"
-    selectors = at(aggregation, "clusterRoleSelectors")
-    if not selectors or not _objects(selectors):
-        return [required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
-    found = list[Cause]()
-    for index, selector in enumerate(selectors):
-        causes = causes_of(label_selector, f"{path}[{index}]", selector)
-        found += [*causes, invalid(f"{path}[{index}]", selector, causes[0].message)] if causes else []
-    return found
+_ACCOUNT = Ordered("name apiGroup", name=needed(subdomain), apiGroup=one_of(""))
+_ACCOUNT_OF_CLUSTER = Ordered(
+    "name apiGroup namespace", name=needed(subdomain), apiGroup=one_of(""), namespace=needed(anything)
+)
+
+
+def _binding(account: Ordered, *kinds: str) -> Ordered:
+    """Return the checks of a binding whose roleRef names one of `kinds`."""
+    role = Ordered(
+        "apiGroup kind name",
+        apiGroup=one_of(GROUP, empty=True),
+        kind=one_of(*kinds, empty=True),
+        name=needed(path_segment),
+    )
+    return Ordered("roleRef={}", roleRef=role, subjects=each(_subject(account)))
 
 
 class _BindingStrategy(Strategy):
-    def __init__(self, kinds: tuple[str, ...]) -> None:
-        self._kinds = kinds
-        """Kinds of role that roleRef may name."""
+    rules = _binding(_ACCOUNT, "ClusterRole", "Role")
 
     def default(self, obj: Object) -> None:
-        reference = obj.get("roleRef")
-        if isinstance(reference, dict) and not reference.get("apiGroup"):
-            reference["apiGroup"] = GROUP
+        if reference := obj.get("roleRef"):
+            reference["apiGroup"] = reference.get("apiGroup") or GROUP
         for subject in items(obj, "subjects"):
             if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
                 subject["apiGroup"] = GROUP
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes = self._role_causes(obj.get("roleRef"))
-        if not _objects(obj.get("subjects")):
-            return [*causes, invalid("subjects", obj["subjects"], "must be a list of subjects")]
-        for index, subject in enumerate(obj.get("subjects") or ()):
-            causes += _subject_causes(subject, f"subjects[{index}]", len(self._kinds) > 1)
-        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
@@ -111,40 +99,9 @@ class _BindingStrategy(Strategy):
             causes.append(invalid("roleRef", new.get("roleRef"), "cannot change roleRef"))
         return causes
 
-    def _role_causes(self, reference: Any) -> list[Cause]:
-        if not isinstance(reference, dict):
-            return [required("roleRef")]
-        causes = []
-        if reference.get("apiGroup") != GROUP:
-            causes.append(unsupported("roleRef.apiGroup", reference.get("apiGroup"), (GROUP,)))
-        if reference.get("kind") not in self._kinds:
-            causes.append(unsupported("roleRef.kind", reference.get("kind") or "", self._kinds))
-        if not isinstance(reference.get("name"), str) or not reference["name"]:
-            causes.append(required("roleRef.name"))
-        elif fault := path_segment_fault(str(reference["name"])):
-            causes.append(invalid("roleRef.name", reference["name"], fault))
-        return causes
 
-
-def _subject_causes(subject: Object, path: str, namespaced: bool) -> list[Cause]:
-    """Validate a subject; an account of a `namespaced` binding is by default in its namespace."""
-    wrong = [
-        field for field in ("kind", "name", "namespace", "apiGroup") if not isinstance(subject.get(field, ""), str)
-    ]
-    if wrong:
-        return [invalid(f"{path}.{field}", subject[field], "must be a string") for field in wrong]
-    causes = [] if subject.get("name") else [required(f"{path}.name")]
-    kind, group = subject.get("kind", ""), subject.get("apiGroup", "")
-    if kind not in SUBJECTS:
-        return [*causes, unsupported(f"{path}.kind", kind, SUBJECTS)]
-    wanted = "" if kind == "ServiceAccount" else GROUP
-    if group != wanted:
-        causes.append(unsupported(f"{path}.apiGroup", group, (wanted,)))
-    if kind == "ServiceAccount":
-        name = subject.get("name") or ""
-        causes += [invalid(f"{path}.name", name, fault) for fault in (subdomain_faults(name) if name else ())]
-        causes += [] if namespaced or subject.get("namespace") else [required(f"{path}.namespace")]
-    return causes
+class _ClusterBindingStrategy(_BindingStrategy):
+    rules = _binding(_ACCOUNT_OF_CLUSTER, "ClusterRole")
 
 
 def _role(obj: Object) -> str:
@@ -153,10 +110,9 @@ def _role(obj: Object) -> str:
 
 def _subjects(kind: str) -> Callable[[Object], str]:
     def cell(obj: Object) -> str:
-        found = [subject for subject in items(obj, "subjects") if subject.get("kind") == kind]
-        account = kind == "ServiceAccount"
-        names = (f"{text(s, 'namespace')}/{text(s, 'name')}" if account else text(s, "name") for s in found)
-        return ", ".join(names)
+        fields = ("namespace", "name") if kind == "ServiceAccount" else ("name",)
+        subjects = (subject for subject in items(obj, "subjects") if subject.get("kind") == kind)
+        return ", ".join("/".join(text(subject, field) for field in fields) for subject in subjects)
 
     return cell
 
@@ -173,17 +129,12 @@ BINDING_COLUMNS = (
 
 
 def _row(row: Resource, strategy: Strategy, columns: tuple[Column, ...]) -> Served:
-    return Served(
-        **asdict(row),
-        strategy=strategy,
-        columns=columns,
-        free_names=True,
-    )
+    return Served(**asdict(row), strategy=strategy, columns=columns, free_names=True)
 
 
 ROWS = (
-    _row(kinds.ROLES, _RoleStrategy(namespaced=True), ROLE_COLUMNS),
-    _row(kinds.ROLEBINDINGS, _BindingStrategy(("ClusterRole", "Role")), BINDING_COLUMNS),
-    _row(kinds.CLUSTERROLES, _RoleStrategy(namespaced=False), ROLE_COLUMNS),
-    _row(kinds.CLUSTERROLEBINDINGS, _BindingStrategy(("ClusterRole",)), BINDING_COLUMNS),
+    _row(kinds.ROLES, _RoleStrategy(), ROLE_COLUMNS),
+    _row(kinds.ROLEBINDINGS, _BindingStrategy(), BINDING_COLUMNS),
+    _row(kinds.CLUSTERROLES, _ClusterRoleStrategy(), ROLE_COLUMNS),
+    _row(kinds.CLUSTERROLEBINDINGS, _ClusterBindingStrategy(), BINDING_COLUMNS),
 )

@@ -12,7 +12,7 @@ from protocols.kube.names import (
     LABEL_TEXT,
     SUBDOMAIN,
     SUBDOMAIN_TEXT,
-    path_segment_fault,
+    path_segment_faults,
     qualified_faults,
 )
 
@@ -122,8 +122,7 @@ def _masked(base: str) -> str:
 
 def _name_causes(name: str, resource: Served, path: str = "metadata.name") -> list[Cause]:
     if resource.free_names:
-        fault = path_segment_fault(name)
-        return [invalid(path, name, fault)] if fault else []
+        return [invalid(path, name, fault) for fault in path_segment_faults(name)]
     label = resource.full_name in LABEL_NAMES
     pattern, text, limit = (LABEL, LABEL_TEXT, 63) if label else (SUBDOMAIN, SUBDOMAIN_TEXT, 253)
     causes = [invalid(path, name, f"must be no more than {limit} characters")] if len(name) > limit else []

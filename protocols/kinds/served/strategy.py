@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from protocols.kinds.check.causes import Cause
+from protocols.kinds.check.table import Check, Struct, causes_of, changed_causes
 from protocols.kube.meta import Object
 
 
@@ -31,6 +32,12 @@ class Strategy:
     """Propagation policy of deletions whose options name none: Orphan, or empty for Background."""
     unasked_warning: str = ""
     """Warning for a deletion whose options name no propagation policy."""
+    rules: Check = Struct()
+    """Checks of a whole object, for its creation and for each update."""
+    immutable: tuple[str, ...] = ()
+    """Paths of the fields that no update changes, such as `spec.selector`."""
+    status_rules: Check = Struct()
+    """Checks of a whole object, for a write of its status."""
 
     def default(self, obj: Object) -> None:
         """Set the defaults of absent fields."""
@@ -60,13 +67,13 @@ class Strategy:
         restore_all_but(new, old)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return []
+        return causes_of(self.rules, "", obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new)
+        return self.validate_create(new) + changed_causes(new, old, *self.immutable)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return []
+        return causes_of(self.status_rules, "", new)
 
     def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
         """Return a valid object with the values that the server allocates, for kinds that reserve keys.

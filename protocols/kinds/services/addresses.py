@@ -5,9 +5,9 @@ import ipaddress
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid, required, too_many
-from protocols.kinds.check.table import changed_causes
-from protocols.kinds.check.values import cidr_faults
+from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.table import Causes, Ordered, Struct, each, needed, texts, together
+from protocols.kinds.check.values import cidr
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -19,40 +19,31 @@ CANONICAL = "must be a valid IP address in canonical form, (e.g. 10.9.8.7 or 200
 ONE_EACH = "may specify no more than one IP for each IP family, i.e. 192.168.0.0/24 and 2001:db8::/64"
 
 
-class _AddressStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        name, parent = obj["metadata"].get("name") or "", at(obj, "spec", "parentRef") or {}
-        causes = [] if _is_canonical(name) else [invalid("metadata.name", name, CANONICAL)]
-        if not parent:
-            return [*causes, required("spec.parentRef")]
-        return causes + [required(f"spec.parentRef.{field}") for field in ("resource", "name") if not parent.get(field)]
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return changed_causes(new, old, "spec")
-
-
-def _is_canonical(text: str) -> bool:
+def _canonical_faults(text: str) -> list[str]:
     try:
-        return str(ipaddress.ip_address(text)) == text
+        return [] if str(ipaddress.ip_address(text)) == text else [CANONICAL]
     except ValueError:
-        return False
+        return [CANONICAL]
+
+
+class _AddressStrategy(Strategy):
+    rules = Ordered(
+        metadata=Ordered("name", name=texts(_canonical_faults, empty=True)),
+        spec=Ordered("parentRef", parentRef=needed(Struct("resource name"))),
+    )
+    immutable = ("spec",)
+
+
+def _one_each(path: str, cidrs: list[str], causes: Causes) -> None:
+    if len({":" in text for text in cidrs}) < len(cidrs):
+        causes.append(invalid(path, cidrs, ONE_EACH))
 
 
 class _CidrStrategy(Strategy):
     has_status = True
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        path, cidrs = "spec.cidrs", at(obj, "spec", "cidrs") or []
-        if not cidrs:
-            return [required(path, "at least one CIDR required")]
-        if len(cidrs) > 2:
-            return [too_many(path, len(cidrs), 2)]
-        faults = [
-            invalid(f"{path}[{index}]", text, fault) for index, text in enumerate(cidrs) for fault in cidr_faults(text)
-        ]
-        if not faults and len({":" in text for text in cidrs}) < len(cidrs):
-            faults.append(invalid(path, cidrs, ONE_EACH))
-        return faults
+    rules = Ordered(
+        spec=Ordered("cidrs", cidrs=needed(together(each(cidr, limit=2), _one_each), "at least one CIDR required"))
+    )
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Allow a single CIDR to be joined by one of the other family."""

@@ -2,14 +2,13 @@
 
 import ipaddress
 
-from protocols.kinds.check.causes import Cause, required
+from protocols.kinds.check.causes import required
 from protocols.kinds.check.table import (
     Causes,
     Check,
     Ordered,
     anything,
     at_most,
-    causes_of,
     each,
     needed,
     once,
@@ -76,12 +75,7 @@ def _has_addresses(path: str, subset: Object, causes: Causes) -> None:
 
 
 _SUBSET = together(_has_addresses, Ordered(addresses=each(_ADDRESS), notReadyAddresses=each(_ADDRESS), ports=_ports))
-_ENDPOINTS = Ordered(subsets=each(_SUBSET))
-
-
-def endpoints_causes(obj: Object) -> list[Cause]:
-    """Check an Endpoints object."""
-    return causes_of(_ENDPOINTS, "", obj)
+ENDPOINTS_RULES = Ordered(subsets=each(_SUBSET))
 
 
 def _endpoint(address: Check) -> Check:
@@ -109,7 +103,7 @@ _UNTYPED = _endpoint(anything)
 _address_type = needed(one_of(*_BY_TYPE))
 
 
-def slice_causes(obj: Object) -> list[Cause]:
+def slice_rules(path: str, obj: Object, causes: Causes) -> None:
     """Check an EndpointSlice; the rules of addresses are milder for the endpoint slice controller."""
     by_type = _MANAGED if labels_of(obj).get(SLICE_MANAGER_LABEL) == SLICE_MANAGER else _BY_TYPE
     endpoint = by_type.get(obj.get("addressType") or "", _UNTYPED)
@@ -120,4 +114,4 @@ def slice_causes(obj: Object) -> list[Cause]:
         endpoints=each(endpoint, limit=ENDPOINTS),
         ports=each(port, limit=PORTS),
     )
-    return causes_of(table, "", obj)
+    table(path, obj, causes)

@@ -3,13 +3,11 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import changed_causes
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.services.allocation import reservations
-from protocols.kinds.services.endpoint_rules import endpoints_causes, slice_causes
+from protocols.kinds.services.endpoint_rules import ENDPOINTS_RULES, slice_rules
 from protocols.kinds.services.services import ServiceStrategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
@@ -19,17 +17,18 @@ MOST_ENDPOINTS = 3
 
 
 class _EndpointsStrategy(Strategy):
+    rules = ENDPOINTS_RULES
+
     def default(self, obj: Object) -> None:
         for subset in items(obj, "subsets"):
             for port in items(subset, "ports"):
                 port["protocol"] = port.get("protocol") or "TCP"
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return endpoints_causes(obj)
-
 
 class _SliceStrategy(Strategy):
     has_generation = True
+    rules = staticmethod(slice_rules)
+    immutable = ("addressType",)
 
     def default(self, obj: Object) -> None:
         for port in items(obj, "ports"):
@@ -46,12 +45,6 @@ class _SliceStrategy(Strategy):
         parts = ("addressType", "endpoints", "ports")
         same_labels = at(new, "metadata", "labels") == at(old, "metadata", "labels")
         return not same_labels or any(new.get(part) != old.get(part) for part in parts)
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return slice_causes(obj)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return slice_causes(new) + changed_causes(new, old, "addressType")
 
 
 def _external_ip(obj: Object) -> str:

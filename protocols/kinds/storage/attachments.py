@@ -11,8 +11,6 @@ from protocols.kinds.check.table import (
     Struct,
     anything,
     between,
-    causes_of,
-    changed_causes,
     needed,
 )
 from protocols.kinds.check.values import MAX_INT32, node_name, subdomain
@@ -27,7 +25,7 @@ NO_PARAMETERS = "must contain at least one key/value pair"
 
 
 def _source(path: str, source: Object, causes: Causes) -> None:
-    source, volume = source or {}, "persistentVolumeName"
+    volume = "persistentVolumeName"
     if (source.get(volume) is None) == (source.get("inlineVolumeSpec") is None):
         causes.append(required(path, ONE_SOURCE))
     elif source.get(volume) is not None:
@@ -35,42 +33,25 @@ def _source(path: str, source: Object, causes: Causes) -> None:
         node_name(f"{path}.{volume}", source[volume], causes)
 
 
-STATUS = Struct(attachError=Struct(errorCode=between(0, MAX_INT32)))
-ATTACHMENT = Ordered("attacher source nodeName", attacher=needed(subdomain), source=_source, nodeName=node_name)
-CAPACITY = Ordered("storageClassName", storageClassName=node_name, nodeTopology=label_selector)
-ATTRIBUTES_CLASS = Ordered(
-    "driverName parameters", driverName=needed(subdomain), parameters=needed(anything, NO_PARAMETERS)
-)
-
-
 class _CapacityStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(CAPACITY, "", obj)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new) + changed_causes(new, old, "storageClassName", "nodeTopology")
+    rules = Ordered("storageClassName", storageClassName=node_name, nodeTopology=label_selector)
+    immutable = ("storageClassName", "nodeTopology")
 
 
 class _AttachmentStrategy(Strategy):
     has_status = True
+    rules = Ordered(
+        spec=Ordered("attacher source={} nodeName", attacher=needed(subdomain), source=_source, nodeName=node_name)
+    )
+    status_rules = Struct(status=Struct(attachError=Struct(errorCode=between(0, MAX_INT32))))
+    immutable = ("spec",)
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"attached": False}
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(ATTACHMENT, "spec", obj.get("spec") or {})
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        changed = changed_causes(new, old, "spec")
-        return self.validate_create(new) + changed if changed else []
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return causes_of(STATUS, "status", new.get("status") or {})
-
 
 class _AttributesStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(ATTRIBUTES_CLASS, "", obj)
+    rules = Ordered("driverName parameters", driverName=needed(subdomain), parameters=needed(anything, NO_PARAMETERS))
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("driverName", "parameters") if new.get(name) != old.get(name)]

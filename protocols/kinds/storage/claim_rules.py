@@ -4,8 +4,7 @@ from functools import partial
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
-from protocols.kinds.check.table import Causes, Ordered, causes_of, changed_causes
-from protocols.kinds.storage.claim_spec import claim_spec
+from protocols.kinds.check.table import Causes, Ordered, changed_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import at
@@ -42,11 +41,6 @@ def join_sources(spec: Object) -> None:
 
 def _kind(source: Object | None) -> tuple[str, str]:
     return ((source or {}).get("kind") or "", (source or {}).get("apiGroup") or "")
-
-
-def claim_causes(claim: Object) -> list[Cause]:
-    """Check the spec of a persistent volume claim."""
-    return causes_of(claim_spec, "spec", claim.get("spec") or {})
 
 
 def claim_change_causes(new: Object, old: Object) -> list[Cause]:
@@ -92,11 +86,9 @@ def _resizes(path: str, resizes: Object, causes: Causes) -> None:
         causes += [] if resize in RESIZES else [unsupported(path, name, RESIZES)]
 
 
-_STATUS = Ordered(
-    capacity=_amounts, allocatedResources=partial(_amounts, named=True), allocatedResourceStatuses=_resizes
+CLAIM_STATUS = Ordered(
+    status=Ordered(
+        capacity=_amounts, allocatedResources=partial(_amounts, named=True), allocatedResourceStatuses=_resizes
+    )
 )
-
-
-def claim_status_causes(claim: Object) -> list[Cause]:
-    """Validate capacities, and what a resize has allocated."""
-    return causes_of(_STATUS, "status", claim.get("status") or {})
+"""Capacities, and what a resize has allocated."""

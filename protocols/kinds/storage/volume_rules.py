@@ -10,7 +10,6 @@ from protocols.kinds.check.table import (
     Struct,
     anything,
     at_least,
-    causes_of,
     changed_causes,
     each,
     needed,
@@ -59,7 +58,7 @@ def _affinity(path: str, affinity: Object, causes: Causes) -> None:
         node_selector(f"{path}.required", affinity["required"], causes)
 
 
-_VOLUME = Ordered(
+_SPEC = Ordered(
     "accessModes volumeMode capacity persistentVolumeReclaimPolicy",
     accessModes=needed(_modes),
     volumeMode=one_of("Block", "Filesystem", empty=True),
@@ -70,12 +69,6 @@ _VOLUME = Ordered(
 )
 
 
-def volume_causes(volume: Object) -> list[Cause]:
-    """Check the spec of a persistent volume: one source, sizes, access modes."""
-    spec = volume.get("spec") or {}
-    return causes_of(_VOLUME, "spec", spec) + _source_causes(spec)
-
-
 def sources(spec: Object) -> Object:
     """Return the sources of a volume's data, by field."""
     fields = registry().structs[f"{API}core.v1.PersistentVolumeSpec"].fields
@@ -83,19 +76,21 @@ def sources(spec: Object) -> Object:
     return {name: value for name, value in spec.items() if name in kinds and value is not None}
 
 
-def _source_causes(spec: Object) -> list[Cause]:
-    found, causes = sources(spec), []
+def _one_source(path: str, spec: Object, causes: Causes) -> None:
+    found = sources(spec)
     if not found:
-        return [required("spec", "must specify a volume type")]
-    first = next((name for name in ORDER if name in found), next(iter(found)))
+        causes.append(required(path, "must specify a volume type"))
+    first = next((name for name in ORDER if name in found), "")
     for name, source in found.items():
-        path = f"spec.{'persistentDisk' if name == PUBLISHED else name}"
+        where = f"{path}.{'persistentDisk' if name == PUBLISHED else name}"
         if name != first:
-            causes.append(forbidden(path, "may not specify more than 1 volume type"))
-        causes += _required_causes(path, name, source)
+            causes.append(forbidden(where, "may not specify more than 1 volume type"))
+        causes += _required_causes(where, name, source)
     if csi := found.get("csi"):
-        _CSI("spec.csi", csi, causes)
-    return causes
+        _CSI(f"{path}.csi", csi, causes)
+
+
+VOLUME = Ordered(spec=together(_SPEC, _one_source))
 
 
 ORDER = (
@@ -139,8 +134,8 @@ def volume_change_causes(new: Object, old: Object) -> list[Cause]:
     if sources(now) != sources(before):
         path = "spec.persistentvolumesource"
         causes.append(forbidden(path, f"{path} is immutable after creation"))
-    causes += changed_causes(now, before, "volumeMode")
-    return causes + (changed_causes(now, before, "nodeAffinity") if before.get("nodeAffinity") is not None else [])
+    fixed = ["volumeMode"] if before.get("nodeAffinity") is None else ["volumeMode", "nodeAffinity"]
+    return causes + changed_causes(now, before, *fixed)
 
 
 def _parameters(path: str, parameters: Object, causes: Causes) -> None:
@@ -172,7 +167,6 @@ STORAGE_CLASS = Ordered(
     volumeBindingMode=one_of("Immediate", "WaitForFirstConsumer", empty=True),
     allowedTopologies=_topologies,
 )
-CLASS_FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 SHORTEST_TOKEN, LONGEST_TOKEN, SHORTEST_PERIOD = 600, 2**32, 10
 
 
@@ -188,16 +182,16 @@ def _audiences(path: str, requests: list[Object], causes: Causes) -> None:
     each(Ordered(expirationSeconds=_token_seconds))(path, requests, causes)
 
 
-DRIVER_SPEC = Ordered(
-    "fsGroupPolicy",
-    fsGroupPolicy=one_of("File", "None", "ReadWriteOnceWithFSType", empty=True),
-    volumeLifecycleModes=each(one_of("Persistent", "Ephemeral", empty=True), unindexed=True),
-    tokenRequests=_audiences,
-    nodeAllocatableUpdatePeriodSeconds=at_least(
-        SHORTEST_PERIOD, f"must be greater than or equal to {SHORTEST_PERIOD} seconds"
-    ),
+_period = at_least(SHORTEST_PERIOD, f"must be greater than or equal to {SHORTEST_PERIOD} seconds")
+CSI_DRIVER = Ordered(
+    spec=Ordered(
+        "fsGroupPolicy",
+        fsGroupPolicy=one_of("File", "None", "ReadWriteOnceWithFSType", empty=True),
+        volumeLifecycleModes=each(one_of("Persistent", "Ephemeral", empty=True), unindexed=True),
+        tokenRequests=_audiences,
+        nodeAllocatableUpdatePeriodSeconds=_period,
+    )
 )
-DRIVER_FIXED = ("attachRequired", "volumeLifecycleModes")
 NODE_ID_LIMIT = 256
 
 
@@ -220,7 +214,9 @@ def _node_driver(path: str, value: Object, causes: Causes) -> None:
         _topology_key(path, key, causes)
 
 
-CSI_NODE_SPEC = Ordered(drivers=each(_node_driver, key=lambda driver: driver.get("name"), at=".name"))
+CSI_NODE = Ordered(
+    spec=Ordered(drivers=each(_node_driver, key=lambda driver: driver.get("name"), at=".name")),
+)
 
 
 def node_drivers_change_causes(new: Object, old: Object) -> list[Cause]:

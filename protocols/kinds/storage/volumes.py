@@ -4,25 +4,23 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import causes_of, changed_causes
+from protocols.kinds.check.table import Ordered
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.storage.claim_rules import (
-    claim_causes,
+    CLAIM_STATUS,
     claim_change_causes,
-    claim_status_causes,
     drop_unknown_source,
     join_sources,
 )
+from protocols.kinds.storage.claim_spec import claim_spec
 from protocols.kinds.storage.volume_rules import (
-    CLASS_FIXED,
-    CSI_NODE_SPEC,
-    DRIVER_FIXED,
-    DRIVER_SPEC,
+    CSI_DRIVER,
+    CSI_NODE,
     STORAGE_CLASS,
+    VOLUME,
     node_drivers_change_causes,
-    volume_causes,
     volume_change_causes,
 )
 from protocols.kube.meta import Object
@@ -42,6 +40,7 @@ def _default_phase(obj: Object) -> None:
 
 class _VolumeStrategy(Strategy):
     has_status = True
+    rules = VOLUME
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -62,15 +61,14 @@ class _VolumeStrategy(Strategy):
         if status.get("phase") != at(old, "status", "phase") and not status.get("lastPhaseTransitionTime"):
             new["status"] = {**status, "lastPhaseTransitionTime": now()}
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return volume_causes(obj)
-
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return volume_causes(new) + volume_change_causes(new, old)
+        return self.validate_create(new) + volume_change_causes(new, old)
 
 
 class _ClaimStrategy(Strategy):
     has_status = True
+    rules = Ordered(spec=claim_spec)
+    status_rules = CLAIM_STATUS
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -90,53 +88,40 @@ class _ClaimStrategy(Strategy):
             drop_unknown_source(new["spec"])
         join_sources(new["spec"])
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return claim_causes(obj)
-
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return claim_causes(new) + claim_change_causes(new, old)
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return claim_status_causes(new)
+        return self.validate_create(new) + claim_change_causes(new, old)
 
 
 class _StorageClassStrategy(Strategy):
+    rules = STORAGE_CLASS
+    immutable = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+
     def default(self, obj: Object) -> None:
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(STORAGE_CLASS, "", obj)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new) + changed_causes(new, old, *CLASS_FIXED)
-
 
 class _CSINodeStrategy(Strategy):
+    rules = CSI_NODE
+
     def prepare_create(self, obj: Object) -> None:
         if not at(obj, "spec", "drivers"):
             obj["spec"] = {**(obj.get("spec") or {}), "drivers": None}
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(CSI_NODE_SPEC, "spec", obj.get("spec") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + node_drivers_change_causes(new, old)
 
 
 class _CSIDriverStrategy(Strategy):
+    rules = CSI_DRIVER
+    immutable = ("spec.attachRequired", "spec.volumeLifecycleModes")
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         for field, value in DRIVER_DEFAULTS.items():
             spec.setdefault(field, value)
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return causes_of(DRIVER_SPEC, "spec", obj.get("spec") or {})
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new) + changed_causes(new["spec"], old["spec"], *DRIVER_FIXED, prefix="spec.")
 
 
 DRIVER_DEFAULTS = {

@@ -3,21 +3,38 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid, required
+from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, needed, together
+from protocols.kinds.check.values import path_segment
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.names import path_segment_fault
 from protocols.kube.objects import at
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 """The metric of an autoscaler that names none."""
-POSITIVE = "must be greater than 0"
+
+
+def _range(path: str, spec: Object, causes: Causes) -> None:
+    most = spec.get("maxReplicas") or 0
+    if most < spec["minReplicas"]:
+        causes.append(invalid(f"{path}.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
 
 
 class _AutoscalerStrategy(Strategy):
     has_status = True
+    rules = Struct(
+        spec=together(
+            Ordered(
+                "maxReplicas=0 scaleTargetRef={}",
+                minReplicas=at_least(1),
+                maxReplicas=at_least(1, "must be greater than 0"),
+                scaleTargetRef=Ordered("kind name", kind=needed(path_segment), name=needed(path_segment)),
+            ),
+            _range,
+        )
+    )
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -28,21 +45,6 @@ class _AutoscalerStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        spec = obj.get("spec") or {}
-        least, most = spec.get("minReplicas") or 0, spec.get("maxReplicas") or 0
-        causes = [] if least >= 1 else [invalid("spec.minReplicas", least, "must be greater than or equal to 1")]
-        causes += [] if most >= 1 else [invalid("spec.maxReplicas", most, POSITIVE)]
-        if most < least:
-            causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-        for field in ("kind", "name"):
-            path, value = f"spec.scaleTargetRef.{field}", at(spec, "scaleTargetRef", field) or ""
-            if not value:
-                causes.append(required(path))
-            elif fault := path_segment_fault(value):
-                causes.append(invalid(path, value, fault))
-        return causes
 
 
 def _reference(obj: Object) -> str:

@@ -55,7 +55,10 @@ def numbers(*fields: str) -> dict[str, Check]:
 
 
 def status_check(fields: Iterable[str], bounds: Iterable[tuple[str, str, str]] = ()) -> Struct:
-    """Return the check of a status: numbers, and pairs (field, bound, text) where the first is at most the second."""
+    """Return the check of an object with a status: numbers, and rows (field, bound, text) of pairs.
+
+    The field is at most its bound.
+    """
     pairs = tuple(bounds)
 
     def ordered(path: str, status: Object, causes: Causes) -> None:
@@ -64,7 +67,7 @@ def status_check(fields: Iterable[str], bounds: Iterable[tuple[str, str, str]] =
             if value > (status.get(bound) or 0):
                 causes.append(invalid(f"{path}.{field}", value, text))
 
-    return Struct(also=ordered if pairs else None, fields=numbers(*fields))
+    return Struct(status=Struct(also=ordered if pairs else None, fields=numbers(*fields)))
 
 
 def within(bound: str, *fields: str) -> list[tuple[str, str, str]]:

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import Check, Struct, causes_of
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.rules import collision_causes
 from protocols.kinds.workloads.templates import default_template
@@ -31,7 +30,6 @@ class WorkloadStrategy(Strategy):
     has_generation = True
     spec_defaults: ClassVar[Object] = {}
     first_status: ClassVar[Object] = {}
-    status_rules: Check = Struct()
     names_pods: bool = False
     """Names of pods begin with the name of the object, so that it should be a label."""
 
@@ -50,7 +48,7 @@ class WorkloadStrategy(Strategy):
         return [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return [*causes_of(self.status_rules, "status", new.get("status") or {}), *collision_causes(new, old)]
+        return super().validate_status(new, old) + collision_causes(new, old)
 
 
 def spec_of(obj: Object) -> Object:

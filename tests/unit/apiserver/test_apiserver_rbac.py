@@ -22,6 +22,7 @@ from actors.apiserver.writes.change import Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.defaults import default_objects, missing_in
 from protocols.kinds.rbac.policy_rule import PolicyRule
+from protocols.kinds.shapes.clean import WrongType, clean
 from protocols.kube.meta import Object
 
 VERBS, GROUPS = ("get", "list", "create"), ("", "apps")
@@ -349,10 +350,8 @@ ROLE_X = {"kind": "Role", "name": "x"}
         ("roles", {"rules": [{"verbs": ["get"], "resources": ["pods"]}]}, "rules[0].apiGroups"),
         ("roles", {"rules": [{"verbs": ["get"], "apiGroups": [""]}]}, "rules[0].resources"),
         ("roles", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}, "rules[0].nonResourceURLs"),
-        ("roles", {"rules": [{"verbs": "get"}]}, "rules[0].verbs"),
-        ("roles", {"rules": "all"}, "rules"),
         ("clusterroles", {"aggregationRule": {}}, "aggregationRule.clusterRoleSelectors"),
-        ("rolebindings", {}, "roleRef"),
+        ("rolebindings", {}, "roleRef.name"),
         ("rolebindings", {"roleRef": {"kind": "Pod", "name": "x"}}, "roleRef.kind"),
         ("clusterrolebindings", {"roleRef": ROLE_X}, "roleRef.kind"),
         ("rolebindings", {"roleRef": {"kind": "Role", "name": ""}}, "roleRef.name"),
@@ -367,6 +366,14 @@ def test_validation_of_roles_and_bindings(plural: str, body: Object, field: str)
     strategy = TABLE.of(plural).strategy
     strategy.default(body := copy.deepcopy(body))
     assert field in {cause.field for cause in strategy.validate_create(body)}
+
+
+@pytest.mark.parametrize("rules", ["all", [{"verbs": "get"}]])
+def test_rules_of_another_type_are_rejected_before_validation(rules: Any) -> None:
+    shape = TABLE.of("roles").shape
+    assert shape is not None
+    with pytest.raises(WrongType):
+        clean({"rules": rules}, shape)
 
 
 def test_a_binding_keeps_its_role() -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 
 from actors.controllers.services.controller import trim_pod
 from actors.controllers.services.endpoints import MAX_ENDPOINTS, desired_slices, differs
-from protocols.kinds.services.endpoint_rules import slice_causes
+from protocols.kinds.check.table import causes_of
+from protocols.kinds.services.endpoint_rules import slice_rules
 from protocols.kube.meta import SERVICE_NAME_LABEL, Object, name_of
 
 
@@ -114,6 +115,6 @@ def test_each_pod_is_in_one_slice_of_at_most_a_hundred(entries: list[tuple[int, 
 
 def test_loopback_address_is_valid_only_in_slices_made_of_pods() -> None:
     (made,) = desired_slices(service(), [pod("a", "127.0.0.1")])
-    assert slice_causes(made) == []
-    (cause,) = slice_causes({**made, "metadata": {}})
+    assert causes_of(slice_rules, "", made) == []
+    (cause,) = causes_of(slice_rules, "", {**made, "metadata": {}})
     assert "may not be in the loopback range" in cause.message

@@ -40,5 +40,5 @@ def test_label_values_may_be_empty() -> None:
 
 
 def test_path_segments() -> None:
-    assert names.path_segment_fault("any Thing:1") == ""
-    assert all(names.path_segment_fault(value) for value in (".", "..", "a/b", "a%"))
+    assert names.path_segment_faults("any Thing:1") == []
+    assert all(names.path_segment_faults(value) for value in (".", "..", "a/b", "a%"))
