@@ -1,17 +1,15 @@
 """LimitRanges: defaults and bounds of what pods and claims of a namespace request. Messages equal upstream's."""
 
-from collections.abc import Iterator
-
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.core.quota_names import standard_faults
+from protocols.kinds.check.causes import invalid, required
+from protocols.kinds.check.table import Causes, Check, Ordered, each, entries, never, texts
+from protocols.kinds.core.quota_names import standard_name
 from protocols.kinds.pods.spec.resources import HUGE, name_faults
 from protocols.kinds.served.columns import CREATED, NAME
 from protocols.kinds.served.row import Served
 from protocols.kinds.served.strategy import Strategy
-from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import items
@@ -23,87 +21,38 @@ TYPES = (CONTAINER, POD, CLAIM)
 MAPS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 NOT_FOR_PODS = "may not be specified when `type` is 'Pod'"
 NO_STORAGE = "either minimum or maximum storage value is required, but neither was provided"
-QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 LARGEST_MILLI = 2**63 // 1000
-LONGEST_NAME = 317
-"""Characters of a prefix and a name: rules of longer names are not looked up in the cache."""
-Amounts = dict[str, dict[str, Quantity]]
 
 
-class _LimitRangeStrategy(Strategy):
-    def default(self, obj: Object) -> None:
-        for item in items(obj, "spec", "limits"):
-            if item.get("type") == CONTAINER and all(isinstance(item.get(name) or {}, dict) for name in MAPS):
-                _default_item(item)
-
-    def prepare_create(self, obj: Object) -> None:
-        """Store no limits as null, as upstream's conversion does."""
-        spec = obj.get("spec")
-        if isinstance(spec, dict) and spec.get("limits") == []:
-            spec["limits"] = None
-
-    def prepare_update(self, new: Object, old: Object) -> None:
-        self.prepare_create(new)
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return list(_causes(items(obj, "spec", "limits")))
-
-
-def _default_item(item: Object) -> None:
-    """Default limits to the maximum, and requests to the limit, else to the minimum."""
-    limits = {**(item.get("max") or {}), **(item.get("default") or {})}
-    requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
-    for name, amounts in (("default", limits), ("defaultRequest", requests)):
-        if amounts:
-            item[name] = amounts
-
-
-def _causes(limits: list[Object]) -> Iterator[Cause]:
-    seen = set()
-    for index, item in enumerate(limits):
-        path, kind = f"spec.limits[{index}]", str(item.get("type") or "")
-        yield from _type_causes(f"{path}.type", kind)
-        if kind in seen:
-            yield duplicate(f"{path}.type", kind)
-        seen.add(kind)
-        yield from _item_causes(path, kind, item)
-
-
-def _type_causes(path: str, kind: str) -> list[Cause]:
+def _type_faults(kind: str) -> list[str]:
     faults = qualified_faults(kind)
     if not faults and "/" not in kind and kind not in TYPES:
-        faults = ["must be a standard limit type or fully qualified"]
-    return [invalid(path, kind, fault) for fault in faults]
+        return ["must be a standard limit type or fully qualified"]
+    return faults
 
 
-def _item_causes(path: str, kind: str, item: Object) -> Iterator[Cause]:
-    amounts: Amounts = {}
-    for field in MAPS:
-        given = item.get(field) or {}
-        if kind == POD and field in ("default", "defaultRequest"):
-            if given:
-                yield forbidden(f"{path}.{field}", NOT_FOR_PODS)
-            continue
-        amounts[field] = {}
-        for name, value in given.items():
-            yield from (invalid(f"{path}.{field}[{name}]", name, fault) for fault in _name_faults(kind, name))
-            try:
-                amounts[field][name] = parse_quantity(value)
-            except QuantityInvalid:
-                yield invalid(f"{path}.{field}[{name}]", value, QUANTITY_TEXT)
-    if kind == CLAIM and "storage" not in {**amounts["min"], **amounts["max"]}:
-        yield required(f"{path}.limits", NO_STORAGE)
-    for name in dict.fromkeys(name for given in amounts.values() for name in given):
-        held = {field: given[name] for field, given in amounts.items() if name in given}
-        yield from _order_causes(path, name, held)
-        yield from _ratio_causes(path, name, held)
-        yield from _equal_causes(path, name, held)
+def _maps(names: Check, defaults: Check) -> Ordered:
+    """Return the checks of an item, of which `defaults` are those of its maps of defaults."""
+    return Ordered("type", type=texts(_type_faults, empty=True), max=names, min=names, default=defaults,
+                   defaultRequest=defaults, maxLimitRequestRatio=names)  # fmt: skip
 
 
-def _name_faults(kind: str, name: str) -> tuple[str, ...]:
-    if kind not in (POD, CONTAINER):
-        return standard_faults(name)
-    return name_faults(name) if len(name) <= LONGEST_NAME else tuple(qualified_faults(name))
+_of_pods, _of_others = entries(texts(name_faults, empty=True)), entries(standard_name)
+BY_TYPE = {POD: _maps(_of_pods, never(NOT_FOR_PODS)), CONTAINER: _maps(_of_pods, _of_pods)}
+OTHER = _maps(_of_others, _of_others)
+
+
+def _limit(path: str, item: Object, causes: Causes) -> None:
+    kind = item.get("type") or ""
+    BY_TYPE.get(kind, OTHER)(path, item, causes)
+    maps = {field: amounts for field, amounts in item.items() if field in MAPS}
+    if kind == CLAIM and "storage" not in {**maps.get("min", {}), **maps.get("max", {})}:
+        causes.append(required(f"{path}.limits", NO_STORAGE))
+    for name in dict.fromkeys(name for field in MAPS for name in maps.get(field, ())):
+        amounts = {field: parse_quantity(values[name]) for field, values in maps.items() if name in values}
+        _order(path, name, amounts, causes)
+        _ratio(path, name, amounts, causes)
+        _one_amount(path, name, amounts, causes)
 
 
 ORDERS = (
@@ -117,36 +66,62 @@ ORDERS = (
 """The smaller and the greater map, the field to blame, the value to show, and the titles of both."""
 
 
-def _order_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[Cause]:
+def _order(path: str, name: str, amounts: dict[str, Quantity], causes: Causes) -> None:
     for low, high, blamed, shown, low_title, high_title in ORDERS:
-        if low in held and high in held and held[low] > held[high]:
-            text = f"{low_title} {held[low]} is greater than {high_title} {held[high]}"
-            yield invalid(f"{path}.{blamed}[{name}]", str(held[shown]), text)
+        if low in amounts and high in amounts and amounts[low] > amounts[high]:
+            text = f"{low_title} {amounts[low]} is greater than {high_title} {amounts[high]}"
+            causes.append(invalid(f"{path}.{blamed}[{name}]", str(amounts[shown]), text))
 
 
-def _ratio_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[Cause]:
-    ratio, where = held.get("maxLimitRequestRatio"), f"{path}.maxLimitRequestRatio[{name}]"
+def _ratio(path: str, name: str, amounts: dict[str, Quantity], causes: Causes) -> None:
+    ratio, path = amounts.get("maxLimitRequestRatio"), f"{path}.maxLimitRequestRatio[{name}]"
     if ratio is None:
         return
     if ratio.nanos < NANO:
-        yield invalid(where, str(ratio), f"ratio {ratio} is less than 1")
-    if "min" not in held or "max" not in held or held["min"].nanos <= 0:
+        causes.append(invalid(path, str(ratio), f"ratio {ratio} is less than 1"))
+    low, high = amounts.get("min"), amounts.get("max")
+    if low is None or high is None or low.nanos <= 0:
         return
-    low, high = held["min"], held["max"]
-    exact = all(each.value() < LARGEST_MILLI for each in (ratio, low, high))
+    exact = all(amount.value() < LARGEST_MILLI for amount in (ratio, low, high))
     greatest = high.milli() / low.milli() if exact else high.value() / low.value()
     if (ratio.milli() / 1000 if exact else float(ratio.value())) > greatest:
-        yield invalid(where, str(ratio), f"ratio {ratio} is greater than max/min = {greatest:f}")
+        causes.append(invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {greatest:f}"))
 
 
-def _equal_causes(path: str, name: str, held: dict[str, Quantity]) -> Iterator[Cause]:
+def _one_amount(path: str, name: str, amounts: dict[str, Quantity], causes: Causes) -> None:
     """Require one amount of what cannot be overcommitted: huge pages and extended resources."""
-    if (is_native(name) and not name.startswith(HUGE)) or not held.keys() >= {"default", "defaultRequest"}:
+    limit, request = amounts.get("default"), amounts.get("defaultRequest")
+    if limit is None or request is None or limit == request or (is_native(name) and not name.startswith(HUGE)):
         return
-    limit, request = held["default"], held["defaultRequest"]
-    if limit != request:
-        text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
-        yield invalid(f"{path}.defaultRequest[{name}]", str(request), text)
+    text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
+    causes.append(invalid(f"{path}.defaultRequest[{name}]", str(request), text))
+
+
+class _LimitRangeStrategy(Strategy):
+    rules = Ordered(spec=Ordered(limits=each(_limit, key=lambda item: item.get("type") or "", at=".type")))
+
+    def default(self, obj: Object) -> None:
+        for item in items(obj, "spec", "limits"):
+            if item.get("type") == CONTAINER:
+                _default_item(item)
+
+    def prepare_create(self, obj: Object) -> None:
+        """Store no limits as null, as upstream's conversion does."""
+        spec = obj.get("spec") or {}
+        if spec.get("limits") == []:
+            spec["limits"] = None
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        self.prepare_create(new)
+
+
+def _default_item(item: Object) -> None:
+    """Default limits to the maximum, and requests to the limit, else to the minimum."""
+    limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+    requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+    for name, amounts in (("default", limits), ("defaultRequest", requests)):
+        if amounts:
+            item[name] = amounts
 
 
 LIMITRANGES = Served(

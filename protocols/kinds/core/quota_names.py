@@ -1,5 +1,6 @@
 """Names of resources in quotas and limit ranges, by upstream's tables."""
 
+from protocols.kinds.check.table import texts
 from protocols.kube.names import qualified_faults
 
 COMPUTE = ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
@@ -21,9 +22,12 @@ def is_quota_name(name: str) -> bool:
     return name in QUOTA or name.startswith(HUGE)
 
 
-def standard_faults(name: str) -> tuple[str, ...]:
-    """Return upstream's texts about a resource name in a LimitRange or quota; unqualified ones must be known."""
+def _standard_faults(name: str) -> list[str]:
     faults = qualified_faults(name)
     if not faults and "/" not in name and not is_quota_name(name) and name != "storage":
-        faults = [STANDARD]
-    return tuple(faults)
+        return [STANDARD]
+    return faults
+
+
+standard_name = texts(_standard_faults, empty=True)
+"""The check of a resource name in a LimitRange or quota; unqualified ones must be known."""

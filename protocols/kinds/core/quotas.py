@@ -3,26 +3,24 @@
 Admission charges `status.used` before it stores an object, and the quota controller recalculates it.
 """
 
-from collections.abc import Iterator
-from itertools import chain, islice
+from typing import Any
 
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import MAX_CAUSES, Cause, invalid, required
-from protocols.kinds.core.quota_names import COMPUTE, COUNTS, is_quota_name, standard_faults
+from protocols.kinds.check.causes import Cause, invalid, required
+from protocols.kinds.check.selectors import NO_OPERATOR, SETS
+from protocols.kinds.check.table import Causes, Struct
+from protocols.kinds.core.quota_names import COMPUTE, COUNTS, is_quota_name, standard_name
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
-from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
 from protocols.quota.scopes import BEST_EFFORT, EXISTS_ONLY, SCOPES, VOLUME_ATTRIBUTES_CLASS
 
-NEGATIVE = "must be greater than or equal to 0"
-QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 NOT_FOR_QUOTA = "must be a standard resource for quota"
 NOT_APPLICABLE = "unsupported scope applied to resource"
 MUST_EXIST = (
@@ -31,55 +29,24 @@ MUST_EXIST = (
 )
 SOME = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
 NONE = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-MOST_CAUSES = MAX_CAUSES + 1
-"""One more than an answer shows: a cause shows all scopes, so that more of them take time that grows as a square."""
-CONFLICTING = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+CONFLICTING = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 POD_RESOURCES = frozenset(("pods", *COMPUTE))
 CLAIM_RESOURCES = frozenset(("persistentvolumeclaims", "requests.storage"))
 
 
-class QuotaStrategy(Strategy):
-    """ResourceQuotas: scopes are immutable, hard limits are not."""
-
-    has_status = True
-
-    def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {}
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        spec = obj.get("spec") or {}
-        causes = chain(_amount_causes("spec.hard", spec.get("hard") or {}), _scope_causes(spec), _selector_causes(spec))
-        return list(islice(causes, MOST_CAUSES))
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        causes, scopes = self.validate_create(new), at(new, "spec", "scopes") or []
-        if set(scopes) != set(at(old, "spec", "scopes") or []):
-            causes.append(invalid("spec.scopes", scopes, "field is immutable"))
-        return causes
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        status = new.get("status") or {}
-        return [c for name in ("hard", "used") for c in _amount_causes(f"status.{name}", status.get(name) or {})]
-
-
-def _amount_causes(path: str, amounts: Object) -> Iterator[Cause]:
+def _amounts(path: str, amounts: Object, causes: Causes) -> None:
     for name, value in amounts.items():
-        where = f"{path}[{name}]"
-        yield from (invalid(where, name, fault) for fault in standard_faults(name))
+        where, amount = f"{path}[{name}]", parse_quantity(value)
+        standard_name(where, name, causes)
         if "/" not in name and not is_quota_name(name):
-            yield invalid(where, name, NOT_FOR_QUOTA)
-        try:
-            amount = parse_quantity(value)
-        except QuantityInvalid:
-            yield invalid(where, value, QUANTITY_TEXT)
-            continue
+            causes.append(invalid(where, name, NOT_FOR_QUOTA))
         if amount.nanos < 0:
-            yield invalid(where, str(amount), NEGATIVE)
+            causes.append(invalid(where, str(amount), "must be greater than or equal to 0"))
         if amount.milli() % 1000 and (name in COUNTS or is_extended(name)):
-            yield invalid(where, str(amount), "must be an integer")
+            causes.append(invalid(where, str(amount), "must be an integer"))
 
 
-def _applies(scope: str, resource: str) -> bool:
+def _may_limit(scope: str, resource: str) -> bool:
     """Return False if upstream limits this standard resource never by the scope."""
     if not is_quota_name(resource):
         return True
@@ -88,52 +55,55 @@ def _applies(scope: str, resource: str) -> bool:
     return resource == "pods" if scope == BEST_EFFORT else resource in POD_RESOURCES
 
 
-def _unlimited(spec: Object) -> dict[str, list[str]]:
-    """Return the resources of a quota that each scope never limits."""
-    names = sorted(spec.get("hard") or {})
-    return {scope: [name for name in names if not _applies(scope, name)] for scope in SCOPES}
+def _together(path: str, shown: Any, scopes: set[str], spec: Object, causes: Causes) -> None:
+    """Check scopes with the resources that they limit and with each other; each mistake is reported once."""
+    if not all(_may_limit(scope, resource) for scope in scopes & set(SCOPES) for resource in spec.get("hard") or ()):
+        causes.append(invalid(path, shown, NOT_APPLICABLE))
+    causes.extend(
+        invalid(path, spec.get("scopes") or [], "conflicting scopes") for pair in CONFLICTING if pair <= scopes
+    )
 
 
-def _scope_causes(spec: Object) -> Iterator[Cause]:
-    scopes, unlimited = spec.get("scopes") or [], _unlimited(spec)
-    for scope in scopes:
-        if scope not in SCOPES:
-            yield invalid("spec.scopes", scopes, "unsupported scope")
-        for _ in unlimited.get(scope, ()):
-            yield invalid("spec.scopes", scopes, NOT_APPLICABLE)
-    yield from _conflicts("spec.scopes", scopes, scopes)
-
-
-def _conflicts(path: str, scopes: list[str], shown: list[str]) -> Iterator[Cause]:
-    for pair in CONFLICTING:
-        if set(pair) <= set(scopes):
-            yield invalid(path, shown, "conflicting scopes")
-
-
-def _selector_causes(spec: Object) -> Iterator[Cause]:
-    path, terms = "spec.scopeSelector.matchExpressions", items(spec, "scopeSelector", "matchExpressions")
-    unlimited = _unlimited(spec)
+def _scopes(path: str, spec: Object, causes: Causes) -> None:
+    scopes = spec.get("scopes") or []
+    if not set(scopes) <= set(SCOPES):
+        causes.append(invalid(f"{path}.scopes", scopes, "unsupported scope"))
+    _together(f"{path}.scopes", scopes, set(scopes), spec, causes)
+    terms, path = items(spec, "scopeSelector", "matchExpressions"), f"{path}.scopeSelector.matchExpressions"
     for term in terms:
-        scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or []
-        if scope not in SCOPES:
-            yield invalid(f"{path}.scopeName", scope, "unsupported scope")
-        for _ in unlimited.get(scope, ()):
-            yield invalid(path, spec["scopeSelector"], NOT_APPLICABLE)
-        if scope in EXISTS_ONLY and operator != "Exists":
-            yield invalid(f"{path}.operator", operator, MUST_EXIST)
-        yield from _operator_causes(path, operator, values)
-    yield from _conflicts(path, [str(term.get("scopeName")) for term in terms], spec.get("scopes") or [])
+        _term(path, term, causes)
+    _together(path, spec.get("scopeSelector"), {term.get("scopeName") or "" for term in terms}, spec, causes)
 
 
-def _operator_causes(path: str, operator: str, values: list[str]) -> Iterator[Cause]:
-    if operator in ("In", "NotIn"):
-        if not values:
-            yield required(f"{path}.values", SOME)
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            yield invalid(f"{path}.values", values, NONE)
-    else:
-        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+def _term(path: str, term: Object, causes: Causes) -> None:
+    scope, operator, values = term.get("scopeName") or "", term.get("operator") or "", term.get("values") or []
+    if scope not in SCOPES:
+        causes.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
+    if scope in EXISTS_ONLY and operator != "Exists":
+        causes.append(invalid(f"{path}.operator", operator, MUST_EXIST))
+    if operator not in SETS:
+        causes.append(invalid(f"{path}.operator", operator, NO_OPERATOR))
+    elif operator in ("In", "NotIn") and not values:
+        causes.append(required(f"{path}.values", SOME))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        causes.append(invalid(f"{path}.values", values, NONE))
+
+
+class QuotaStrategy(Strategy):
+    """ResourceQuotas: scopes are immutable, hard limits are not."""
+
+    has_status = True
+    rules = Struct(spec=Struct(also=_scopes, hard=_amounts))
+    status_rules = Struct(status=Struct(hard=_amounts, used=_amounts))
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {}
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        causes, scopes = self.validate_create(new), at(new, "spec", "scopes") or []
+        if set(scopes) != set(at(old, "spec", "scopes") or []):
+            causes.append(invalid("spec.scopes", scopes, "field is immutable"))
+        return causes
 
 
 def usage(limits: bool) -> Column:

@@ -1,11 +1,11 @@
 """Requests and limits of containers and of whole pods. Messages equal upstream's."""
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.check.table import Causes, causes_of, once, one_of
+from protocols.kinds.check.table import CACHED_LENGTH, Causes, cached, causes_of, once, one_of
 from protocols.kinds.check.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -21,20 +21,18 @@ OTHERS = (
 )  # fmt: skip
 """Standard names that are no container's."""
 HUGE = "hugepages-"
-LONGEST = 256
-"""Characters of a name whose faults are cached."""
 QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 STANDARD = "must be a standard resource type or fully qualified"
 CONTAINERS_STANDARD = "must be a standard resource for containers"
 EXTENDED = "doesn't follow extended resource name standard"
 
 
-@functools.lru_cache(maxsize=1024)
-def name_faults(name: str) -> tuple[str, ...]:
+@cached
+def name_faults(name: str) -> Iterable[str]:
     """Return why a container cannot have a resource of this name."""
     faults = qualified_faults(name)
     if faults or name in CONTAINER or name.startswith(HUGE):
-        return tuple(faults)
+        return faults
     if "/" not in name:
         return (CONTAINERS_STANDARD,) if name in OTHERS else (STANDARD, CONTAINERS_STANDARD)
     return () if is_native(name) or is_extended(name) else (EXTENDED,)
@@ -49,7 +47,7 @@ def resource_causes(path: str, container: Object) -> list[Cause]:
     sides = resources.get("limits") or {}, resources.get("requests") or {}
     for side, values in zip(("limits", "requests"), sides, strict=True):
         for name, value in values.items():
-            if not (len(name) <= LONGEST and _ordinary(name, value)):
+            if not (len(name) <= CACHED_LENGTH and _ordinary(name, value)):
                 _entry(f"{path}.{side}", name, value, causes)
     limits, requests = sides
     if limits or requests:
@@ -65,10 +63,9 @@ def _ordinary(name: str, value: Any) -> bool:
 
 
 def _entry(path: str, name: str, value: Any, causes: Causes) -> None:
-    faults = name_faults(name) if len(name) <= LONGEST else tuple(qualified_faults(name))
     amount = _amount(value)
     where = f"{path}[{name}]"
-    causes.extend(invalid(where, name, fault) for fault in faults)
+    causes.extend(invalid(where, name, fault) for fault in name_faults(name))
     if amount is None:
         causes.append(invalid(where, value, QUANTITY_TEXT))
         return
