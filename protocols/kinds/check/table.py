@@ -85,6 +85,16 @@ def never(detail: str) -> Check:
     return lambda path, value, causes: causes.append(forbidden(path, detail))
 
 
+def faulty(is_wrong: Callable[[Any], bool], text: str) -> Check:
+    """Report values as invalid, without showing them: some may be long."""
+
+    def check(path: str, value: Any, causes: Causes) -> None:
+        if is_wrong(value):
+            causes.append(invalid(path, "", text))
+
+    return check
+
+
 def needed(check: Check, detail: str = "") -> Check:
     """Report an empty value as missing, and check any other."""
 

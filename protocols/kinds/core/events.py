@@ -5,48 +5,65 @@ events.k8s.io/v1 serves the stored core events with other field names and strict
 
 from collections.abc import Mapping
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, invalid, required
+from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.table import (
+    Causes,
+    Check,
+    Ordered,
+    anything,
+    causes_of,
+    changed_causes,
+    faulty,
+    needed,
+    together,
+)
+from protocols.kinds.check.values import label_key
 from protocols.kinds.served.columns import UNKNOWN, age_of, cell, field, name
 from protocols.kinds.served.row import Column, Converter, Served
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.names import qualified_faults
-from protocols.kube.objects import at, text
+from protocols.kube.objects import text
 
 TTL = 3600
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-MISMATCH = "does not match event.namespace"
+def _namespace(path: str, event: Object, causes: Causes) -> None:
+    """Check that an event is in the namespace of its object. One without eventTime is written by an old client."""
+    namespace, involved = text(event, "metadata", "namespace"), text(event, "involvedObject", "namespace")
+    if event.get("eventTime"):
+        is_there = bool(involved) or namespace in ("default", "kube-system")
+    else:
+        is_there = involved == namespace or (not involved and namespace in ("", "default"))
+    if not is_there:
+        causes.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
+
+
+def _at_most(limit: int) -> Check:
+    return faulty(lambda value: len(value.encode()) > limit, f"can have at most {limit} characters")
+
+
+REPORT = Ordered(
+    "reportingComponent reportingInstance action reason",
+    reportingComponent=together(needed(anything), label_key),
+    reportingInstance=needed(_at_most(128)),
+    action=needed(_at_most(128)),
+    reason=needed(_at_most(128)),
+    message=_at_most(1024),
+)
+
+
+def _event(path: str, event: Object, causes: Causes) -> None:
+    _namespace(path, event, causes)
+    if event.get("eventTime"):
+        REPORT(path, event, causes)
 
 
 class _EventStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        return event_causes(obj, "reportingComponent")
-
-
-def event_causes(obj: Object, reporter: str) -> list[Cause]:
-    """Validate a core event; `reporter` is the name of its reportingComponent in the request's version."""
-    namespace, involved = text(obj, "metadata", "namespace"), text(obj, "involvedObject", "namespace")
-    path = "involvedObject.namespace"
-    if not obj.get("eventTime"):  # written by old clients
-        alike = involved == namespace or (not involved and namespace in ("", "default"))
-        return [] if alike else [invalid(path, involved, MISMATCH)]
-    alike = bool(involved) or namespace in ("default", "kube-system")
-    causes = [] if alike else [invalid(path, involved, MISMATCH)]
-    name = text(obj, "reportingComponent")
-    causes += [] if name else [required(reporter)]
-    causes += [invalid(reporter, name, fault) for fault in qualified_faults(name)]
-    causes += [required(field) for field in LENGTHS if not obj.get(field) and field != "message"]
-    return causes + [
-        invalid(field, "", f"can have at most {limit} characters")
-        for field, limit in LENGTHS.items()
-        if len(text(obj, field).encode()) > limit
-    ]
+    rules = staticmethod(_event)
 
 
 def _last_seen(obj: Object) -> str:
@@ -116,7 +133,6 @@ NAMES = {
 }
 """Fields whose names differ from core v1."""
 STORED_NAMES = {old: new for new, old in NAMES.items()}
-TYPES = ("Normal", "Warning")
 UNSET = ("firstTimestamp", "lastTimestamp", "count", "source")
 IMMUTABLE = (
     *("involvedObject", "reason", "message", *UNSET, "type", "eventTime", "action", "related", "reportingInstance"),
@@ -146,50 +162,40 @@ class _EventsConverter(Converter):
         return _to_core(obj)
 
 
+def _type(path: str, value: str, causes: Causes) -> None:
+    if value not in ("Normal", "Warning"):
+        causes.append(invalid(path, "", f"has invalid value: {value}"))
+
+
+_unset = faulty(bool, "needs to be unset")
+NEW = Ordered("eventTime type", eventTime=needed(anything), type=_type, **dict.fromkeys(UNSET, _unset))
+_repeated = faulty(lambda count: count < 2, "should be at least 2")
+SERIES = Ordered(
+    series=Ordered("lastObservedTime count=0", lastObservedTime=needed(anything), count=_repeated),
+)
+
+
 class NewEventStrategy(Strategy):
-    """Faults name the fields of the stored event, as upstream's do."""
+    """Rules of the stored event, of which one field has its newer name in causes, as upstream's."""
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        core = _to_core(obj)
-        causes = event_causes(core, "reportingController")
-        causes += [] if core.get("eventTime") else [required("eventTime")]
-        if core.get("type") not in TYPES:
-            causes.append(invalid("type", "", f"has invalid value: {text(core, 'type')}"))
-        return (
-            causes + [invalid(name, "", "needs to be unset") for name in UNSET if core.get(name)] + _series_causes(obj)
-        )
+        event = _to_core(obj)
+        return _of_version(causes_of(together(_event, NEW, SERIES), "", event))
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Allow changes to the series only."""
-        core, before = _to_core(new), _to_core(old)
-        changed = [name for name in IMMUTABLE if core.get(name) != before.get(name)]
-        causes = [
-            invalid(STORED_NAMES[name] if name == "reportingComponent" else name, core.get(name), "field is immutable")
-            for name in changed
-        ]
-        series = _series_causes(new) if new.get("series") != old.get("series") else []
-        return event_causes(core, "reportingController") + causes + series
+        event, before = _to_core(new), _to_core(old)
+        series = causes_of(SERIES, "", event) if event.get("series") != before.get("series") else []
+        return _of_version(causes_of(_event, "", event) + changed_causes(event, before, *IMMUTABLE) + series)
 
 
-def _series_causes(obj: Object) -> list[Cause]:
-    if not isinstance(obj.get("series"), dict):
-        return []
-    causes = [] if at(obj, "series", "lastObservedTime") else [required("series.lastObservedTime")]
-    count = at(obj, "series", "count")
-    if not isinstance(count, int) or count < 2:
-        causes.append(invalid("series.count", "", "should be at least 2"))
-    return causes
+def _of_version(causes: Causes) -> Causes:
+    reporter = "reportingComponent"
+    return [cause._replace(field=STORED_NAMES[reporter]) if cause.field == reporter else cause for cause in causes]
 
 
 def _column(column: Column) -> Column:
-    return Column(
-        column.name,
-        lambda obj: column.cell(_to_core(obj)),
-        column.priority,
-        column.type,
-        column.format,
-        column.description,
-    )
+    return replace(column, cell=lambda obj: column.cell(_to_core(obj)))
 
 
 NEW_EVENTS = Served(

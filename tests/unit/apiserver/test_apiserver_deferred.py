@@ -11,7 +11,7 @@ from protocols.kinds.served.strategy import _Deferred, deferred
 
 FLAGS = ("has_status", "has_generation", "parts")
 ROWS = [row for row in TABLE.built_in if isinstance(row.strategy, _Deferred)]
-WRITTEN = "strategies", "stateful", "jobs", "cron_jobs", "replication", "network_rules"
+WRITTEN = "strategies", "stateful", "jobs", "cron_jobs", "replication"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.plural)
