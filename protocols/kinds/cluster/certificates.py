@@ -4,15 +4,24 @@ The requester is set by admission. The spec never changes; conditions and certif
 """
 
 import base64
-import binascii
 import re
-from typing import Any
 
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
-from protocols.kinds.check.table import Ordered, at_least, causes_of, each, needed, once, one_of, together, unique
+from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.table import (
+    Causes,
+    Ordered,
+    anything,
+    at_least,
+    causes_of,
+    each,
+    needed,
+    one_of,
+    together,
+    unique,
+)
 from protocols.kinds.served.columns import AGE, NAME, cell, short_duration
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy, restore, restore_all_but
@@ -23,19 +32,120 @@ from protocols.kube.times import now
 
 GROUP = "certificates.k8s.io"
 SHORTEST_S = 600
-APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+TOO_SHORT = "may not specify a duration less than 600 seconds (10 minutes)"
+APPROVED, DENIED, FAILED = DECISIONS = "Approved", "Denied", "Failed"
 USAGES = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
     "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
     "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
     "server auth", "signing", "timestamping",
 )  # fmt: skip
-_DURATION = Ordered(
-    expirationSeconds=at_least(SHORTEST_S, "may not specify a duration less than 600 seconds (10 minutes)")
-)
 LEGACY = "kubernetes.io/legacy-unknown"
 BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
-NOT_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
+
+
+def _blocks(value: str) -> list[re.Match[bytes]]:
+    """Return the PEM blocks of a field of bytes; none if it is no base64."""
+    try:
+        return list(BLOCK.finditer(base64.b64decode(value, validate=True)))
+    except ValueError:
+        return []
+
+
+def request(path: str, value: str, causes: Causes) -> None:
+    """Check the PEM of a certificate request and its signature."""
+    blocks = _blocks(value)
+    if not blocks or blocks[0][1] != b"CERTIFICATE REQUEST":
+        causes.append(invalid(path, value or None, "PEM block type must be CERTIFICATE REQUEST"))
+    elif fault := _signature_fault(blocks[0][0]):
+        causes.append(invalid(path, value, fault))
+
+
+def _signature_fault(pem: bytes) -> str:
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        valid = x509.load_pem_x509_csr(pem).is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        return f"x509: malformed certificate request: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
+    return "" if valid else "x509: signature of the certificate request is not valid"
+
+
+def signer(path: str, name: str, causes: Causes) -> None:
+    """Check a signer name, `DOMAIN/PATH`; the legacy one is not served in v1."""
+    if name == LEGACY:
+        causes.append(invalid(path, name, "the legacy signerName is not allowed via this API version"))
+        return
+    domain, _, rest = name.partition("/")
+    if not domain or not rest or "/" in rest:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        causes.append(invalid(path, name, text))
+        return
+    faults = [(part, fault) for part in (domain, rest) for fault in subdomain_faults(part)]
+    causes.extend(invalid(path, part, f"validating label {part!r}: {fault}") for part, fault in faults)
+    if not faults and "." not in domain:
+        causes.append(invalid(path, domain, "should be a domain with at least two segments separated by dots"))
+
+
+def _certificate(path: str, value: str, causes: Causes) -> None:
+    from cryptography import x509
+
+    shown, blocks = "<certificate data>", _blocks(value)
+    if not blocks:
+        causes.append(invalid(path, shown, "must contain at least one CERTIFICATE PEM block"))
+    for index, block in enumerate(blocks):
+        if block[1] != b"CERTIFICATE":
+            text = f'only CERTIFICATE PEM blocks are allowed, found "{block[1].decode()}" at block {index}'
+            causes.append(invalid(path, shown, text))
+            return
+        try:
+            x509.load_pem_x509_certificate(block[0])
+        except ValueError as error:
+            causes.append(invalid(path, shown, str(error).splitlines()[0]))
+            return
+
+
+_decided = Ordered("type status", type=needed(anything), status=needed(one_of("True")))
+_other = Ordered("type status", type=needed(anything), status=needed(one_of("False", "True", "Unknown")))
+
+
+def _type(condition: Object) -> str:
+    return condition.get("type") or ""
+
+
+def _condition(path: str, condition: Object, causes: Causes) -> None:
+    (_decided if _type(condition) in DECISIONS else _other)(path, condition, causes)
+
+
+def _one_decision(path: str, conditions: list[Object], causes: Causes) -> None:
+    types = [_type(condition) for condition in conditions]
+    if APPROVED in types and DENIED in types:
+        index = max(types.index(APPROVED), types.index(DENIED))
+        text = "Approved and Denied conditions are mutually exclusive"
+        causes.append(invalid(f"{path}[{index}].type", types[index], text))
+
+
+def _change_causes(new: Object, old: Object, approval: bool) -> list[Cause]:
+    """Check changed decisions and certificates; with `approval` decisions may be added."""
+    path, causes = "status.conditions", list[Cause]()
+    for kind in DECISIONS:
+        after, before = (
+            [condition for condition in items(obj, "status", "conditions") if _type(condition) == kind]
+            for obj in (new, old)
+        )
+        if len(after) < len(before):
+            causes.append(forbidden(path, f'updates may not remove a condition of type "{kind}"'))
+        elif not approval and kind != FAILED and after != before:
+            verb = "add" if len(after) > len(before) else "modify"
+            causes.append(forbidden(path, f'updates may not {verb} a condition of type "{kind}"'))
+    certificate, stored = at(new, "status", "certificate"), at(old, "status", "certificate")
+    if stored and certificate != stored:
+        causes.append(forbidden("status.certificate", "updates may not modify existing certificate content"))
+    return causes if certificate == stored else causes + causes_of(CERTIFICATE, "", new)
+
+
+CERTIFICATE = Ordered(status=Ordered(certificate=_certificate))
 
 
 class RequestStrategy(Strategy):
@@ -45,6 +155,16 @@ class RequestStrategy(Strategy):
     untracked = ("spec",)
     untracked_status = ("conditions",)
     parts = ("approval",)
+    rules = Ordered(
+        spec=Ordered(
+            "request usages signerName",
+            request=request,
+            usages=needed(together(each(one_of(*USAGES, empty=True)), unique), "usages must be provided"),
+            signerName=needed(signer),
+            expirationSeconds=at_least(SHORTEST_S, TOO_SHORT),
+        )
+    )
+    status_rules = Ordered(status=Ordered(conditions=together(each(_condition, key=_type, at=".type"), _one_decision)))
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}
@@ -60,147 +180,26 @@ class RequestStrategy(Strategy):
         """Change the conditions only."""
         restore_all_but(new, old, "status", "metadata")
         restore(new["metadata"], old["metadata"], "ownerReferences")
-        status, before = new.setdefault("status", {}), old.get("status") or {}
-        restore(status, before, "certificate")
+        restore(new.setdefault("status", {}), old.get("status") or {}, "certificate")
         _stamp(new, old)
-        return status_causes(new, old, approval=True)
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        spec = obj.get("spec") or {}
-        return [
-            *request_causes("spec.request", spec.get("request")),
-            *_usage_causes("spec.usages", spec.get("usages") or []),
-            *signer_causes("spec.signerName", str(spec.get("signerName") or "")),
-            *causes_of(_DURATION, "spec", spec),
-        ]
+        return super().validate_status(new, old) + _change_causes(new, old, approval=True)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return []
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return status_causes(new, old, approval=False)
-
-
-def request_causes(path: str, value: Any) -> list[Cause]:
-    """Validate the PEM of a certificate request and its signature."""
-    try:
-        pem = base64.b64decode(value or "", validate=True)
-    except (ValueError, TypeError, binascii.Error):
-        return [invalid(path, value, NOT_REQUEST)]
-    block = BLOCK.search(pem)
-    if block is None or block[1] != b"CERTIFICATE REQUEST":
-        return [invalid(path, value, NOT_REQUEST)]
-    fault = _signature_fault(block[0])
-    return [invalid(path, value, fault)] if fault else []
-
-
-def _signature_fault(pem: bytes) -> str:
-    from cryptography import x509
-    from cryptography.exceptions import UnsupportedAlgorithm
-
-    try:
-        valid = x509.load_pem_x509_csr(pem).is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        return f"x509: malformed certificate request: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
-    return "" if valid else "x509: signature of the certificate request is not valid"
-
-
-_usages = needed(together(each(one_of(*USAGES, empty=True)), unique), "usages must be provided")
-
-
-def _usage_causes(path: str, usages: list[str]) -> list[Cause]:
-    return causes_of(_usages, path, usages)
-
-
-def signer_causes(path: str, name: str) -> list[Cause]:
-    """Check a signer name, `DOMAIN/PATH`; the legacy one is not served in v1."""
-    if name == LEGACY:
-        return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
-    if not name:
-        return [required(path)]
-    domain, slash, rest = name.partition("/")
-    if not slash or not domain or not rest or "/" in rest:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(path, name, text)]
-    causes = [invalid(path, domain, f"validating label {domain!r}: {fault}") for fault in subdomain_faults(domain)]
-    if not causes and "." not in domain:
-        causes.append(invalid(path, domain, "should be a domain with at least two segments separated by dots"))
-    return causes + [invalid(path, rest, f"validating label {rest!r}: {fault}") for fault in subdomain_faults(rest)]
-
-
-def status_causes(new: Object, old: Object, approval: bool) -> list[Cause]:
-    """Validate conditions and certificate; with `approval` conditions may change, else the certificate may be set."""
-    path, after, before = "status.conditions", items(new, "status", "conditions"), items(old, "status", "conditions")
-    causes = _condition_causes(path, after)
-    for kind in (APPROVED, DENIED, FAILED):
-        now_held, held = _of(after, kind), _of(before, kind)
-        if len(now_held) < len(held):
-            causes.append(forbidden(path, f'updates may not remove a condition of type "{kind}"'))
-        elif not approval and kind != FAILED and now_held != held:
-            verb = "add" if len(now_held) > len(held) else "modify"
-            causes.append(forbidden(path, f'updates may not {verb} a condition of type "{kind}"'))
-    value, was = at(new, "status", "certificate"), at(old, "status", "certificate")
-    if was and value != was:
-        causes.append(forbidden("status.certificate", "updates may not modify existing certificate content"))
-    return causes + (_certificate_causes("status.certificate", value) if value and value != was else [])
-
-
-def _of(conditions: list[Object], kind: str) -> list[Object]:
-    return [condition for condition in conditions if condition.get("type") == kind]
-
-
-def _condition_causes(path: str, conditions: list[Object]) -> list[Cause]:
-    causes, seen, is_new = list[Cause](), [condition.get("type") or "" for condition in conditions], once()
-    for index, condition in enumerate(conditions):
-        kind, status = seen[index], condition.get("status") or ""
-        if not kind:
-            causes.append(required(f"{path}[{index}].type"))
-        allowed = ("True",) if kind in (APPROVED, DENIED, FAILED) else ("False", "True", "Unknown")
-        if not status:
-            causes.append(required(f"{path}[{index}].status"))
-        elif status not in allowed:
-            causes.append(unsupported(f"{path}[{index}].status", status, allowed))
-        is_new(f"{path}[{index}].type", kind, causes)
-    if APPROVED in seen and DENIED in seen:
-        index = max(seen.index(APPROVED), seen.index(DENIED))
-        text = "Approved and Denied conditions are mutually exclusive"
-        causes.append(invalid(f"{path}[{index}].type", seen[index], text))
-    return causes
-
-
-def _certificate_causes(path: str, value: Any) -> list[Cause]:
-    from cryptography import x509
-
-    try:
-        pem = base64.b64decode(value, validate=True)
-    except (ValueError, TypeError, binascii.Error):
-        return [invalid(path, "<certificate data>", "must contain at least one valid CERTIFICATE PEM block")]
-    blocks = list(BLOCK.finditer(pem))
-    for index, block in enumerate(blocks):
-        if block[1] != b"CERTIFICATE":
-            kind = block[1].decode()
-            text = f'only CERTIFICATE PEM blocks are allowed, found "{kind}" at block {index}'
-            return [invalid(path, "<certificate data>", text)]
-        try:
-            x509.load_pem_x509_certificate(block[0])
-        except ValueError as error:
-            return [invalid(path, "<certificate data>", str(error).splitlines()[0])]
-    if blocks:
-        return []
-    return [invalid(path, "<certificate data>", "must contain at least one CERTIFICATE PEM block")]
+        return super().validate_status(new, old) + _change_causes(new, old, approval=False)
 
 
 def _stamp(new: Object, old: Object) -> None:
     """Set the times of conditions that have none: of the update, and of the last change of the status."""
-    stamp, before = now(), {each.get("type"): each for each in items(old, "status", "conditions")}
+    stamp, stored = now(), {_type(condition): condition for condition in items(old, "status", "conditions")}
     for condition in items(new, "status", "conditions"):
-        if not condition.get("lastUpdateTime"):
-            condition["lastUpdateTime"] = stamp
-        if condition.get("lastTransitionTime"):
-            continue
-        held = before.get(condition.get("type")) or {}
-        same = held.get("status") == condition.get("status") and held.get("lastTransitionTime")
-        condition["lastTransitionTime"] = held["lastTransitionTime"] if same else stamp
+        before = stored.get(_type(condition)) or {}
+        is_same = before.get("status") == condition.get("status")
+        since = (before.get("lastTransitionTime") if is_same else "") or stamp
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or stamp
+        condition["lastTransitionTime"] = condition.get("lastTransitionTime") or since
 
 
 def _duration(obj: Object) -> str:

@@ -16,7 +16,8 @@ from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.certificates import CertificateRights, set_requester
 from actors.apiserver.writes.admission.rule import Dependencies
 from actors.apiserver.writes.change import Change
-from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, signer_causes
+from protocols.kinds.check.table import causes_of
+from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, signer
 from protocols.kube.meta import Object
 
 ROW = TABLE.of("certificatesigningrequests")
@@ -73,7 +74,7 @@ def test_request_with_a_broken_signature_is_rejected() -> None:
 
 
 def test_signer_name_without_path_has_upstreams_text() -> None:
-    [cause] = signer_causes("spec.signerName", "example.com")
+    [cause] = causes_of(signer, "spec.signerName", "example.com")
     assert cause.message.endswith("must be a fully qualified domain and path of the form 'example.com/signer-name'")
 
 

@@ -9,7 +9,7 @@ from protocols.kinds.admission.policies import VALIDATING_BINDINGS
 from protocols.kinds.admission.webhooks import VALIDATING
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Ordered, anything, at_least, at_most, causes_of, each, needed, once, present
-from protocols.kinds.cluster.certificates import status_causes
+from protocols.kinds.cluster.certificates import RequestStrategy
 from protocols.kinds.core.quotas import QuotaStrategy
 
 MANY = 50_000
@@ -68,7 +68,7 @@ def test_once_reports_a_second_time() -> None:
 
 def csr_conditions(many: list[str]) -> list[Cause]:
     held = [{"type": kind, "status": "True"} for kind in many]
-    return status_causes({"status": {"conditions": held}}, {}, approval=True)
+    return RequestStrategy().validate_status({"status": {"conditions": held}}, {})
 
 
 def binding_actions(many: list[str]) -> list[Cause]:
