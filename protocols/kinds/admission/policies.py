@@ -6,29 +6,41 @@ when the policy is evaluated, as for unstructured objects upstream.
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
+from protocols.cel.worker.messages import CheckPolicy
 from protocols.kinds import table as kinds
 from protocols.kinds.admission.rules import (
     EXPRESSIONS,
-    FAILURE_POLICIES,
-    REINVOCATIONS,
-    condition_causes,
+    MATCH,
+    MUTATING_MATCH,
+    conditions,
     default_match,
-    expression_causes,
-    limit_causes,
-    match_causes,
-    mutable_causes,
-    one_of,
-    part,
+    expression,
+    failure_policy,
+    reinvocation_policy,
 )
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.check.metadata import conditions
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_many
+from protocols.kinds.check.metadata import conditions as status_conditions
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import causes_of, once
-from protocols.kinds.dra.selectors import Budget
+from protocols.kinds.check.table import (
+    Causes,
+    Check,
+    Ordered,
+    anything,
+    causes_of,
+    each,
+    needed,
+    one_of,
+    present,
+    texts,
+    together,
+    unique,
+)
+from protocols.kinds.check.values import subdomain
+from protocols.kinds.dra.selectors import Budget, compile_expression
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -37,9 +49,10 @@ from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, qualified_faults, subdomain_faults
 from protocols.kube.objects import at, items, text
 
+if TYPE_CHECKING:
+    from protocols.cel.policies import PolicyScope
+
 GROUP = "admissionregistration.k8s.io"
-REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-ACTIONS = ("Audit", "Deny", "Warn")
 ANNOTATIONS, ANNOTATION_BYTES = 20, 5 * 1024
 IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 WORDS = re.compile(
@@ -47,7 +60,33 @@ WORDS = re.compile(
     r"|while"
 )
 UNKNOWN = "dyn(null)"
+MISSING = "expression is not specified"
 NOTHING = "validations or auditAnnotations must contain at least one item"
+
+
+def _kind_faults(name: str) -> list[str]:
+    return [f"may have mixed case, but should otherwise match: {fault}" for fault in dns1035_faults(name.lower())]
+
+
+def _api_version(path: str, api_version: str, causes: Causes) -> None:
+    group, slash, version = api_version.rpartition("/")
+    if "/" in group:
+        causes.append(invalid(path, api_version, f"unexpected GroupVersion string: {api_version}"))
+        return
+    if slash:
+        causes.extend(invalid(path, group, fault) for fault in subdomain_faults(group))
+    causes.extend(invalid(path, version, fault) for fault in dns1035_faults(version))
+
+
+def _spec(match: Check) -> Ordered:
+    """Return the checks of a policy apart from its expressions."""
+    some_rules = Ordered("resourceRules", resourceRules=needed(anything))
+    return Ordered(
+        "matchConstraints",
+        failurePolicy=failure_policy,
+        paramKind=Ordered("apiVersion kind", apiVersion=needed(_api_version), kind=needed(texts(_kind_faults))),
+        matchConstraints=present(together(match, some_rules)),
+    )
 
 
 class PolicyStrategy(Strategy):
@@ -58,237 +97,209 @@ class PolicyStrategy(Strategy):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("failurePolicy", "Fail")
-        if (match := part(spec, "matchConstraints")) is not None:
+        if (match := spec.get("matchConstraints")) is not None:
             default_match(match)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        spec = obj["spec"]
-        causes = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
-        if (kind := part(spec, "paramKind")) is not None:
-            causes += _kind_causes(kind)
-        causes += self.match_causes(part(spec, "matchConstraints"))
-        return causes + self.expression_causes(obj, spec, Budget())
+        """Check the rules, then conditions and variables, then what else the policy evaluates."""
+        from protocols.cel.policies import PolicyScope
+
+        spec, budget, causes = obj["spec"], Budget(), super().validate_create(obj)
+        scope = PolicyScope(params=spec.get("paramKind") is not None)
+        Ordered(matchConditions=conditions(scope, budget))("spec", spec, causes)
+        scope = _with_variables(scope, items(spec, "variables"), budget, causes)
+        return causes + self.expression_causes(obj, scope, budget)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return [] if new.get("spec") == old.get("spec") else self.validate_create(new)
 
-    def expression_causes(self, obj: Object, spec: Object, budget: Budget) -> list[Cause]:
-        """Validate conditions and variables, then what else the policy evaluates."""
-        from protocols.cel.policies import PolicyScope
-
-        scope = PolicyScope(params=part(spec, "paramKind") is not None)
-        causes = condition_causes("spec.matchConditions", items(spec, "matchConditions"), scope, budget)
-        variables = items(spec, "variables")
-        causes += limit_causes("spec.variables", variables)
-        for index, variable in enumerate(variables[:EXPRESSIONS]):
-            name, value = str(variable.get("name") or ""), str(variable.get("expression") or "")
-            where = f"spec.variables[{index}]"
-            causes += _variable_causes(where, name, [known for known, _ in scope.variables])
-            if not value.strip():
-                causes.append(required(f"{where}.expression", "expression is not specified"))
-                continue
-            faults = expression_causes(f"{where}.expression", value, scope, (), budget)
-            if IDENTIFIER.fullmatch(name):  # uses of a variable that does not compile are no faults of their own
-                scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if faults else value)))
-            causes += faults
-        return causes + self.own_causes(obj, spec, scope, budget)
-
-    def match_causes(self, match: Object | None) -> list[Cause]:
-        return _constraint_causes(match)
-
-    def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
+    def expression_causes(self, obj: Object, scope: "PolicyScope", budget: Budget) -> list[Cause]:
+        """Check the expressions that only this kind of policy has."""
         raise NotImplementedError
 
 
-def _variable_causes(path: str, name: str, known: list[str]) -> list[Cause]:
+def _with_variables(scope: "PolicyScope", variables: list[Object], budget: Budget, causes: Causes) -> "PolicyScope":
+    """Check variables, each of which may use those before it; return the scope of what follows them."""
+    path = "spec.variables"
+    if len(variables) > EXPRESSIONS:
+        causes.append(too_many(path, len(variables), EXPRESSIONS))
+    for index, variable in enumerate(variables[:EXPRESSIONS]):
+        name, text, found = variable.get("name") or "", variable.get("expression") or "", Causes()
+        _variable_name(f"{path}[{index}].name", name, [known for known, _ in scope.variables], causes)
+        expression(scope, budget, missing=MISSING)(f"{path}[{index}].expression", text, found)
+        if IDENTIFIER.fullmatch(name) and text.strip():  # uses of one that does not compile are no faults of their own
+            scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if found else text)))
+        causes += found
+    return scope
+
+
+def _variable_name(path: str, name: str, known: list[str], causes: Causes) -> None:
     if not name.strip():
-        return [required(f"{path}.name", "name is not specified")]
-    if not IDENTIFIER.fullmatch(name) or WORDS.fullmatch(name):
-        return [invalid(f"{path}.name", name, "name is not a valid CEL identifier")]
-    return [duplicate(f"{path}.name", name)] if name in known else []
+        causes.append(required(path, "name is not specified"))
+    elif not IDENTIFIER.fullmatch(name) or WORDS.fullmatch(name):
+        causes.append(invalid(path, name, "name is not a valid CEL identifier"))
+    elif name in known:
+        causes.append(duplicate(path, name))
 
 
-def _kind_causes(kind: Object) -> list[Cause]:
-    path, api_version, name = "spec.paramKind", str(kind.get("apiVersion") or ""), str(kind.get("kind") or "")
-    causes = []
-    group, slash, version = api_version.rpartition("/")
-    if not api_version:
-        causes.append(required(f"{path}.apiVersion"))
-    elif "/" in group:
-        causes.append(invalid(f"{path}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}"))
-    else:
-        faults = [(group, fault) for fault in (subdomain_faults(group) if slash else [])]
-        faults += [(version, fault) for fault in dns1035_faults(version)]
-        causes += [invalid(f"{path}.apiVersion", value, fault) for value, fault in faults]
-    if not name:
-        return [*causes, required(f"{path}.kind")]
-    mixed = "may have mixed case, but should otherwise match: "
-    return causes + [invalid(f"{path}.kind", name, mixed + fault) for fault in dns1035_faults(name.lower())]
+def _message(path: str, message: str, causes: Causes) -> None:
+    if message and not message.strip():
+        causes.append(invalid(path, message, "message must be non-empty if specified"))
+    elif "\n" in message.strip():
+        causes.append(invalid(path, message, "message must not contain line breaks"))
 
 
-def _constraint_causes(match: Object | None) -> list[Cause]:
-    path = "spec.matchConstraints"
-    if match is None:
-        return [required(path)]
-    some = [] if items(match, "resourceRules") else [required(f"{path}.resourceRules")]
-    return match_causes(path, match) + some
+def _validation(scope: "PolicyScope", budget: Budget) -> Ordered:
+    def shown(path: str, text: str, causes: Causes) -> None:
+        if text and not text.strip():
+            causes.append(invalid(path, text, "must be non-empty if specified"))
+        elif text:
+            compile_expression(path, CheckPolicy(text, scope._replace(authorizer=False), ("STRING",)), budget, causes)
+
+    return Ordered(
+        "expression",
+        expression=expression(scope, budget, "BOOL", missing=MISSING),
+        messageExpression=shown,
+        message=_message,
+        reason=one_of("Forbidden", "Invalid", "RequestEntityTooLarge", empty=True),
+    )
+
+
+def _annotations(policy: str, scope: "PolicyScope", budget: Budget) -> Check:
+    """Return the check of audit annotations, whose keys begin with the name of their policy."""
+    result = expression(scope, budget, "STRING", "NULL", missing="valueExpression is not specified")
+
+    def key(path: str, text: str, causes: Causes) -> None:
+        full = f"{policy}/{text}"
+        causes.extend(invalid(path, full, fault) for fault in qualified_faults(full))
+
+    def value(path: str, text: str, causes: Causes) -> None:
+        if len(text) > ANNOTATION_BYTES:
+            causes.append(required(path, f"must not exceed {ANNOTATION_BYTES} bytes in length"))
+        else:
+            result(path, text, causes)
+
+    annotation = Ordered("key valueExpression", key=key, valueExpression=value)
+    some = each(annotation, key=lambda annotation: annotation.get("key") or "", at=".key")
+
+    def check(path: str, annotations: list[Object], causes: Causes) -> None:
+        if len(annotations) > ANNOTATIONS:
+            text = f"must not have more than {ANNOTATIONS} auditAnnotations"
+            causes.append(invalid(path, "<value omitted>", text))
+        some(path, annotations[:ANNOTATIONS], causes)
+
+    return check
 
 
 class _ValidatingPolicyStrategy(PolicyStrategy):
     has_status = True
+    rules = Ordered(spec=_spec(MATCH))
+    status_rules = Ordered(status=Ordered(conditions=status_conditions))
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}
 
-    def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
-        validations, annotations = items(spec, "validations"), items(spec, "auditAnnotations")
-        if not validations and not annotations:
+    def expression_causes(self, obj: Object, scope: "PolicyScope", budget: Budget) -> list[Cause]:
+        spec = obj["spec"]
+        if not spec.get("validations") and not spec.get("auditAnnotations"):
             return [required("spec.validations", NOTHING), required("spec.auditAnnotations", NOTHING)]
-        causes = limit_causes("spec.validations", validations)
-        for index, validation in enumerate(validations[:EXPRESSIONS]):
-            causes += _validation_causes(f"spec.validations[{index}]", validation, scope, budget)
-        return causes + _annotation_causes(obj, annotations, scope, budget)
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        value = at(new, "status", "conditions")
-        return causes_of(conditions, "status.conditions", value) if isinstance(value, list) else []
-
-
-def _validation_causes(path: str, validation: Object, scope: Any, budget: Budget) -> list[Cause]:
-    expression, message = str(validation.get("expression") or ""), str(validation.get("message") or "")
-    shown, causes = str(validation.get("messageExpression") or ""), []
-    if not expression.strip():
-        causes.append(required(f"{path}.expression", "expression is not specified"))
-    else:
-        causes += expression_causes(f"{path}.expression", expression, scope, ("BOOL",), budget)
-    if shown and not shown.strip():
-        causes.append(invalid(f"{path}.messageExpression", shown, "must be non-empty if specified"))
-    elif shown:
-        plain = scope._replace(authorizer=False)
-        causes += expression_causes(f"{path}.messageExpression", shown, plain, ("STRING",), budget)
-    if message and not message.strip():
-        causes.append(invalid(f"{path}.message", message, "message must be non-empty if specified"))
-    elif "\n" in message.strip():
-        causes.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
-    reason = validation.get("reason")
-    return causes if reason is None else causes + one_of(f"{path}.reason", reason, REASONS)
-
-
-def _annotation_causes(obj: Object, annotations: list[Object], scope: Any, budget: Budget) -> list[Cause]:
-    path, causes, is_new = "spec.auditAnnotations", list[Cause](), once()
-    if len(annotations) > ANNOTATIONS:
-        text = f"must not have more than {ANNOTATIONS} auditAnnotations"
-        causes.append(invalid(path, "<value omitted>", text))
-    for index, annotation in enumerate(annotations[:ANNOTATIONS]):
-        where, key, value = (
-            f"{path}[{index}]",
-            str(annotation.get("key") or ""),
-            str(annotation.get("valueExpression") or ""),
+        annotations = _annotations(at(obj, "metadata", "name") or "x", scope, budget)
+        table = Ordered(
+            validations=each(_validation(scope, budget), limit=EXPRESSIONS),
+            auditAnnotations=annotations,
         )
-        full = f"{at(obj, 'metadata', 'name') or 'x'}/{key}"
-        causes += [invalid(f"{where}.key", full, fault) for fault in qualified_faults(full)]
-        if not value.strip():
-            causes.append(required(f"{where}.valueExpression", "valueExpression is not specified"))
-        elif len(value) > ANNOTATION_BYTES:
-            text = f"must not exceed {ANNOTATION_BYTES} bytes in length"
-            causes.append(required(f"{where}.valueExpression", text))
-        else:
-            causes += expression_causes(f"{where}.valueExpression", value, scope, ("STRING", "NULL"), budget)
-        is_new(f"{where}.key", key, causes)
-    return causes
+        return causes_of(table, "spec", spec)
 
 
-class BindingStrategy(Strategy):
-    """A binding; `actions`: those of a validating policy."""
-
-    has_generation = True
-
-    def __init__(self, actions: bool) -> None:
-        self._actions = actions
-
-    def default(self, obj: Object) -> None:
-        if (match := part(obj, "spec", "matchResources")) is not None:
-            default_match(match)
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        spec = obj.get("spec") or {}
-        name = str(spec.get("policyName") or "")
-        causes = [invalid("spec.policyName", name, fault) for fault in subdomain_faults(name)] if name else []
-        causes = causes if name else [required("spec.policyName")]
-        if (reference := part(spec, "paramRef")) is not None:
-            causes += _reference_causes("spec.paramRef", reference)
-        if (match := part(spec, "matchResources")) is not None:
-            causes += match_causes("spec.matchResources", match)
-            causes += [] if self._actions else mutable_causes("spec.matchResources", match)
-        return causes + (_action_causes(spec.get("validationActions") or []) if self._actions else [])
+PATCHES = {"ApplyConfiguration": ("applyConfiguration", "MAP"), "JSONPatch": ("jsonPatch", "LIST")}
+"""Field and type of the expression of each type of patch."""
+_patch_type = needed(one_of(*PATCHES))
 
 
-def _reference_causes(path: str, reference: Object) -> list[Cause]:
-    name, selector = str(reference.get("name") or ""), reference.get("selector")
-    causes: list[Cause] = []
-    if name and selector is not None:
-        causes.append(forbidden(f"{path}.name", "name and selector are mutually exclusive"))
-    elif name:
-        causes += [invalid(f"{path}.name", name, "may not contain '/' or '%'")] if set("/%") & set(name) else []
-    elif selector is None:
-        causes.append(required(path, "one of name or selector must be specified"))
-    if isinstance(selector, dict):
-        causes += causes_of(label_selector, f"{path}.selector", selector)
-    return causes + one_of(
-        f"{path}.parameterNotFoundAction", reference.get("parameterNotFoundAction"), ("Allow", "Deny")
-    )
+def _mutation(scope: "PolicyScope", budget: Budget) -> Check:
+    def check(path: str, mutation: Object, causes: Causes) -> None:
+        from protocols.cel.text.mutations import as_maps
 
-
-def _action_causes(actions: list[Any]) -> list[Cause]:
-    path, causes, is_new = "spec.validationActions", list[Cause](), once()
-    for index, action in enumerate(actions):
-        causes += one_of(f"{path}[{index}]", action, ACTIONS)
-        is_new(f"{path}[{index}]", action, causes)
-    if {"Deny", "Warn"} <= set(map(str, actions)):
-        text = (
-            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-            "response and headers serves no purpose)"
+        kind = mutation.get("patchType") or ""
+        if kind not in PATCHES:
+            _patch_type(f"{path}.patchType", kind, causes)
+            return
+        field, result = PATCHES[kind]
+        causes.extend(
+            invalid(f"{path}.{other}", mutation[other], f"must not be set when patchType is {field}")
+            for other, _ in PATCHES.values()
+            if other != field and mutation.get(other) is not None
         )
-        causes.append(invalid(path, actions, text))
-    return causes if actions else [*causes, required(path, "at least one validation action is required")]
+        value = as_maps(text(mutation, field, "expression"))
+        expression(scope, budget, result, missing=MISSING)(f"{path}.{field}.expression", value, causes)
+
+    return check
 
 
 class _MutatingPolicyStrategy(PolicyStrategy):
-    def match_causes(self, match: Object | None) -> list[Cause]:
-        return [*super().match_causes(match), *mutable_causes("spec.matchConstraints", match or {})]
+    rules = Ordered(
+        spec=together(
+            _spec(MUTATING_MATCH), Ordered("reinvocationPolicy", reinvocationPolicy=present(reinvocation_policy))
+        )
+    )
 
-    def own_causes(self, obj: Object, spec: Object, scope: Any, budget: Budget) -> list[Cause]:
-        causes = one_of("spec.reinvocationPolicy", spec.get("reinvocationPolicy"), REINVOCATIONS)
-        mutations = items(spec, "mutations")
-        if not mutations:
-            return [*causes, required("spec.mutations", "mutations must contain at least one item")]
-        causes += limit_causes("spec.mutations", mutations)
-        for index, mutation in enumerate(mutations[:EXPRESSIONS]):
-            causes += _mutation_causes(f"spec.mutations[{index}]", mutation, scope, budget)
-        return causes
+    def expression_causes(self, obj: Object, scope: "PolicyScope", budget: Budget) -> list[Cause]:
+        mutations = each(_mutation(scope, budget), limit=EXPRESSIONS)
+        some = Ordered("mutations", mutations=needed(mutations, "mutations must contain at least one item"))
+        return causes_of(some, "spec", obj["spec"])
 
 
-def _mutation_causes(path: str, mutation: Object, scope: Any, budget: Budget) -> list[Cause]:
-    field = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}.get(str(mutation.get("patchType")))
-    if field is None:
-        return one_of(f"{path}.patchType", mutation.get("patchType") or None, ("ApplyConfiguration", "JSONPatch"))
-    other = "jsonPatch" if field == "applyConfiguration" else "applyConfiguration"
-    causes = []
-    if part(mutation, other) is not None:
-        causes.append(invalid(f"{path}.{other}", mutation[other], f"must not be set when patchType is {field}"))
-    value = text(mutation, field, "expression")
-    if not value.strip():
-        return [*causes, required(f"{path}.{field}.expression", "expression is not specified")]
-    from protocols.cel.text.mutations import as_maps
-
-    return causes + expression_causes(f"{path}.{field}.expression", as_maps(value), scope, MUTATIONS[field], budget)
+def _one_reference(path: str, reference: Object, causes: Causes) -> None:
+    name, selector = reference.get("name") or "", reference.get("selector")
+    if name and selector is not None:
+        causes.append(forbidden(f"{path}.name", "name and selector are mutually exclusive"))
+    elif set("/%") & set(name):
+        causes.append(invalid(f"{path}.name", name, "may not contain '/' or '%'"))
+    elif not name and selector is None:
+        causes.append(required(path, "one of name or selector must be specified"))
 
 
-MUTATIONS = {"applyConfiguration": ("MAP",), "jsonPatch": ("LIST",)}
+NOT_BOTH = (
+    "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
+    "headers serves no purpose)"
+)
+
+
+def _not_twice(path: str, actions: list[str], causes: Causes) -> None:
+    if {"Deny", "Warn"} <= set(actions):
+        causes.append(invalid(path, actions, NOT_BOTH))
+
+
+_actions = together(each(one_of("Audit", "Deny", "Warn", empty=True)), unique, _not_twice)
+_missing_action = one_of("Allow", "Deny", empty=True)
+_REFERENCE = Ordered(
+    "parameterNotFoundAction", selector=label_selector, parameterNotFoundAction=present(_missing_action)
+)
+BINDING = {"policyName": needed(subdomain), "paramRef": together(_one_reference, _REFERENCE)}
+
+
+class _BindingStrategy(Strategy):
+    has_generation = True
+    rules = Ordered(
+        spec=Ordered(
+            "policyName validationActions",
+            **BINDING,
+            matchResources=MATCH,
+            validationActions=needed(_actions, "at least one validation action is required"),
+        )
+    )
+
+    def default(self, obj: Object) -> None:
+        if (match := at(obj, "spec", "matchResources")) is not None:
+            default_match(match)
+
+
+class _MutatingBindingStrategy(_BindingStrategy):
+    rules = Ordered(spec=Ordered("policyName", **BINDING, matchResources=MUTATING_MATCH))
 
 
 def _reference(obj: Object) -> str:
-    reference = part(obj, "spec", "paramRef")
+    reference = at(obj, "spec", "paramRef")
     if reference is None:
         return "<unset>"
     namespace = f"{reference['namespace']}/" if reference.get("namespace") else ""
@@ -296,7 +307,7 @@ def _reference(obj: Object) -> str:
 
 
 def _param_kind(obj: Object) -> str:
-    kind = part(obj, "spec", "paramKind")
+    kind = at(obj, "spec", "paramKind")
     return "<unset>" if kind is None else f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}"
 
 
@@ -329,12 +340,12 @@ VALIDATING = _policy(
     Column("Validations", _count("spec", "validations"), type="integer"),
     Subresource("status", STATUS_VERBS, "ValidatingAdmissionPolicy", GROUP, "v1"),
 )
-VALIDATING_BINDINGS = _binding(kinds.VALIDATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=True))
+VALIDATING_BINDINGS = _binding(kinds.VALIDATINGADMISSIONPOLICYBINDINGS, _BindingStrategy())
 MUTATING = _policy(
     kinds.MUTATINGADMISSIONPOLICIES,
     _MutatingPolicyStrategy(),
     Column("Mutations", _count("spec", "mutations"), type="integer"),
 )
-MUTATING_BINDINGS = _binding(kinds.MUTATINGADMISSIONPOLICYBINDINGS, BindingStrategy(actions=False))
+MUTATING_BINDINGS = _binding(kinds.MUTATINGADMISSIONPOLICYBINDINGS, _MutatingBindingStrategy())
 
 ROWS = (VALIDATING, VALIDATING_BINDINGS, MUTATING, MUTATING_BINDINGS)

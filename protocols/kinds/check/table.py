@@ -48,7 +48,14 @@ class Struct:
             self.also(path, value, causes)
 
 
-ZEROS: Mapping[str, Any] = {"": "", "0": 0, "{}": {}}
+class _Absent(str):
+    """An empty text that stands for a field that is not there; one that is there and empty is another object."""
+
+    __slots__ = ()
+
+
+ABSENT = _Absent()
+ZEROS: Mapping[str, Any] = {"": ABSENT, "0": 0, "{}": {}}
 """Values of absent fields, by the notation of `Ordered`."""
 
 
@@ -108,10 +115,10 @@ def needed(check: Check, detail: str = "") -> Check:
 
 
 def present(check: Check, detail: str = "") -> Check:
-    """Report an object that an `Ordered` table found absent; an empty one is present."""
+    """Report a field that an `Ordered` table found absent; an empty one is present."""
 
     def held(path: str, value: Any, causes: Causes) -> None:
-        if value == "":
+        if value is ABSENT:
             causes.append(required_cause(path, detail))
         else:
             check(path, value, causes)
