@@ -130,5 +130,5 @@ def label_value_fault(value: str) -> str:
 def path_segment_faults(value: str) -> list[str]:
     """Check a name that has to be one segment of a URL path: the weakest rule, for leases and alike."""
     if value in (".", ".."):
-        return ["must not be '.' or '..'"]
-    return ["must not contain '/' or '%'"] if "/" in value or "%" in value else []
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in value]

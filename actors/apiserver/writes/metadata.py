@@ -154,7 +154,8 @@ def is_namespace(obj: Object) -> bool:
 def stamp_new(obj: Object, resource: Served) -> None:
     """Set the fields of a new object that the server owns. Raises BadRequest for a resourceVersion, Invalid."""
     metadata = obj["metadata"]
-    if isinstance(generation := metadata.get("generation"), int) and generation < 0:
+    generation = 1 if resource.strategy.has_generation else metadata.get("generation")
+    if isinstance(generation, int) and generation < 0:
         cause = invalid("metadata.generation", generation, "must be greater than or equal to 0")
         raise invalid_object(resource.kind, resource.group, metadata.get("name") or "", [cause])
     version = metadata.pop("resourceVersion", "") or "0"

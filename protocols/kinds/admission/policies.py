@@ -22,7 +22,7 @@ from protocols.kinds.admission.rules import (
     failure_policy,
     reinvocation_policy,
 )
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_many
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_many
 from protocols.kinds.check.metadata import conditions as status_conditions
 from protocols.kinds.check.selectors import label_selector
 from protocols.kinds.check.table import (
@@ -39,7 +39,7 @@ from protocols.kinds.check.table import (
     together,
     unique,
 )
-from protocols.kinds.check.values import subdomain
+from protocols.kinds.check.values import path_segment, subdomain
 from protocols.kinds.dra.selectors import Budget, compile_expression
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -69,11 +69,11 @@ def _kind_faults(name: str) -> list[str]:
 
 
 def _api_version(path: str, api_version: str, causes: Causes) -> None:
-    group, slash, version = api_version.rpartition("/")
+    group, _, version = api_version.rpartition("/")
     if "/" in group:
         causes.append(invalid(path, api_version, f"unexpected GroupVersion string: {api_version}"))
         return
-    if slash:
+    if group:
         causes.extend(invalid(path, group, fault) for fault in subdomain_faults(group))
     causes.extend(invalid(path, version, fault) for fault in dns1035_faults(version))
 
@@ -125,7 +125,7 @@ def _with_variables(scope: "PolicyScope", variables: list[Object], budget: Budge
         causes.append(too_many(path, len(variables), EXPRESSIONS))
     for index, variable in enumerate(variables[:EXPRESSIONS]):
         name, text, found = variable.get("name") or "", variable.get("expression") or "", Causes()
-        _variable_name(f"{path}[{index}].name", name, [known for known, _ in scope.variables], causes)
+        _variable_name(f"{path}[{index}].name", name, causes)
         expression(scope, budget, missing=MISSING)(f"{path}[{index}].expression", text, found)
         if IDENTIFIER.fullmatch(name) and text.strip():  # uses of one that does not compile are no faults of their own
             scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if found else text)))
@@ -133,13 +133,12 @@ def _with_variables(scope: "PolicyScope", variables: list[Object], budget: Budge
     return scope
 
 
-def _variable_name(path: str, name: str, known: list[str], causes: Causes) -> None:
+def _variable_name(path: str, name: str, causes: Causes) -> None:
+    """Check a name. Upstream lets a variable replace one of its name before it."""
     if not name.strip():
         causes.append(required(path, "name is not specified"))
     elif not IDENTIFIER.fullmatch(name) or WORDS.fullmatch(name):
         causes.append(invalid(path, name, "name is not a valid CEL identifier"))
-    elif name in known:
-        causes.append(duplicate(path, name))
 
 
 def _message(path: str, message: str, causes: Causes) -> None:
@@ -191,10 +190,15 @@ def _annotations(policy: str, scope: "PolicyScope", budget: Budget) -> Check:
     return check
 
 
+_WARNING = Ordered("warning fieldRef", warning=needed(anything), fieldRef=needed(anything))
+
+
 class _ValidatingPolicyStrategy(PolicyStrategy):
     has_status = True
     rules = Ordered(spec=_spec(MATCH))
-    status_rules = Ordered(status=Ordered(conditions=status_conditions))
+    status_rules = Ordered(
+        status=Ordered(typeChecking=Ordered(expressionWarnings=each(_WARNING)), conditions=status_conditions)
+    )
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}
@@ -253,9 +257,9 @@ def _one_reference(path: str, reference: Object, causes: Causes) -> None:
     name, selector = reference.get("name") or "", reference.get("selector")
     if name and selector is not None:
         causes.append(forbidden(f"{path}.name", "name and selector are mutually exclusive"))
-    elif set("/%") & set(name):
-        causes.append(invalid(f"{path}.name", name, "may not contain '/' or '%'"))
-    elif not name and selector is None:
+    elif name:
+        path_segment(f"{path}.name", name, causes)
+    elif selector is None:
         causes.append(required(path, "one of name or selector must be specified"))
 
 

@@ -9,6 +9,7 @@ from protocols.cel.worker.messages import CheckPolicy
 from protocols.kinds.check.causes import invalid, required
 from protocols.kinds.check.selectors import label_selector
 from protocols.kinds.check.table import Causes, Check, Ordered, anything, each, needed, one_of, texts, together, unique
+from protocols.kinds.check.values import path_segment
 from protocols.kinds.dra.selectors import Budget, compile_expression
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
@@ -68,7 +69,7 @@ def _resources(path: str, values: list[str], causes: Causes) -> None:
 
 RULE = Ordered(
     "operations apiGroups apiVersions resources",
-    resourceNames=unique,
+    resourceNames=together(each(path_segment), unique),
     operations=together(
         _all_alone("operations"), each(one_of("*", "CONNECT", "CREATE", "DELETE", "UPDATE", empty=True))
     ),

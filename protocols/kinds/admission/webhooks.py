@@ -51,6 +51,8 @@ def _url(path: str, url: str, causes: Causes) -> None:
     try:
         parts = urlsplit(url)
         _ = parts.port
+        if url != url.strip():
+            raise ValueError(f"parse {url!r}: it begins or ends with a space")
     except ValueError as error:
         causes.append(required(path, f"url must be a valid URL: {error}{FORMAT}"))
         return
@@ -75,7 +77,11 @@ def _service(path: str, service: Object, causes: Causes) -> None:
 def _path_faults(path: str) -> list[str]:
     if not path.startswith("/"):
         return ["must start with a '/'"]
-    return ["segment[0] may not be empty"] if "//" in path else []
+    faults = []
+    for index, segment in enumerate(path[1:].removesuffix("/").split("/") if path != "/" else ()):
+        wrong = subdomain_faults(segment) if segment else ["may not be empty"]
+        faults += [f"segment[{index}]{':' if segment else ''} {fault}" for fault in wrong]
+    return faults
 
 
 SERVICE = Ordered(

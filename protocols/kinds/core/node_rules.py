@@ -1,7 +1,9 @@
 """Nodes: defaults and validation. Messages equal upstream's."""
 
+import re
+
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
-from protocols.kinds.check.table import Causes, Struct, one_of
+from protocols.kinds.check.table import Causes, Ordered, Struct, causes_of, each, one_of
 from protocols.kinds.check.values import address, cidr, label_key, label_value
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
@@ -11,6 +13,11 @@ from protocols.kube.resource_names import is_extended
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Taint of a new node: upstream's admission plugin TaintNodesByCondition."""
+FEATURE = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*")
+FEATURE_TEXT = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
+    "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
 _effect = one_of("NoSchedule", "PreferNoSchedule", "NoExecute")
 TAINT = Struct("effect", effect=_effect, value=label_value)
 
@@ -68,6 +75,14 @@ def _status_causes(node: Object) -> list[Cause]:
     return causes
 
 
+def _feature(path: str, name: str, causes: Causes) -> None:
+    if not FEATURE.fullmatch(name):
+        causes.append(invalid(path, name, f'invalid feature name "{name}": {FEATURE_TEXT}'))
+
+
+_FEATURES = Ordered(status=Ordered(declaredFeatures=each(_feature)))
+
+
 def _same_taint(taint: Object) -> bool:
     return all(taint.get(field) == value for field, value in NOT_READY.items())
 
@@ -105,7 +120,7 @@ class NodeStrategy(Strategy):
         causes: Causes = []
         _taints(items(obj, "spec", "taints"), causes)
         _networks(at(obj, "spec", "podCIDRs") or [], causes)
-        return causes + _amount_causes(obj)
+        return causes + _amount_causes(obj) + causes_of(_FEATURES, "", obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
@@ -117,4 +132,4 @@ class NodeStrategy(Strategy):
         return causes
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return _status_causes(new)
+        return _status_causes(new) + causes_of(_FEATURES, "", new)

@@ -4,6 +4,7 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.table import causes_of
 from protocols.kinds.pods import columns as pod_cells
 from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.defaults import (
@@ -17,7 +18,7 @@ from protocols.kinds.pods.defaults import (
     qos_class,
 )
 from protocols.kinds.pods.health import drop_disabled, health_causes
-from protocols.kinds.pods.rules import pod_causes
+from protocols.kinds.pods.rules import IMAGES, pod_causes
 from protocols.kinds.pods.spec.claims import claim_causes
 from protocols.kinds.pods.status import complete_status, status_causes
 from protocols.kinds.pods.subresources import (
@@ -79,10 +80,14 @@ class PodStrategy(Strategy):
         return status_causes(new, old) + health_causes(new) + mirror_change_causes(new, old)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return pod_causes(obj) + claim_causes(obj) + created_causes(obj) + mirror_causes(obj)
+        return self._causes(obj) + created_causes(obj) + mirror_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return pod_causes(new) + claim_causes(new) + spec_change_causes(new, old) + mirror_change_causes(new, old)
+        return self._causes(new) + spec_change_causes(new, old) + mirror_change_causes(new, old)
+
+    @staticmethod
+    def _causes(pod: Object) -> list[Cause]:
+        return pod_causes(pod) + claim_causes(pod) + causes_of(IMAGES, "", pod)
 
     def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         keep, causes = PARTS[subresource]

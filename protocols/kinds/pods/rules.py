@@ -2,7 +2,7 @@
 
 from protocols.kinds.check.causes import Cause, duplicate, invalid, required, unsupported
 from protocols.kinds.check.selectors import toleration
-from protocols.kinds.check.table import Causes, Struct, at_least, between, each, one_of
+from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, between, each, one_of, texts
 from protocols.kinds.check.values import MAX_INT32, ip, label, labels, subdomain
 from protocols.kinds.pods.spec.containers import Owner, container_words, port_conflict_causes
 from protocols.kinds.pods.spec.handlers import handler_causes, init_handler_causes
@@ -121,6 +121,12 @@ def pod_causes(pod: Object) -> list[Cause]:
     if "resources" in spec:
         causes += resource_causes("spec.resources", spec) or whole_causes(spec)
     return causes
+
+
+image = texts(lambda name: ["must not have leading or trailing whitespace"] if name != name.strip() else [])
+"""The check of an image in a pod; templates may have any."""
+_images = each(Ordered(image=image))
+IMAGES = Ordered(spec=Ordered(containers=_images, initContainers=_images))
 
 
 def _all_containers(spec: Object, owner: Owner) -> list[Cause]:

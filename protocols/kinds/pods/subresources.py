@@ -9,7 +9,9 @@ from copy import deepcopy
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, not_found
+from protocols.kinds.check.table import causes_of
 from protocols.kinds.pods.defaults import default_requests, default_words, qos_class
+from protocols.kinds.pods.rules import image
 from protocols.kinds.pods.spec.containers import Owner, container_words
 from protocols.kinds.pods.spec.resources import claim_use_causes, resource_causes
 from protocols.kinds.pods.spec.volumes import volume_causes
@@ -120,6 +122,7 @@ def _each(pod: Object) -> Iterator[Cause]:
     for index, container in enumerate(items(pod, "spec", KEY)):
         path, name = f"{FIELD}[{index}]", container.get("name")
         yield from container_words(path, container, owner)
+        yield from causes_of(image, f"{path}.image", container.get("image") or "")
         if name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)

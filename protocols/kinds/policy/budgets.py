@@ -58,6 +58,7 @@ def _limit(title: str, name: str) -> Column:
 BUDGETS = Served(
     **asdict(kinds.PODDISRUPTIONBUDGETS),
     versioned_update=True,
+    free_names=True,
     strategy=_BudgetStrategy(),
     columns=(
         NAME,

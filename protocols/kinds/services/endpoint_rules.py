@@ -21,12 +21,13 @@ from protocols.kinds.check.values import (
     PROTOCOLS,
     label,
     label_key,
+    label_value,
     node_name,
     port_number,
     special_faults,
 )
 from protocols.kube.meta import SLICE_MANAGER, SLICE_MANAGER_LABEL, Object, labels_of
-from protocols.kube.names import label_faults, qualified_faults, subdomain_faults
+from protocols.kube.names import label_faults, subdomain_faults
 
 ENDPOINTS, ADDRESSES, PORTS, HINTS = 1000, 100, 20000, 8
 NO_ADDRESS = "must specify `addresses` or `notReadyAddresses`"
@@ -84,11 +85,8 @@ def _endpoint(address: Check) -> Check:
                    hints=_hints)  # fmt: skip
 
 
-_zone = texts(qualified_faults)
-
-
 def _hints(path: str, hints: Object, causes: Causes) -> None:
-    zones, nodes = (Ordered("name", name=together(once(), check)) for check in (_zone, node_name))
+    zones, nodes = (Ordered("name", name=together(once(), check)) for check in (label_value, node_name))
     Ordered(forZones=each(zones, limit=HINTS), forNodes=each(nodes, limit=HINTS))(path, hints, causes)
 
 

@@ -57,6 +57,7 @@ def changed(kind: Served, new: Object, old: Object, **status: Any) -> list[str]:
         ("secrets", "", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key]"]),
         ("events", "", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace"]),
         ("events", "", EVENT, []),
+        ("nodes", "", {"status": {"declaredFeatures": ["GuestPod/resize", "x"]}}, ["status.declaredFeatures[1]"]),
         ("events", "", {**EVENT, "reason": "", "reportingComponent": "a b"}, ["reportingComponent", "reason"]),
         ("persistentvolumes", "", {"spec": VOLUME}, []),
         ("persistentvolumes", "", {"spec": {**VOLUME, "csi": None}}, ["spec"]),

@@ -75,10 +75,12 @@ def test_policy_has_upstreams_defaults() -> None:
          ["Invalid spec.variables[0].name", "Invalid spec.validations[0].expression",
           "Invalid spec.validations[0].messageExpression"]),
         ({"variables": [{"name": "count", "expression": "variables.c"}]}, ["Invalid spec.variables[0].expression"]),
+        ({"variables": [{"name": "count", "expression": "1"}] * 2}, []),
         ({"matchConditions": [{"name": "c", "expression": "1"}]}, ["Invalid spec.matchConditions[0].expression"]),
         ({"auditAnnotations": [{"key": "k", "valueExpression": "1"}]},
          ["Invalid spec.auditAnnotations[0].valueExpression"]),
         ({"paramKind": {"apiVersion": "v1"}}, ["Required spec.paramKind.kind"]),
+        ({"paramKind": {"apiVersion": "/v1", "kind": "ConfigMap"}}, []),
     ],
 )  # fmt: skip
 def test_policy_with_one_fault_is_rejected_at_its_field(changes: Object, found: list[str]) -> None:
@@ -119,6 +121,7 @@ def test_status_of_a_policy_is_left_to_its_controller() -> None:
         ({"apiVersions": []}, "Required apiVersions"),
         ({"resources": ["*", "pods"]}, "Invalid resources"),
         ({"resources": ["pods/*", "pods/exec"]}, "Invalid resources[1]"),
+        ({"resourceNames": ["a/b"]}, "Invalid resourceNames[0]"),
         ({"scope": "All"}, "NotSupported scope"),
     ],
 )
@@ -173,6 +176,9 @@ def test_webhook_has_upstreams_defaults() -> None:
         ({"timeoutSeconds": 31}, ["Invalid webhooks[0].timeoutSeconds"]),
         ({"clientConfig": {}}, ["Required webhooks[0].clientConfig"]),
         ({"clientConfig": {"url": "http://x/"}}, ["Invalid webhooks[0].clientConfig.url"]),
+        ({"clientConfig": {"url": " https://x/"}}, ["Required webhooks[0].clientConfig.url"]),
+        ({"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/p./"}}},
+         ["Invalid webhooks[0].clientConfig.service.path"]),
         ({"clientConfig": {"service": {"name": "s"}}}, ["Required webhooks[0].clientConfig.service.name"]),
         ({"admissionReviewVersions": ["v9"]}, ["Invalid webhooks[0].admissionReviewVersions"]),
     ],

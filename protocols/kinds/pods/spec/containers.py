@@ -88,9 +88,6 @@ def container_words(path: str, container: Object, owner: Owner) -> Causes:
     """Validate the fields common to every kind of container."""
     causes: Causes = []
     COMMON(path, container, causes)
-    image = container.get("image")
-    if image and image != image.strip():
-        causes.append(invalid(f"{path}.image", image, "must not have leading or trailing whitespace"))
     if variables := container.get("env"):
         causes += variable_causes(f"{path}.env", variables, owner.volumes)
     if policies := container.get("resizePolicy"):
