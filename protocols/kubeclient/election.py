@@ -214,9 +214,7 @@ class LeaderElector:
             if error.code != 404:
                 raise
         with suppress(ApiError):
-            await self._client.create(
-                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            )
+            await self._client.create(NAMESPACES, {**NAMESPACES.type_meta, "metadata": {"name": namespace}})
         return await self._client.create(LEASES, lease, namespace)
 
     async def _read_again(self) -> None:

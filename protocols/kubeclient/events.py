@@ -155,8 +155,7 @@ class EventRecorder:
     def _object(self, waiting: _Waiting) -> dict[str, Any]:
         source = {"component": self._options.component} | ({"host": waiting.host} if waiting.host else {})
         return {
-            "apiVersion": "v1",
-            "kind": "Event",
+            **EVENTS.type_meta,
             "metadata": {"name": waiting.name, "namespace": _namespace(waiting)},
             "involvedObject": waiting.reference,
             "type": waiting.type,

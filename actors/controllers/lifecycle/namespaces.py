@@ -44,7 +44,7 @@ class Patch(msgspec.Struct, frozen=True):
 def missing_namespaces(present: Container[str]) -> list[Create]:
     """Return the creation of each system namespace that is missing."""
     return [
-        Create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        Create(NAMESPACES, {**NAMESPACES.type_meta, "metadata": {"name": name}})
         for name in SYSTEM_NAMESPACES
         if name not in present
     ]

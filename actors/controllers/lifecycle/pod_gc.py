@@ -58,8 +58,7 @@ def trim_pod(obj: Object) -> Object:
         kept["tolerations"] = _decode(msgspec.msgpack.encode(kept["tolerations"]))
     return {
         "metadata": {**trim_to_metadata(obj)["metadata"], **_created(obj)},
-        "apiVersion": "v1",
-        "kind": "Pod",
+        **PODS.type_meta,
         "spec": {"nodeName": spec.get("nodeName") or "", **kept},
         "status": {"phase": status.get("phase") or "", **fields_of(status, STATUS)},
     }

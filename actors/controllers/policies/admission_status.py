@@ -41,8 +41,7 @@ class AdmissionPolicyStatusController:
         if policy is None or (generation := unobserved(policy)) is None:
             return
         body = {
-            "apiVersion": VALIDATINGADMISSIONPOLICIES.api_version,
-            "kind": VALIDATINGADMISSIONPOLICIES.kind,
+            **VALIDATINGADMISSIONPOLICIES.type_meta,
             "metadata": {"name": name_of(policy), "uid": uid_of(policy)},
             "status": {"observedGeneration": generation, "typeChecking": {}},
         }

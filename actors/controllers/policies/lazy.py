@@ -61,7 +61,7 @@ def trim_pod(pod: Object) -> Object:
         "containerStatuses": _each(status.get("containerStatuses"), STATUS),
         "initContainerStatuses": _each(status.get("initContainerStatuses"), STATUS),
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": fields_of(metadata, METADATA), "spec": kept, "status": seen}
+    return {**PODS.type_meta, "metadata": fields_of(metadata, METADATA), "spec": kept, "status": seen}
 
 
 def _each(rows: Any, fields: tuple[str, ...]) -> list[Object]:

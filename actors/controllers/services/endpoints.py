@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds.table import ENDPOINTSLICES, SERVICES
 from protocols.kube.meta import (
     SERVICE_NAME_LABEL,
     SLICE_MANAGER,
@@ -123,7 +124,7 @@ def _endpoint(service: Object, pod: Object, address: str) -> Object:
 
 def _slice(service: Object, family: str, ports: bytes, at: int, endpoints: list[Object]) -> Object:
     digest = hashlib.sha256(f"{uid_of(service)} {family} {at} ".encode() + ports).hexdigest()[:10]
-    owner = {"apiVersion": "v1", "kind": "Service", "name": name_of(service), "uid": uid_of(service)}
+    owner = {**SERVICES.type_meta, "name": name_of(service), "uid": uid_of(service)}
     headless = (service.get("spec") or {}).get("clusterIP") == "None"
     labels = {
         **{name: value for name, value in labels_of(service).items() if name != HEADLESS_LABEL},
@@ -132,8 +133,7 @@ def _slice(service: Object, family: str, ports: bytes, at: int, endpoints: list[
         SLICE_MANAGER_LABEL: SLICE_MANAGER,
     }
     return {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
+        **ENDPOINTSLICES.type_meta,
         "metadata": {
             "name": f"{name_of(service)[:MAX_NAME]}-{digest}",
             "namespace": namespace_of(service),

@@ -262,6 +262,6 @@ class FleetPods:
     def _record(self, pod: Pod, event: PodEvent | HealthEvent, path: str = "") -> None:
         """`path`: fieldPath of the container that it is about."""
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        reference: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        reference: dict[str, Any] = {**PODS.type_meta, "metadata": metadata}
         recorder = self._recorders[pod.node.number % len(self._recorders)]
         recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)

@@ -7,7 +7,7 @@ from actors.fleet.profiles.expand import DriverTemplate, NodeTemplate
 from actors.fleet.simulated.containers import RUNTIME
 from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
-from protocols.kinds.table import RESOURCESLICES
+from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object, labels_of, uid_of
 from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource, RoomTaken
 from protocols.lifecycle.node.machine import MachineInfo
@@ -91,7 +91,7 @@ class Node:
 
     def slices(self, labels: Mapping[str, str]) -> list[Object]:
         """Return the ResourceSlices of its connected drivers, which it owns."""
-        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(self.object), "controller": True}
+        owner = {**NODES.type_meta, "name": self.name, "uid": uid_of(self.object), "controller": True}
         return [
             {
                 **RESOURCESLICES.type_meta,

@@ -188,7 +188,7 @@ class ScenarioRunner:
         if self._scenario.resource:
             container["resources"] = {"limits": {self._scenario.resource: "1"}}
         metadata = {"name": name, "annotations": annotations}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        return {**PODS.type_meta, "metadata": metadata, "spec": spec}
 
     def _cpu(self) -> dict[str, float]:
         found = cpu_seconds(self._options.supervisor, self._options.processes)

@@ -28,7 +28,6 @@ from protocols.lifecycle.status.events import field_path
 
 PARALLEL_READS = 16
 READ_S = 5.0
-KIND = {"apiVersion": "v1", "kind": "Pod"}
 OBJECTS = {
     "ConfigMap": CONFIGMAPS,
     "Secret": SECRETS,
@@ -121,7 +120,7 @@ class ApiObjects:
         account = (spec.raw.get("spec") or {}).get("serviceAccountName") or "default"
         asked: Object = {
             "expirationSeconds": seconds,
-            "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": spec.name, "uid": spec.uid},
+            "boundObjectRef": {**PODS.type_meta, "name": spec.name, "uid": spec.uid},
         }
         if audience:
             asked["audiences"] = [audience]
@@ -139,7 +138,7 @@ class ApiRecorder:
 
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
         if spec.raw:  # orphans have no object for an event
-            self._recorder.event({**spec.raw, **KIND}, kind, reason, message, field_path(container))
+            self._recorder.event({**spec.raw, **PODS.type_meta}, kind, reason, message, field_path(container))
 
 
 class KnownServices:

@@ -13,6 +13,7 @@ from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, N
 from protocols.actor import Context
 from protocols.bus import Op
 from protocols.kinds import views
+from protocols.kinds.table import NODES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.lifecycle.node.machine import MachineInfo
@@ -74,7 +75,7 @@ class NodeController:
         await self._agent.refresh()
 
     def event(self, kind: str, reason: str, message: str) -> None:
-        about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._name, "uid": self._name}}
+        about = {**NODES.type_meta, "metadata": {"name": self._name, "uid": self._name}}
         self._events.event(about, kind, reason, message)
 
     def _subscribe(self) -> None:

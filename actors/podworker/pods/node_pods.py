@@ -6,6 +6,7 @@ import msgspec
 
 from protocols.bus import Bus, Op, StateSource, Stream
 from protocols.kinds import views
+from protocols.kinds.table import PODS
 from protocols.lifecycle.pods.types import PodSpec, object_uid
 from protocols.lifecycle.status.pod import overlay
 from protocols.messages.podworker import NODE_PODS, NodePod
@@ -93,5 +94,5 @@ class NodePods:
             namespace=str(metadata.get("namespace") or ""),
             name=str(metadata.get("name") or ""),
             containers=tuple(str(item.get("name")) for item in spec.get("containers") or ()),
-            pod=msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **obj, "status": status}),
+            pod=msgspec.json.encode({**PODS.type_meta, **obj, "status": status}),
         )

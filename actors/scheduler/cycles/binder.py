@@ -2,7 +2,7 @@
 
 from actors.scheduler.preemption.preemptor import nominated_node
 from protocols.kinds import views
-from protocols.kinds.table import PODS
+from protocols.kinds.table import NODES, PODS
 from protocols.kube.meta import condition
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -26,7 +26,7 @@ class Binder:
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            "target": {**NODES.type_meta, "name": node},
         }
         await self._client.create(PODS, binding, metadata["namespace"], subresource="binding")
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"

@@ -61,10 +61,9 @@ class Evictor:
             "pod preempted pod=%s/%s priority=%d by=%s node=%s",
             victim.namespace, victim.name, victim.priority, _by(preemptor), node,
         )  # fmt: skip
-        pod = {"apiVersion": "v1", "kind": "Pod"}
         metadata = {"namespace": victim.namespace, "name": victim.name, "uid": victim.uid}
         text = f"Preempted by pod {preemptor.uid} on node {node}"
-        self._recorder.event({**pod, "metadata": metadata}, "Normal", "Preempted", text)
+        self._recorder.event({**PODS.type_meta, "metadata": metadata}, "Normal", "Preempted", text)
 
     async def _write_condition(self, victim: Victim) -> None:
         entry: Object = {

@@ -33,10 +33,9 @@ def slice_specs(options: DriverOptions, devices: Sequence[CardDevice], generatio
 
 def slice_object(options: DriverOptions, number: int, spec: Object, node_uid: str) -> Object:
     """Return a slice that is owned by the node, so that it is deleted with the node."""
-    owner = {"apiVersion": "v1", "kind": "Node", "name": options.node, "uid": node_uid, "controller": True}
+    owner = {**NODES.type_meta, "name": options.node, "uid": node_uid, "controller": True}
     return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
+        **RESOURCESLICES.type_meta,
         "metadata": {"name": f"{options.node}-{options.driver}-{number}", "ownerReferences": [owner]},
         "spec": spec,
     }

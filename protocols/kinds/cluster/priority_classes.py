@@ -59,7 +59,7 @@ def _system_fault(name: str, obj: Object) -> str:
 
 def system_classes() -> list[Object]:
     """Return the two classes that the API server creates when they are missing."""
-    named = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    named = {**kinds.PRIORITYCLASSES.type_meta}
     return [
         {**named, "metadata": {"name": name}, "value": value, "description": SYSTEM_DESCRIPTIONS[name]}
         for name, value in SYSTEM.items()

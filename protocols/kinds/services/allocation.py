@@ -18,6 +18,7 @@ from protocols.kinds.check.causes import Cause, invalid, too_many
 from protocols.kinds.check.values import address
 from protocols.kinds.served.errors import RangeFull
 from protocols.kinds.services.families import EXTERNAL, HEADLESS, IPS, cluster_ips
+from protocols.kinds.table import IPADDRESSES
 from protocols.kube.meta import Object
 from protocols.kube.objects import items
 
@@ -214,8 +215,7 @@ def _ip_object(ip: Address, owner: Object) -> Object:
     }
     parent = {"resource": "services", "namespace": owner.get("namespace", ""), "name": owner["name"]}
     return {
-        "kind": "IPAddress",
-        "apiVersion": "networking.k8s.io/v1",
+        **IPADDRESSES.type_meta,
         "metadata": metadata,
         "spec": {"parentRef": parent},
     }

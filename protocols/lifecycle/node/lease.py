@@ -1,6 +1,6 @@
 """The node's heartbeat as an object: a Lease in kube-node-lease. Pure."""
 
-from protocols.kinds.table import LEASES
+from protocols.kinds.table import LEASES, NODES
 from protocols.kube.meta import Object
 
 NAMESPACE = "kube-node-lease"
@@ -11,7 +11,7 @@ DURATION_S = 40
 
 def lease_object(node: str, uid: str, renewed: str) -> Object:
     """Return the Lease; without the node's uid it has no owner yet. `renewed` is a MicroTime."""
-    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+    owner = {**NODES.type_meta, "name": node, "uid": uid}
     metadata: Object = {"name": node, "namespace": NAMESPACE}
     if uid:
         metadata["ownerReferences"] = [owner]

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds.table import PODS
 from protocols.kube.meta import (
     Object,
     annotations_of,
@@ -178,8 +179,7 @@ def trim_pod(pod: Object) -> Object:
     if notes := fields_of(annotations_of(pod), NOTES):
         kept["annotations"] = notes
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
+        **PODS.type_meta,
         "metadata": kept,
         "spec": {"nodeName": spec.get("nodeName") or ""} | _affinity(pod),
         "status": {

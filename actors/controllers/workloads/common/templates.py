@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from actors.controllers.workloads.common.pods import HASH
+from protocols.kinds.table import PODS
 from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of, namespace_of, uid_of
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -76,7 +77,7 @@ def pod_from(owner: Object, template: Object, labels: dict[str, str] | None = No
     }
     if finalizers := metadata.get("finalizers"):
         found["finalizers"] = list(finalizers)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": found, "spec": copy.deepcopy(template.get("spec") or {})}
+    return {**PODS.type_meta, "metadata": found, "spec": copy.deepcopy(template.get("spec") or {})}
 
 
 def scaled_value(value: object, total: int, *, up: bool) -> int:

@@ -7,6 +7,7 @@ import msgspec
 
 from actors.controllers.workloads.common.pods import REVISION_HASH, PodView
 from actors.controllers.workloads.common.templates import owner_reference, same_template, template_hash, template_of
+from protocols.kinds.table import CONTROLLERREVISIONS
 from protocols.kube.meta import Object, annotations_of, labels_of, meta, name_of, namespace_of
 
 DEFAULT_LIMIT = 10
@@ -56,8 +57,7 @@ def new_revision(daemon_set: Object, number: int) -> Object:
     template = template_of(daemon_set)
     digest = template_hash(template, int((daemon_set.get("status") or {}).get("collisionCount") or 0))
     return {
-        "apiVersion": "apps/v1",
-        "kind": "ControllerRevision",
+        **CONTROLLERREVISIONS.type_meta,
         "metadata": {
             "name": f"{name_of(daemon_set)}-{digest}",
             "namespace": namespace_of(daemon_set),

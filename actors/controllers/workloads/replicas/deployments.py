@@ -33,6 +33,7 @@ from actors.controllers.workloads.replicas.views import (
     number,
     rollout_of,
 )
+from protocols.kinds.table import REPLICASETS
 from protocols.kube.meta import (
     LAST_APPLIED,
     Object,
@@ -225,8 +226,7 @@ def new_set(deployment: Object, rollout: Rollout, revision: int, size: int) -> O
     selector = spec.get("selector") or {}
     notes = {DESIRED: str(rollout.replicas), MOST: str(rollout.ceiling), REVISION: str(revision)}
     return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
+        **REPLICASETS.type_meta,
         "metadata": {
             "name": f"{name_of(deployment)}-{digest}",
             "namespace": namespace_of(deployment),
