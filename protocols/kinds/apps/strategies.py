@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
-from protocols.kinds.check.table import Causes, Ordered, Struct, causes_of, present
+from protocols.kinds.check.table import Causes, Ordered, Struct, causes_of, changed_causes, present
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.replication import REPLICA_STATUS
 from protocols.kinds.workloads.rules import (
@@ -214,4 +214,7 @@ class RevisionStrategy(Strategy):
     """ControllerRevisions: data is immutable and any object; only the number may change."""
 
     rules = Ordered("data", data=present(_json_object, "data is mandatory"), revision=not_negative)
-    immutable = ("data",)
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Report data that is gone as changed only."""
+        return changed_causes(new, old, "data") + causes_of(Ordered(revision=not_negative), "", new)
