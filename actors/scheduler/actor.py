@@ -231,7 +231,7 @@ class Scheduler:
         while True:
             for uid in self._queue.ready(time.monotonic()):
                 await self._slots.acquire()
-                if self._queue.outranked(uid):
+                if self._queue.is_outranked(uid):
                     self._slots.release()
                     self._wake.set()
                     break

@@ -29,11 +29,11 @@ def pod_ports(spec: views.PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def conflicting(held: Iterable[tuple[str, int, str]], wanted: Iterable[HostPort]) -> bool:
+def has_conflict(held: Iterable[tuple[str, int, str]], wanted: Iterable[HostPort]) -> bool:
     """Return True if a pod that wants these ports cannot be on a node with one that holds those."""
     used = PortsInUse()
     used.add(HostPort(*each) for each in held)
-    return used.conflict(wanted)
+    return used.has_conflict(wanted)
 
 
 class PortsInUse:
@@ -55,9 +55,9 @@ class PortsInUse:
             if not held:
                 del self._pods[each[:2]]
 
-    def conflict(self, ports: Iterable[HostPort]) -> bool:
-        return any(self._taken(each) for each in ports)
+    def has_conflict(self, ports: Iterable[HostPort]) -> bool:
+        return any(self._is_taken(each) for each in ports)
 
-    def _taken(self, wanted: HostPort) -> bool:
+    def _is_taken(self, wanted: HostPort) -> bool:
         held: Mapping[str, int] = self._pods.get(wanted[:2], {})
         return bool(held) and (wanted.address == EVERY_ADDRESS or wanted.address in held or EVERY_ADDRESS in held)

@@ -17,7 +17,7 @@ class FrameHeads:
         self._left = 0
         """Bytes of the current frame's content that are still to come."""
 
-    def masked(self, data: bytes) -> bool:
+    def is_masked(self, data: bytes) -> bool:
         """Return False as soon as a frame is not masked."""
         at = 0
         while at < len(data):
@@ -51,7 +51,7 @@ class _Checked:
         self._parser, self._queue, self._heads = parser, queue, FrameHeads()
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        if not self._heads.masked(data):
+        if not self._heads.is_masked(data):
             self._queue.set_exception(WebSocketError(WSCloseCode.PROTOCOL_ERROR, "a frame is not masked"))
             return True, b""
         found: tuple[bool, bytes] = self._parser.feed_data(data)

@@ -32,7 +32,7 @@ class SpdyFrame(NamedTuple):
     payload: bytes
 
     @property
-    def fin(self) -> bool:
+    def is_fin(self) -> bool:
         return bool(self.flags & FIN)
 
 

@@ -104,7 +104,7 @@ class SpdyServer:
         self._open.add(stream)
         yield BytesToSend(frames.pack_control(frames.SYN_REPLY, stream, rest=self._pack.pack({})))
         yield Opened(stream, headers)
-        if frame.fin:
+        if frame.is_fin:
             yield StreamEnded(stream)
 
     def _on_data(self, frame: SpdyFrame) -> Iterator[Event]:
@@ -112,7 +112,7 @@ class SpdyServer:
             return  # it was reset or forgotten while this was under way
         if frame.payload:
             yield Data(frame.stream, frame.payload)
-        if frame.fin:
+        if frame.is_fin:
             yield StreamEnded(frame.stream)
 
 
@@ -150,7 +150,7 @@ class Client:
             case frames.SYN_REPLY | frames.HEADERS:
                 stream = frames.number(frame)
                 self._unpack.unpack(frame.payload[4:])  # not needed, but the blocks depend on each other
-                yield from self._ended(stream, frame.fin)
+                yield from self._ended(stream, frame.is_fin)
             case frames.RST_STREAM:
                 stream = frames.number(frame)
                 if stream in self._open:
@@ -166,7 +166,7 @@ class Client:
             return
         if frame.payload:
             yield Data(frame.stream, frame.payload)
-        yield from self._ended(frame.stream, frame.fin)
+        yield from self._ended(frame.stream, frame.is_fin)
 
     def _ended(self, stream: int, fin: bool) -> Iterator[ClientEvent]:
         if fin and stream in self._open:

@@ -96,7 +96,7 @@ def snapshot_of(objects: Collection[Any], gates: Gates) -> DeviceSnapshot:
                 put[kind](obj)
         except ObjectUnreadable as error:
             snapshot.unreadable.append(str(error))
-    while not snapshot.tracker.settled:
+    while not snapshot.tracker.is_settled:
         snapshot.tracker.settle()
     return snapshot
 

@@ -45,7 +45,7 @@ class SpdyClient:
                     if frame.kind == 0:
                         name = self._names[frame.stream]
                         self.received[name] += frame.payload
-                        if frame.fin and name == "error":
+                        if frame.is_fin and name == "error":
                             return
 
     def close(self) -> None:

@@ -56,12 +56,12 @@ class BindingWait:
         """Number of pods that wait."""
         return len(self._waits)
 
-    def needed(self, assignments: Iterable[Assignment]) -> bool:
+    def is_needed(self, assignments: Iterable[Assignment]) -> bool:
         """Return True if a claim has devices with binding conditions."""
         claims = (self._claim(each.key) for each in assignments) if self._enabled else ()
         return any(claim is not None and has_binding_conditions(claim) for claim in claims)
 
-    def failed(self, claim: views.ResourceClaim) -> bool:
+    def is_failed(self, claim: views.ResourceClaim) -> bool:
         """Return True for an allocated claim whose devices failed or took too long: no pod may use it."""
         return self._enabled and has_binding_conditions(claim) and self._verdict(claim).state == FAILED
 
@@ -146,7 +146,7 @@ class BindingWait:
     def bound(self, uid: str) -> None:
         self._failed_nodes.pop(uid, None)
 
-    def tried(self, uid: str) -> bool:
+    def is_tried(self, uid: str) -> bool:
         """Return True if devices of the pod failed on some node."""
         return uid in self._failed_nodes
 

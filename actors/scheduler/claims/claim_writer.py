@@ -104,7 +104,7 @@ class ClaimWriter:
             known = self._store.get(key_of(claim))
             if known is None or uid_of(known) != uid_of(claim) or not is_reserved_for(known, uid_of(pod)):
                 raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
-        lost = [claim for claim in claims if self._conflicts(claim)]
+        lost = [claim for claim in claims if self._has_conflict(claim)]
         for claim in lost:
             self._log.warning("claim lost a device to an earlier claim, undoing it claim=%s", key_of(claim))
             await self.undo(claim, uid_of(pod))
@@ -113,10 +113,10 @@ class ClaimWriter:
                 f"claim {key_of(lost[0])} lost a device to an earlier claim; the allocation was undone"
             )
 
-    def _conflicts(self, claim: views.ResourceClaim) -> bool:
-        return bool(self._ledger.conflicting_claims(uid_of(claim), self._settled(claim)))
+    def _has_conflict(self, claim: views.ResourceClaim) -> bool:
+        return bool(self._ledger.conflicting_claims(uid_of(claim), self._is_settled(claim)))
 
-    def _settled(self, claim: views.ResourceClaim) -> bool:
+    def _is_settled(self, claim: views.ResourceClaim) -> bool:
         """Return True if a pod that uses the claim is bound."""
         for each in filter(is_pod, consumers(self._store.get(key_of(claim)) or claim)):
             pod = self._pods(join_key(namespace_of(claim), str(each.get("name"))))
@@ -135,7 +135,7 @@ class ClaimWriter:
             if fresh is None or not (is_reserved_for(fresh, pod) or (allocation_of(fresh) and not consumers(fresh))):
                 return
             await self._store.wait_watched(fresh, WATCH_TIMEOUT_S)
-            if not self._conflicts(fresh):
+            if not self._has_conflict(fresh):
                 return
             if await self._put_status(releasing(fresh, frozenset((pod,)))) is not None:
                 return
@@ -230,7 +230,7 @@ class ClaimWriter:
         if claim is None or uid_of(claim) != assignment.uid or terminating(claim):
             raise ClaimChanged(f"claim {assignment.key} got deleted in the meantime")
         known = allocation_of(claim)
-        if known is not None and assignment.allocation is not None and not _same(known, assignment.allocation):
+        if known is not None and assignment.allocation is not None and not _is_same(known, assignment.allocation):
             raise ClaimChanged(f"claim {assignment.key} got allocated elsewhere in the meantime")
         if known is None and assignment.allocation is None:
             raise ClaimChanged(f"claim {assignment.key} is not allocated any more")
@@ -263,7 +263,7 @@ class ClaimWriter:
         return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
 
 
-def _same(one: views.AllocationResult, other: views.AllocationResult) -> bool:
+def _is_same(one: views.AllocationResult, other: views.AllocationResult) -> bool:
     """Return True for the same devices, shares and requests: our own write whose response was lost."""
     return _devices(one) == _devices(other)
 

@@ -230,23 +230,23 @@ class DeviceFit:
         view, freed, changed = self._state(node)
         if answer.view is not view or answer.freed != freed:
             return None
-        return answer if answer.changed == changed or self._still_free(answer.fit, demand) else None
+        return answer if answer.changed == changed or self._is_still_free(answer.fit, demand) else None
 
-    def _still_free(self, fit: Fit, demand: Demand) -> bool:
+    def _is_still_free(self, fit: Fit, demand: Demand) -> bool:
         counters = Counters(self._inputs.used(demand))
         picks = [pick for each in fit.picks for pick in each]
         taken = {pick.device for pick in picks if not pick.admin}
-        return self._available(held_by_picks(picks), demand.kept) and all(
-            self._consumed(counters, each) for each in taken
+        return self._is_available(held_by_picks(picks), demand.kept) and all(
+            self._can_consume(counters, each) for each in taken
         )
 
-    def _available(self, holdings: Holdings, kept: Holdings) -> bool:
+    def _is_available(self, holdings: Holdings, kept: Holdings) -> bool:
         both = {device: kept[device] for device in holdings if device in kept}
         if any(amounts is None or holdings[device] is None for device, amounts in both.items()):
             return False
-        return self._ledger.available(together((holdings, both)) if both else holdings)
+        return self._ledger.is_available(together((holdings, both)) if both else holdings)
 
-    def _consumed(self, counters: Counters, device: DeviceInfo) -> bool:
+    def _can_consume(self, counters: Counters, device: DeviceInfo) -> bool:
         anew = bool(device.consumes) and device.id not in self._ledger
         pool = self._catalog.pool(PoolId(device.id.driver, device.id.pool)) if anew else None
         return pool is None or counters.take(pool, device)

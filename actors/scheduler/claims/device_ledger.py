@@ -43,7 +43,7 @@ class Use(msgspec.Struct):
     """Claims that hold the whole device; more than one while rivals have not undone their writes."""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         return self.wholes > 0 or None in self.reserved.values()
 
     def total(self) -> Amounts:
@@ -98,7 +98,7 @@ class DeviceLedger:
         use = self._uses.get(device)
         if use is None:
             return {}
-        return None if use.whole else use.total()
+        return None if use.is_whole else use.total()
 
     def holders(self, device: DeviceId) -> Iterable[str]:
         """Return the claims that hold the device, or shares of it, in the watch."""
@@ -136,13 +136,13 @@ class DeviceLedger:
             self._by_claim.pop(claim, None)
         return bool(gone)
 
-    def available(self, holdings: Holdings) -> bool:
+    def is_available(self, holdings: Holdings) -> bool:
         """Return True if a claim that holds nothing yet can have all of this."""
-        return all(self._available(device, amounts) for device, amounts in holdings.items())
+        return all(self._is_available(device, amounts) for device, amounts in holdings.items())
 
     def reserve(self, claim: str, holdings: Holdings) -> bool:
         """Reserve everything for a claim, or nothing if something is taken."""
-        if not self.available(holdings):
+        if not self.is_available(holdings):
             return False
         self._reservations[claim] = holdings
         for device, amounts in holdings.items():
@@ -150,7 +150,7 @@ class DeviceLedger:
             self._touch(device)
         return True
 
-    def reserved(self, claim: str) -> bool:
+    def is_reserved(self, claim: str) -> bool:
         return claim in self._reservations
 
     def release(self, claim: str) -> bool:
@@ -188,7 +188,7 @@ class DeviceLedger:
         use = self._uses[device]
         holders = use.held
         mine = holders[claim]
-        if not use.wholes and not self._exceeds(device, use.consumed, dict.fromkeys(mine.amounts or {}, 0)):
+        if not use.wholes and not self._is_exceeded(device, use.consumed, dict.fromkeys(mine.amounts or {}, 0)):
             return set()
         earlier = {
             other: hold
@@ -201,22 +201,22 @@ class DeviceLedger:
         consumed: Counter[str] = Counter()
         for hold in earlier.values():
             consumed.update(hold.amounts or {})
-        return set(earlier) if self._exceeds(device, consumed, mine.amounts) else set()
+        return set(earlier) if self._is_exceeded(device, consumed, mine.amounts) else set()
 
-    def _exceeds(self, device: DeviceId, consumed: Mapping[str, int], more: Amounts) -> bool:
+    def _is_exceeded(self, device: DeviceId, consumed: Mapping[str, int], more: Amounts) -> bool:
         """Return True if there is less of a capacity than this; a device that is not published has no limits."""
         capacity = self._capacities(device)
         if capacity is None:
             return False
         return any(consumed.get(name, 0) + amount > capacity.get(name, 0) for name, amount in more.items())
 
-    def _available(self, device: DeviceId, amounts: Amounts | None) -> bool:
+    def _is_available(self, device: DeviceId, amounts: Amounts | None) -> bool:
         use = self._uses.get(device)
         if amounts is None:
             return use is None
         if use is None:
-            return not self._exceeds(device, {}, amounts)
-        return not use.whole and not self._exceeds(device, use.total(), amounts)
+            return not self._is_exceeded(device, {}, amounts)
+        return not use.is_whole and not self._is_exceeded(device, use.total(), amounts)
 
     def _hold(self, device: DeviceId, claim: str, amounts: Amounts | None, order: int) -> None:
         self._use(device).hold(claim, Hold(amounts, order))
@@ -281,4 +281,4 @@ class _LedgerWithout:
         for claim, hold in use.held.items():
             if claim not in self._claims:
                 left.hold(claim, hold)
-        return None if left.whole else left.total()
+        return None if left.is_whole else left.total()

@@ -84,7 +84,7 @@ class DynamicResources:
         self.explanations = Explanations(inputs)
         self._backing: dict[str, str] = {}
         self._demand_builder = DemandBuilder(
-            self.claims.get, self.ledger.reserved, self.feed.classes, self.catalog, gates.taints
+            self.claims.get, self.ledger.is_reserved, self.feed.classes, self.catalog, gates.taints
         )
         self._changed, self._log, self._recorder = options.changed, log, options.recorder
         self._follower = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
@@ -189,7 +189,7 @@ class DynamicResources:
             demand = demands[node.name]
             groups.setdefault(id(demand), (demand, []))[1].append(node)
         for demand, members in groups.values():
-            if any(map(self.binding.failed, demand.allocated)):
+            if any(map(self.binding.is_failed, demand.allocated)):
                 found |= {node.name: Fit(NOT_AVAILABLE) for node in members}
             else:
                 found |= await self.fit.fits(demand.keeping(kept or {}), members)
@@ -237,8 +237,8 @@ class DynamicResources:
         Return True if a claim was released. Raises ApiError or ApiAway.
         """
         claims = (self.claims.get(key) for key in keys)
-        failed = [claim for claim in claims if claim is not None and self.binding.failed(claim)]
-        done = [await self.writer.release(claim, uid_of(pod), self.binding.failed) for claim in failed]
+        failed = [claim for claim in claims if claim is not None and self.binding.is_failed(claim)]
+        done = [await self.writer.release(claim, uid_of(pod), self.binding.is_failed) for claim in failed]
         return any(done)
 
     async def leave(self, pod: views.Pod, keys: Iterable[str]) -> None:
@@ -254,7 +254,7 @@ class DynamicResources:
 
         Return upstream's text for what was done. Raises ApiError or ApiAway.
         """
-        if demand.empty:
+        if demand.is_empty:
             return "no new claims to deallocate"
         if any(fit.reason == NOT_AVAILABLE for fit in fits):
             if await self.release_failed(pod, map(key_of, demand.allocated)):

@@ -87,9 +87,9 @@ class VolumeClaims:
             return f"PVC {key_of(claim)} was not created for pod {key_of(pod)} (pod is not owner)"
         if volume and BOUND in annotations_of(claim):
             return ""
-        return "" if not volume and self._binds_late(claim) else "pod has unbound immediate PersistentVolumeClaims"
+        return "" if not volume and self._is_bound_late(claim) else "pod has unbound immediate PersistentVolumeClaims"
 
-    def _binds_late(self, claim: views.PersistentVolumeClaim) -> bool:
+    def _is_bound_late(self, claim: views.PersistentVolumeClaim) -> bool:
         name = annotations_of(claim).get(CLASS) or (claim.get("spec") or {}).get("storageClassName") or ""
         return (self._classes.items.get(name) or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 

@@ -84,7 +84,7 @@ class BindingCycle:
         self, decision: SchedulingDecision, written: tuple[Assignment, ...], slots: asyncio.Semaphore
     ) -> None:
         """Wait for devices with binding conditions. Raises BindingFailed, WaitPreempted or ClaimChanged."""
-        if not self._devices.binding.needed(written):
+        if not self._devices.binding.is_needed(written):
             return
         self._binder.report_preparing(decision.pod, decision.node)
         if all(each.allocation is None for each in decision.assignments):  # known by its claims, placed only now

@@ -114,7 +114,7 @@ class SchedulingCycle:
         scorer = NodeScorer(view, preferences, self._dice, known, others)
         nodes = [load.view for load in fitting.values()]
         demands = self.devices.demands(pod, demand, backed, nodes) if backed else dict.fromkeys(fitting, demand)
-        if demand.empty and not backed:
+        if demand.is_empty and not backed:
             if fitting:
                 if tabled:
                     self._keep_table(scorer, demand, position, fitting, dict.fromkeys(fitting, FITS))
@@ -140,7 +140,7 @@ class SchedulingCycle:
     def _is_tabled(self, view: PodView, demand: Demand, backed: frozenset[str]) -> bool:
         """Return True if the pod is like others: it prefers no node, and nothing is kept for or from it."""
         special = backed or demand.allocated or len(self._preemptor.nominations) or view.uid in self.cache.placed
-        retried = self.devices.binding.tried(view.uid)
+        retried = self.devices.binding.is_tried(view.uid)
         return not special and not retried and not self.cache.has_preferences(view)
 
     async def _choose_from_table(
@@ -148,7 +148,7 @@ class SchedulingCycle:
     ) -> SchedulingDecision | None:
         kind, changes = (view.shape, demand.signature), self.cache.changes
         table = self.devices.tables.get(kind, self.devices.catalog.revision)
-        if table is None or not changes.knows(table.position):
+        if table is None or not changes.is_known(table.position):
             return None
         self.devices.tables.drop(kind)  # it stays away if a search fails
         changed, table.position = list(changes.since(table.position)), changes.position
@@ -157,7 +157,7 @@ class SchedulingCycle:
             return None
         self.devices.tables.put(kind, table)
         node = self._dice.choice(table.best())
-        if demand.empty:
+        if demand.is_empty:
             return self._assume(SchedulingDecision(pod, view, node, (), began))
         assignments = self.devices.reserve(demand, node, table.fits[node])
         return None if assignments is None else self._assume(SchedulingDecision(pod, view, node, assignments, began))

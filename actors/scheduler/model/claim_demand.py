@@ -57,7 +57,7 @@ class Demand(msgspec.Struct, frozen=True):
         )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.allocated and not self.unallocated
 
 

@@ -93,7 +93,7 @@ class Queue:
         found = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
         return sorted(found, key=lambda uid: -self._pods[uid].priority)
 
-    def outranked(self, uid: str) -> bool:
+    def is_outranked(self, uid: str) -> bool:
         """Return True if a pod of higher priority became due since `ready` returned this one."""
         queued = self._pods.get(uid)
         return queued is not None and queued.priority < self._newest

@@ -44,12 +44,12 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
         return [NOT_READY]
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]
-    if (pod.node_selector or pod.affinity_terms) and not _selected(pod, node):
+    if (pod.node_selector or pod.affinity_terms) and not _is_selected(pod, node):
         return [NOT_SELECTED]
     if node.taints and (taint := untolerated(node.taints, pod.tolerations)):
         value = f"{taint.key}: {taint.value}" if taint.value else taint.key
         return [f"node(s) had untolerated taint {{{value}}}"]
-    taken = [NO_PORTS] if pod.ports and load.ports.conflict(pod.ports) else []
+    taken = [NO_PORTS] if pod.ports and load.ports.has_conflict(pod.ports) else []
     return taken or shortages(pod, load, backed)
 
 
@@ -66,7 +66,7 @@ def insufficient(reason: str) -> str | None:
     return reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else None
 
 
-def _selected(pod: PodView, node: NodeView) -> bool:
+def _is_selected(pod: PodView, node: NodeView) -> bool:
     return selects_node(pod.node_selector, pod.affinity_terms, node.name, node.labels)
 
 

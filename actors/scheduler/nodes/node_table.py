@@ -33,7 +33,7 @@ class NodeChanges:
             self._latest.clear()
             self._known_from = self.position
 
-    def knows(self, position: int) -> bool:
+    def is_known(self, position: int) -> bool:
         """Return True if every change after the position is known."""
         return position >= self._known_from
 

@@ -123,11 +123,11 @@ class Planner:
         """Return the nodes where the pod might fit if others left."""
         known = self._world.cache.nodes
         loads = ((known.get(name), why) for name, why in self._failed.rejected.items())
-        return [load for load, why in loads if load is not None and self._resolvable(load.view, why)]
+        return [load for load, why in loads if load is not None and self._is_resolvable(load.view, why)]
 
     def summary(self) -> str:
         """Return upstream's text: `0/2 nodes are available: 2 No preemption victims found for incoming pod.`."""
-        short = {load.view.name for load in self.potential_nodes() if self._lacks_resources(load.view.name)}
+        short = {load.view.name for load in self.potential_nodes() if self._is_short_of_resources(load.view.name)}
         default = {True: [NO_VICTIMS], False: [NOT_HELPFUL]}
         found = (self._reasons.get(name) or default[name in short] for name in self._failed.rejected)
         return summary(len(self._failed.rejected), found)
@@ -153,18 +153,18 @@ class Planner:
 
     # nodes
 
-    def _lacks_resources(self, node: str) -> bool:
+    def _is_short_of_resources(self, node: str) -> bool:
         return NOT_ALLOCATABLE not in self._failed.rejected[node]
 
-    def _resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
+    def _is_resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
         """Return True if the removal of pods can undo all reasons against a node, as upstream."""
-        if not all(insufficient(each) or each in FREED_BY_PODS or self._for_devices(each) for each in why):
+        if not all(insufficient(each) or each in FREED_BY_PODS or self._is_for_devices(each) for each in why):
             return False
         free = node.allocatable
         too_much = (name for name, asked in self._view.requests.items() if asked > free.get(name, 0))
         return all(name in self._failed.backed and not free.get(name) for name in too_much)
 
-    def _for_devices(self, reason: str) -> bool:
+    def _is_for_devices(self, reason: str) -> bool:
         return reason == NOT_ALLOCATABLE and self._world.for_devices
 
     async def _candidates(self, nodes: list[NodeLoad]) -> list[Candidate]:

@@ -22,7 +22,7 @@ from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import name_of, namespace_of, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError
-from protocols.scheduling.host_ports import NO_PORTS, conflicting
+from protocols.scheduling.host_ports import NO_PORTS, has_conflict
 from protocols.scheduling.requests import add
 from protocols.trace import span
 
@@ -54,7 +54,7 @@ class Preemptor:
         if node and node != known and (mine is None or mine.node != node):
             view = pod_view(pod)
             nomination = _nomination(pod, view, node)
-            self.nominations.add(msgspec.structs.replace(nomination, unresolved=view.claims or _extended(view)))
+            self.nominations.add(msgspec.structs.replace(nomination, unresolved=view.claims or _may_need_devices(view)))
         elif known and not node and mine is not None and mine.node == known:
             self.nominations.remove(mine.uid)
             return True
@@ -73,7 +73,7 @@ class Preemptor:
             load, ahead = fitting.get(name), self._world.ahead(pod, name)
             if load is None or not ahead:
                 continue
-            if pod.ports and any(conflicting(each.ports, pod.ports) for each in ahead):
+            if pod.ports and any(has_conflict(each.ports, pod.ports) for each in ahead):
                 found[name] = [NO_PORTS]
                 continue
             used = dict(load.used)
@@ -156,9 +156,9 @@ class Preemptor:
             return None
         lower = [uid for uid, pod in load.pods.items() if pod.priority < failed.view.priority]
         leaving = any(is_preempted(self._world.pod(uid) or {}) for uid in lower)
-        return nomination if leaving or (failed.wants_devices and self._claims_leave(load)) else None
+        return nomination if leaving or (failed.wants_devices and self._has_leaving_claim(load)) else None
 
-    def _claims_leave(self, load: NodeLoad) -> bool:
+    def _has_leaving_claim(self, load: NodeLoad) -> bool:
         """Return True if a claim is about to be freed since all its pods are gone or terminating."""
         devices, pods = self._world.devices, self._world
         uses = ClaimUses(devices.claims, devices.ledger, pods.pods).of(devices.fit.pools(load.view))
@@ -184,7 +184,7 @@ class Preemptor:
         return [each.uid for each in overridden]
 
 
-def _extended(view: PodView) -> bool:
+def _may_need_devices(view: PodView) -> bool:
     """Return True if devices of a class may back a resource that the pod requests."""
     return any("/" in name for name in view.requests)
 

@@ -19,7 +19,7 @@ from protocols.dra.pods import consumers, has_released_claims, is_pod
 from protocols.dra.types import PoolId
 from protocols.kinds import views
 from protocols.kube.meta import namespace_of, terminating, uid_of
-from protocols.scheduling.host_ports import NO_PORTS, conflicting
+from protocols.scheduling.host_ports import NO_PORTS, has_conflict
 
 
 class ClaimUse(msgspec.Struct, frozen=True):
@@ -84,9 +84,11 @@ class Trial:
         self._pods = dict(load.pods)
         ahead = list(ahead)
         self._missing = _missing(pod, load, ahead, backed)
-        self._in_the_way = {uid for uid, each in self._pods.items() if pod.ports and conflicting(each.ports, pod.ports)}
+        self._in_the_way = {
+            uid for uid, each in self._pods.items() if pod.ports and has_conflict(each.ports, pod.ports)
+        }
         """Pods that hold a port of the pod; "" stands for a nominated one, which stays."""
-        if any(pod.ports and conflicting(each.ports, pod.ports) for each in ahead):
+        if any(pod.ports and has_conflict(each.ports, pod.ports) for each in ahead):
             self._in_the_way.add("")
         self.uses, self._search, self._rejection = uses, search, rejection
         self._fits: dict[frozenset[str], Fit | None] = {}

@@ -178,7 +178,7 @@ class Attempt:
         state: Hashable = None
         if indices.alternative and indices.need and self.steps > self._options.patience:
             state = self._state(indices, indices.alternative)
-            if state in self._dead_ends or self._values_run_out(indices, indices.alternative):
+            if state in self._dead_ends or self._has_too_few_values(indices, indices.alternative):
                 return
         self._stack.append((self._choices(indices), state))
 
@@ -202,7 +202,7 @@ class Attempt:
         where = (indices.claim, indices.request, id(request), indices.need, indices.start, picked)
         return where, tuple(ahead), tuple(everywhere), own, constraints, left
 
-    def _values_run_out(self, indices: DeviceIndices, request: RequestData) -> bool:
+    def _has_too_few_values(self, indices: DeviceIndices, request: RequestData) -> bool:
         """Return True if a distinctAttribute constraint has fewer unused values than devices are still to be chosen."""
         plan = self._plans[indices.claim]
         distinct = (each for each in self._constraints[indices.claim] if isinstance(each, DistinctAttributeConstraint))
@@ -254,10 +254,10 @@ class Attempt:
         """
         tried: set[Hashable] = set()
         for at in range(indices.start, len(request.candidates.ordered)):
-            if not request.candidates.enough(at, indices.need):
+            if not request.candidates.has_enough(at, indices.need):
                 return
             pool, device = request.candidates.ordered[at]
-            if self._busy(indices.claim, request, device) or not request.candidates.fits(at):
+            if self._is_busy(indices.claim, request, device) or not request.candidates.is_fitting(at):
                 continue
             if tried and self._equivalence(pool, device) in tried:
                 continue
@@ -277,7 +277,7 @@ class Attempt:
         if indices.start >= len(ordered):
             return
         pool, device = ordered[indices.start]
-        if self._busy(indices.claim, request, device) or not request.candidates.fits(indices.start):
+        if self._is_busy(indices.claim, request, device) or not request.candidates.is_fitting(indices.start):
             return
         if not add_to_all(self._constraints[indices.claim], request.subrequest.name, device):
             raise AllocationFault(self._broken(indices.claim, request, device))
@@ -290,12 +290,12 @@ class Attempt:
         where = f"claim {self._plans[claim].claim.key}, request {request.subrequest.name}"
         return f"{where}: cannot add device {'/'.join(device.id)} because a claim constraint would not be satisfied"
 
-    def _busy(self, claim: int, request: RequestData, device: DeviceInfo) -> bool:
+    def _is_busy(self, claim: int, request: RequestData, device: DeviceInfo) -> bool:
         """Return True for a device in use. Admin access ignores other use, but no claim holds a device twice.
 
         Of shared devices, a claim may have several shares.
         """
-        if device.shared:
+        if device.is_shared:
             return not request.subrequest.admin and not self._has_room(request, device)
         if not request.subrequest.admin and device in self._allocating:
             return True
@@ -315,7 +315,7 @@ class Attempt:
             return False
         share = request.candidates.share(device)
         if not subrequest.admin:
-            if not self._consumes_anew(device) or self._counters.take(pool, device):
+            if not self._is_consumed_anew(device) or self._counters.take(pool, device):
                 allocating = self._allocating.setdefault(device, AllocatingDevice(pool))
                 allocating.shares += [amounts_of(share)] if share is not None else []
             else:
@@ -332,14 +332,16 @@ class Attempt:
                 allocating.shares.pop()
             if not allocating.shares:
                 del self._allocating[device]
-                if self._consumes_anew(device):
+                if self._is_consumed_anew(device):
                     self._counters.give(pool, device)
         remove_from_all(self._constraints[claim], request.subrequest.name, device)
 
-    def _consumes_anew(self, device: DeviceInfo) -> bool:
+    def _is_consumed_anew(self, device: DeviceInfo) -> bool:
         """Return True if this pick takes the device's counters: only the first share of a device does."""
         return (
-            bool(device.consumes) and device not in self._allocating and not (device.shared and device.id in self._used)
+            bool(device.consumes)
+            and device not in self._allocating
+            and not (device.is_shared and device.id in self._used)
         )
 
 

@@ -182,7 +182,7 @@ class Catalog:
         known = self._views.get(node.name)
         if known is not None and known.made_of == pools and known.labels == node.labels:
             return known
-        seen = (self._seen(pool, node) for pool in sorted(pools, key=lambda pool: pool.binding))
+        seen = (self._seen(pool, node) for pool in sorted(pools, key=lambda pool: pool.has_binding_conditions))
         fresh = self._views[node.name] = NodePools(tuple(each for each in seen if each.devices), node.labels, pools)
         return fresh
 

@@ -186,18 +186,18 @@ class Candidates:
         self._lost = 0
         self._shares: dict[DeviceInfo, Share | None] = {}
 
-    def fits(self, at: int) -> bool:
+    def is_fitting(self, at: int) -> bool:
         """Raises AllocationFault."""
         known = self._fit[at]
         if known is None:
-            known = self._fit[at] = self._judge(self.ordered[at][1])
+            known = self._fit[at] = self._is_candidate(self.ordered[at][1])
             self._lost += not known
         return known
 
-    def takes(self, device: DeviceInfo) -> bool:
+    def can_take(self, device: DeviceInfo) -> bool:
         """Raises AllocationFault."""
         at = self.position(device)
-        return at >= 0 and self.fits(at)
+        return at >= 0 and self.is_fitting(at)
 
     def position(self, device: DeviceInfo) -> int:
         """Return its place in the order, or -1."""
@@ -212,7 +212,7 @@ class Candidates:
     def _positions(self) -> Mapping[DeviceInfo, int]:
         return {device: at for at, (_, device) in enumerate(self.ordered)}
 
-    def enough(self, start: int, need: int) -> bool:
+    def has_enough(self, start: int, need: int) -> bool:
         """Return False once fewer than `need` devices can fit from `start` on."""
         left = len(self.ordered) - start
         if left - self._lost >= need:
@@ -225,7 +225,7 @@ class Candidates:
 
     def share(self, device: DeviceInfo) -> Share | None:
         """Return the consumption of a subrequest on a shared device; None for other devices. Raises AllocationFault."""
-        if not device.shared:
+        if not device.is_shared:
             return None
         if device not in self._shares:
             self._shares[device] = consumption(self.subrequest, device)
@@ -235,20 +235,20 @@ class Candidates:
         """Return what others consume of a shared device; admin access ignores them."""
         return {} if self.subrequest.admin else self._used.consumed(device.id) or {}
 
-    def _judge(self, device: DeviceInfo) -> bool:
+    def _is_candidate(self, device: DeviceInfo) -> bool:
         if not self.subrequest.admin and is_in_use(device, self._used):
             return False
         if not self._matches(device):
             return False
         if self._taints and untolerated(device.spec.taints, self.subrequest.tolerations):
             return False
-        share = self.share(device) if device.shared else consumption(self.subrequest, device)
+        share = self.share(device) if device.is_shared else consumption(self.subrequest, device)
         return has_room_for_share(self.subrequest, device, self._used, share)
 
 
 def is_in_use(device: DeviceInfo, used: AllocatedState) -> bool:
     """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
-    return device.id in used and (not device.shared or used.consumed(device.id) is None)
+    return device.id in used and (not device.is_shared or used.consumed(device.id) is None)
 
 
 def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
@@ -256,7 +256,7 @@ def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
 
     None if the device cannot serve it even when it is free. Raises AllocationFault.
     """
-    limited = device.shared or subrequest.capacity
+    limited = device.is_shared or subrequest.capacity
     return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
 
 
@@ -267,7 +267,7 @@ def has_room_for_share(subrequest: SubRequest, device: DeviceInfo, used: Allocat
 
 def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share) -> list[str]:
     """Return the capacities of which others leave too little for this share of a device."""
-    if subrequest.admin or not device.shared:
+    if subrequest.admin or not device.is_shared:
         return []
     return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
 
@@ -275,7 +275,9 @@ def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, 
 def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Candidate, ...]:
     """Return the devices of pools that are complete and valid."""
     sound = (each for each in pools if each.pool.complete and not each.pool.fault)
-    return tuple((each.pool, device) for each in sound for device in each.devices if binding or not device.binding)
+    return tuple(
+        (each.pool, device) for each in sound for device in each.devices if binding or not device.has_binding_conditions
+    )
 
 
 def all_candidates_of(
@@ -295,7 +297,9 @@ def all_candidates_of(
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
         fitting = (
-            device for device in each.devices if (inputs.gates.binding or not device.binding) and matches(device)
+            device
+            for device in each.devices
+            if (inputs.gates.binding or not device.has_binding_conditions) and matches(device)
         )
         for device in fitting:
             if has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):

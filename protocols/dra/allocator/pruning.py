@@ -46,8 +46,8 @@ class EquivalentDevices:
 
     def _trait(self, pool: Pool, device: DeviceInfo) -> Hashable:
         try:
-            fits = tuple(each.takes(device) for each in self._chosen_from)
-            room = self._room(device) if device.shared else None
+            fits = tuple(each.can_take(device) for each in self._chosen_from)
+            room = self._room(device) if device.is_shared else None
         except AllocationFault:  # a selector fails that the search may never evaluate: this device equals no other
             return device
         whole = tuple(device in each for each in self._all_devices)
@@ -82,7 +82,7 @@ def has_too_few_devices(plans: Iterable[ClaimPlan]) -> bool:
 
 
 def _has_enough_devices(request: RequestData) -> bool:
-    fitting = (at for at in range(len(request.candidates.ordered)) if request.candidates.fits(at))
+    fitting = (at for at in range(len(request.candidates.ordered)) if request.candidates.is_fitting(at))
     return request.all_devices or len(list(itertools.islice(fitting, request.num_devices))) >= request.num_devices
 
 
@@ -114,6 +114,6 @@ def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
 
 def _may_fit(request: RequestData, at: int) -> bool:
     try:
-        return request.candidates.fits(at)
+        return request.candidates.is_fitting(at)
     except AllocationFault:
         return True

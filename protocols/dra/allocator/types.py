@@ -54,12 +54,12 @@ class DeviceInfo(msgspec.Struct, eq=False):
     """Results of selectors by expression. Matcher bounds it."""
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Return True if the device allows multiple allocations."""
         return self.spec.extras.shared
 
     @property
-    def binding(self) -> bool:
+    def has_binding_conditions(self) -> bool:
         """Return True if the device has binding conditions (KEP-5007)."""
         return bool(self.spec.extras.binding_conditions or self.spec.extras.binding_failures)
 
@@ -82,9 +82,9 @@ class Pool:
         return {device.id: device for device in reversed(self.devices)}
 
     @cached_property
-    def binding(self) -> bool:
+    def has_binding_conditions(self) -> bool:
         """Return True if a device has binding conditions. Such pools are tried last."""
-        return any(device.binding for device in self.devices)
+        return any(device.has_binding_conditions for device in self.devices)
 
     @cached_property
     def consumers(self) -> tuple[DeviceInfo, ...]:

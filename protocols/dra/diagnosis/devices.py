@@ -39,7 +39,7 @@ class DeviceJudge:
     def _rejections(self, pool: Pool, device: DeviceInfo) -> Iterator[Rejection | None]:
         yield self._selector(device)
         yield self._pool(pool)
-        yield BINDING if device.binding and not self._case.gates.binding else None
+        yield BINDING if device.has_binding_conditions and not self._case.gates.binding else None
         yield self._taint(device)
         if not self._subrequest.admin:
             yield Rejection(IN_USE, "in use") if is_in_use(device, self._case.used) else None

@@ -139,8 +139,8 @@ class Layers:
         self._patches = patches
         self._rules = rules
         every = [known for bucket in patches for known in bucket.all.values()]
-        self.conditional = sorted((known for known in every if known.conditional), key=lambda known: known.rank)
-        self._base: Overlay = _overlay_of((known for known in every if not known.conditional), gates)
+        self.conditional = sorted((known for known in every if known.is_conditional), key=lambda known: known.rank)
+        self._base: Overlay = _overlay_of((known for known in every if not known.is_conditional), gates)
         self._effect = _effect(self._base)
         self._effects: dict[tuple[int, ...], Effect] = {}
         self._base_rules = [known for bucket in rules for known in bucket.all.values()]
@@ -148,7 +148,7 @@ class Layers:
 
     def uniform(self) -> tuple[Effect, tuple[Taint, ...]] | None:
         """Return the effect that all devices of the pool share; None if it depends on the device."""
-        if self.conditional or _named(self._patches) or _named(self._rules):
+        if self.conditional or _has_names(self._patches) or _has_names(self._rules):
             return None
         return self._effect, self._taints
 
@@ -177,7 +177,7 @@ class Layers:
         return _ordered(self._base_rules + named) if named else self._taints
 
 
-def _named(buckets: list[Bucket[K]]) -> bool:
+def _has_names(buckets: list[Bucket[K]]) -> bool:
     return any(bucket.by_device for bucket in buckets)
 
 

@@ -24,7 +24,7 @@ class Known(NamedTuple):
     patch: Patch
 
     @property
-    def conditional(self) -> bool:
+    def is_conditional(self) -> bool:
         """Return True if selectors, not only names, decide whether the patch applies."""
         return bool(self.patch.filter.class_name is not None or self.patch.filter.selectors)
 

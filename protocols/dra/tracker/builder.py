@@ -91,7 +91,7 @@ class Builder(msgspec.Struct, frozen=True):
         device = each.devices[at]
         more = [known for known in layers.conditional if self.applies(known, each, at, verdicts)]
         for known in layers.of_device(device.name):
-            if not known.conditional or self.applies(known, each, at, verdicts):
+            if not known.is_conditional or self.applies(known, each, at, verdicts):
                 more.append(known)
         return patched(device, layers.effect(more), layers.taints(device.name))
 

@@ -94,7 +94,7 @@ class SliceTracker:
                 async with asyncio.timeout(AGAIN_S if self._recorder else None):
                     await self._wake.wait()
             self._wake.clear()
-            while not self.tracker.settled:
+            while not self.tracker.is_settled:
                 end = time.monotonic() + STRIDE_S
                 if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once
                     self._listener.slices_changed(changes)

@@ -37,7 +37,7 @@ class Inputs:
         if held is not None and held.patch == patch:
             return []
         touched = self.drop_patch(patch.name)
-        if not self._matters(patch):
+        if not self._has_effect(patch):
             return touched
         known = Known(next(self._serials), patch.rank, patch)
         self.patches[patch.name] = known
@@ -117,7 +117,7 @@ class Inputs:
             self._selectors.pop(known.serial, None)
         return [known.patch.filter for known in users]
 
-    def _matters(self, patch: Patch) -> bool:
+    def _has_effect(self, patch: Patch) -> bool:
         values = self.gates.attributes and (patch.attributes or patch.capacity)
         return bool(values or (self.gates.taints and patch.taints))
 

@@ -95,7 +95,7 @@ class Tracker:
         self._touch(self.inputs.drop_class(name))
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         return not self._marks and not self._changes
 
     def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[SliceChange]:
@@ -158,7 +158,7 @@ class Tracker:
         new = published if devices is published.devices else _with(published, devices)
         arrived = name in self._arrived
         self._arrived.discard(name)
-        if old is not None and not arrived and _same(old.devices, devices):
+        if old is not None and not arrived and _is_same(old.devices, devices):
             return
         if old is None:
             insort(self._names, name)
@@ -181,5 +181,5 @@ def _with(each: Slice, devices: tuple[Device, ...]) -> Slice:
     )
 
 
-def _same(one: tuple[Device, ...], other: tuple[Device, ...]) -> bool:
+def _is_same(one: tuple[Device, ...], other: tuple[Device, ...]) -> bool:
     return len(one) == len(other) and all(map(is_, one, other))

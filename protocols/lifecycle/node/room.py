@@ -114,7 +114,7 @@ class NodeRoom:
             yield _predicate("NodeAffinity", NOT_SELECTED)
         if wanted.get("nodeName") not in (None, "", name):
             yield _predicate("NodeName", OTHER_NODE)
-        if self._use.ports.conflict(pod.ports):
+        if self._use.ports.has_conflict(pod.ports):
             yield _predicate("NodePorts", NO_PORTS)
         taints = [taint for taint in node_taints(node) if taint.effect == NO_EXECUTE]
         if not is_static(spec.raw) and untolerated(taints, wanted.get("tolerations") or ()) is not None:

@@ -177,8 +177,10 @@ def test_webhook_has_upstreams_defaults() -> None:
         ({"clientConfig": {}}, ["Required webhooks[0].clientConfig"]),
         ({"clientConfig": {"url": "http://x/"}}, ["Invalid webhooks[0].clientConfig.url"]),
         ({"clientConfig": {"url": " https://x/"}}, ["Required webhooks[0].clientConfig.url"]),
-        ({"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/p./"}}},
-         ["Invalid webhooks[0].clientConfig.service.path"]),
+        (
+            {"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "/p./"}}},
+            ["Invalid webhooks[0].clientConfig.service.path"],
+        ),
         ({"clientConfig": {"service": {"name": "s"}}}, ["Required webhooks[0].clientConfig.service.name"]),
         ({"admissionReviewVersions": ["v9"]}, ["Invalid webhooks[0].admissionReviewVersions"]),
     ],

@@ -416,7 +416,7 @@ def test_a_long_rebuild_can_be_done_in_steps() -> None:
     cluster = Cluster(*(a_slice(f"s{number}", device("x"), pool=f"p{number}") for number in range(10)))
     cluster.tracker.put_patch(a_patch("p", {f"{DRV}/a": 1}))
     told, tired = [], iter([False, False, True, True, False] * 4)
-    while not cluster.tracker.settled:
+    while not cluster.tracker.is_settled:
         some = cluster.tracker.settle(3, lambda: next(tired))
         assert len(some) <= 3
         told += some

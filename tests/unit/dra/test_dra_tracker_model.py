@@ -147,7 +147,7 @@ class History:
         assert [self.told[name] for name in sorted(self.told)] == list(self.tracker.slices())
 
     def check(self) -> None:
-        while not self.tracker.settled:
+        while not self.tracker.is_settled:
             self.settle(2)
         now = self.now
         wanted = naive(

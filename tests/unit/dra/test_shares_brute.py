@@ -240,7 +240,7 @@ class World:
         self.settle()
 
     def settle(self) -> None:
-        while not self.tracker.settled:
+        while not self.tracker.is_settled:
             for change in self.tracker.settle():
                 self.catalog.change(*change)
 

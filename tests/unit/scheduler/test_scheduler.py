@@ -156,13 +156,13 @@ def test_pods_of_higher_priority_are_tried_first() -> None:
     for uid, priority in (("low", 1), ("first", 5), ("second", 5)):
         queue.add(uid, priority)
     assert queue.ready(0.0) == ["first", "second", "low"]
-    assert not queue.outranked("low")
+    assert not queue.is_outranked("low")
     queue.add("urgent", 9)
-    assert queue.outranked("second")
-    assert not queue.outranked("urgent")
+    assert queue.is_outranked("second")
+    assert not queue.is_outranked("urgent")
     assert queue.ready(0.0) == ["urgent", "first", "second", "low"]
     assert queue.start("urgent")
-    assert not queue.outranked("low")
+    assert not queue.is_outranked("low")
 
 
 def test_only_what_can_help_wakes_a_pod() -> None:

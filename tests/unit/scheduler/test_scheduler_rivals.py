@@ -260,10 +260,10 @@ def test_a_reservation_ends_when_the_watch_confirms_it() -> None:
     assert store.get("ns/a") == told("a", 3, "x")
     store.observe(told("a", 2))
     assert x in ledger
-    assert ledger.reserved("a"), "older news"
+    assert ledger.is_reserved("a"), "older news"
     store.observe(told("a", 3, "x"))
     assert x in ledger
-    assert not ledger.reserved("a")
+    assert not ledger.is_reserved("a")
     store.observe(told("a", 4))
     assert x not in ledger
 

@@ -363,7 +363,7 @@ class Naive:
         found = {claim: each[device] for claim, each in self.reserved.items() if device in each}
         return found | {claim: each[device][1] for claim, each in self.held.items() if device in each}
 
-    def available(self, holdings: dict[DeviceId, Any]) -> bool:
+    def is_available(self, holdings: dict[DeviceId, Any]) -> bool:
         return all(self.free(device, amounts) for device, amounts in holdings.items())
 
     def free(self, device: DeviceId, amounts: Any) -> bool:
@@ -402,8 +402,8 @@ def test_ledger_of_shares_agrees_with_a_naive_one(steps: list[tuple[str, Any, An
             naive.see(claim, holdings, step == "saw")
             ledger.observe(claim, holdings, ordered=step == "saw")
         elif step == "reserve" and claim not in naive.reserved:
-            assert ledger.reserve(claim, holdings) == naive.available(holdings)
-            if ledger.reserved(claim):
+            assert ledger.reserve(claim, holdings) == naive.is_available(holdings)
+            if ledger.is_reserved(claim):
                 naive.reserved[claim] = holdings
         elif step == "release":
             naive.reserved.pop(claim, None)

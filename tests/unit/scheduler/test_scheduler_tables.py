@@ -53,7 +53,7 @@ def check_tables(placement: SchedulingCycle) -> int:
                 assert name not in table.scores
             elif name in table.scores:
                 assert table.scores[name] % FIT_WEIGHT == scorer.score(load)
-                assert placement.devices.fit._still_free(table.fits[name], Demand())
+                assert placement.devices.fit._is_still_free(table.fits[name], Demand())
         assert not table.scores.keys() - cache.nodes.keys() - changed
     return compared
 
@@ -155,8 +155,8 @@ def test_changes_are_known_from_a_position_on_and_bounded() -> None:
     before = changes.position
     for number in range(MAX_CHANGES + 1):
         changes.mark(f"n{number}")
-    assert not changes.knows(before)
-    assert changes.knows(changes.position)
+    assert not changes.is_known(before)
+    assert changes.is_known(changes.position)
 
 
 def test_devices_listed_first_outrank_room() -> None:

@@ -33,7 +33,7 @@ def frame(content: bytes, masked: bool = True) -> bytes:
 
 def fed(stream: bytes, cuts: list[int]) -> bool:
     heads, places = FrameHeads(), sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
-    return all(heads.masked(stream[one:two]) for one, two in itertools.pairwise(places))
+    return all(heads.is_masked(stream[one:two]) for one, two in itertools.pairwise(places))
 
 
 CONTENTS = st.lists(st.sampled_from([0, 1, 125, 126, 300, 65_535, 65_536]), min_size=1, max_size=4)
