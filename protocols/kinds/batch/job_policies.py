@@ -6,17 +6,14 @@ Of a list that is too long, only as many elements are checked as it may have.
 import re
 from itertools import pairwise
 
-from protocols.kinds.check.causes import Cause, invalid, required, too_long, too_many, unsupported
-from protocols.kinds.check.table import Causes, causes_of, once
+from protocols.kinds.check.causes import Cause, invalid, required, too_long, too_many
+from protocols.kinds.check.table import Causes, Check, Ordered, causes_of, each, needed, once, one_of, together
 from protocols.kinds.check.values import label_key
 from protocols.kinds.workloads.rules import not_negative
 from protocols.kube.meta import Object
 from protocols.kube.objects import items
 
 MOST_RULES, MOST_CODES, MOST_PATTERNS, LONGEST_INDEXES = 20, 255, 20, 64 * 1024
-ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-OPERATORS = ("In", "NotIn")
-STATUSES = ("False", "True", "Unknown")
 
 
 def omitted(path: str, text: str) -> Cause:
@@ -24,70 +21,59 @@ def omitted(path: str, text: str) -> Cause:
     return Cause(path, "FieldValueInvalid", f"Invalid value: {text}")
 
 
-def _one_of(path: str, value: str, allowed: tuple[str, ...]) -> Causes:
-    if not value:
-        listed = " ".join(f'"{each}"' for each in allowed)
-        return [required(path, f"valid values: [{listed}]")]
-    return [] if value in allowed else [unsupported(path, value, allowed)]
+def _listed(*allowed: str) -> Check:
+    """Check an enumeration; one that is missing is reported with the valid values."""
+    listed = " ".join(f'"{value}"' for value in allowed)
+    return needed(one_of(*allowed), f"valid values: [{listed}]")
 
 
-def failure_causes(path: str, policy: Object, spec: Object) -> Causes:
-    """Validate spec.podFailurePolicy of a job's spec."""
-    rules, path = items(policy, "rules"), f"{path}.rules"
-    causes = [too_many(path, len(rules), MOST_RULES)] if len(rules) > MOST_RULES else []
-    for index, rule in enumerate(rules[:MOST_RULES]):
-        causes += _failure_rule_causes(f"{path}[{index}]", rule, spec)
-    return causes
+PATTERN = Ordered("type status", type=label_key, status=_listed("False", "True", "Unknown"))
+_operator = _listed("In", "NotIn")
+_action = _listed("Count", "FailIndex", "FailJob", "Ignore")
 
 
-def _failure_rule_causes(path: str, rule: Object, spec: Object) -> Causes:
-    codes, patterns, action = rule.get("onExitCodes"), items(rule, "onPodConditions"), rule.get("action") or ""
-    causes = _one_of(f"{path}.action", action, ACTIONS)
-    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
-        causes.append(invalid(f"{path}.action", action, "requires the backoffLimitPerIndex to be set"))
-    if codes is not None:
-        causes += _code_causes(f"{path}.onExitCodes", codes, spec)
-    causes += _pattern_causes(f"{path}.onPodConditions", patterns)
-    if codes is not None and patterns:
-        causes.append(omitted(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
-    if codes is None and not patterns:
-        causes.append(omitted(path, "specifying one of OnExitCodes and OnPodConditions is required"))
-    return causes
-
-
-def _pattern_causes(path: str, patterns: list[Object]) -> Causes:
-    causes = [too_many(path, len(patterns), MOST_PATTERNS)] if len(patterns) > MOST_PATTERNS else []
-    for index, pattern in enumerate(patterns[:MOST_PATTERNS]):
-        causes += causes_of(label_key, f"{path}[{index}].type", pattern.get("type") or "")
-        causes += _one_of(f"{path}[{index}].status", pattern.get("status") or "", STATUSES)
-    return causes
-
-
-def _code_causes(path: str, codes: Object, spec: Object) -> Causes:
-    operator, values, container = codes.get("operator") or "", codes.get("values") or [], codes.get("containerName")
-    causes = _one_of(f"{path}.operator", operator, OPERATORS)
+def failure_policy(spec: Object) -> Check:
+    """Return the check of spec.podFailurePolicy of a job with this spec."""
     pod = (spec.get("template") or {}).get("spec") or {}
-    names = {each.get("name") for field in ("containers", "initContainers") for each in items(pod, field)}
-    if container is not None and container not in names:
-        text = "must be one of the container or initContainer names in the pod template"
-        causes.append(invalid(f"{path}.containerName", container, text))
-    return causes + _value_causes(f"{path}.values", values, operator)
+    names = {container.get("name") for field in ("containers", "initContainers") for container in items(pod, field)}
+
+    def container(path: str, name: str, causes: Causes) -> None:
+        if name not in names:
+            text = "must be one of the container or initContainer names in the pod template"
+            causes.append(invalid(path, name, text))
+
+    def action(path: str, value: str, causes: Causes) -> None:
+        _action(path, value, causes)
+        if value == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            causes.append(invalid(path, value, "requires the backoffLimitPerIndex to be set"))
+
+    codes = together(Ordered("operator", operator=_operator, containerName=container), _codes)
+    patterns = each(PATTERN, limit=MOST_PATTERNS)
+    rule = together(Ordered("action", action=action, onExitCodes=codes, onPodConditions=patterns), _one_kind)
+    return Ordered(rules=each(rule, limit=MOST_RULES))
 
 
-def _value_causes(path: str, values: list[int], operator: str) -> Causes:
-    causes: Causes = []
+def _one_kind(path: str, rule: Object, causes: Causes) -> None:
+    has_codes, has_patterns = rule.get("onExitCodes") is not None, bool(rule.get("onPodConditions"))
+    if has_codes and has_patterns:
+        causes.append(omitted(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
+    elif not has_codes and not has_patterns:
+        causes.append(omitted(path, "specifying one of OnExitCodes and OnPodConditions is required"))
+
+
+def _codes(path: str, codes: Object, causes: Causes) -> None:
+    path, values = f"{path}.values", codes.get("values") or []
     if not values:
         causes.append(invalid(path, values, "at least one value is required"))
     elif len(values) > MOST_CODES:
         causes.append(too_many(path, len(values), MOST_CODES))
     is_new, shown = once(), values[:MOST_CODES]
     for index, value in enumerate(shown):
-        if operator == "In" and value == 0:
+        if codes.get("operator") == "In" and value == 0:
             causes.append(invalid(f"{path}[{index}]", value, "must not be 0 for the In operator"))
         is_new(f"{path}[{index}]", value, causes)
     if any(left > right for left, right in pairwise(shown)):
         causes.append(invalid(path, shown, "must be ordered"))
-    return causes
 
 
 def success_causes(path: str, policy: Object, completions: int) -> Causes:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from protocols.kinds.batch.job_policies import failure_causes, success_causes
+from protocols.kinds.batch.job_policies import failure_policy, success_causes
 from protocols.kinds.check.causes import invalid, required, too_long, unsupported
 from protocols.kinds.check.table import Causes, Struct, causes_of
 from protocols.kinds.workloads.rules import numbers
@@ -100,7 +100,7 @@ def _policy_causes(path: str, spec: Object) -> Causes:
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     causes: Causes = []
     if failure is not None:
-        causes += failure_causes(f"{path}.podFailurePolicy", failure, spec)
+        failure_policy(spec)(f"{path}.podFailurePolicy", failure, causes)
     if success is not None and spec.get("completionMode") != INDEXED:
         causes.append(invalid(f"{path}.successPolicy", success, "requires indexed completion mode"))
     elif success is not None:

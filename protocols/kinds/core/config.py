@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, too_long
-from protocols.kinds.check.table import changed_causes
+from protocols.kinds.check.table import Causes, Struct, changed_causes, together
 from protocols.kinds.check.values import config_key_faults
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import Column, Served, Subresource
@@ -26,31 +26,10 @@ def _data_count(obj: Object) -> int:
     return len(at(obj, "data") or {}) + len(at(obj, "binaryData") or {})
 
 
-def data_causes(obj: Object, *fields: str) -> list[Cause]:
-    """Require maps of strings whose total size is within the limit."""
-    causes, size = [], 0
-    for name in fields:
-        data = obj.get(name)
-        if data is None:
-            continue
-        held = _size(data)
-        if held is None:
-            causes.append(invalid(name, data, "must be a map of strings"))
-        else:
-            size += held
-    return [*causes, too_long("data", SIZE_LIMIT)] if size > SIZE_LIMIT else causes
-
-
-def _size(data: object) -> int | None:
-    """Return the total length of the values, or None if this is not a map of strings."""
-    if not isinstance(data, dict):
-        return None
-    size = 0
-    for value in data.values():
-        if not isinstance(value, str):
-            return None
-        size += len(value)
-    return size
+def _size(path: str, obj: Object, causes: Causes) -> None:
+    maps = (obj.get(field) or {} for field in ("data", "binaryData"))
+    if sum(len(value) for data in maps for value in data.values()) > SIZE_LIMIT:
+        causes.append(too_long("data", SIZE_LIMIT))
 
 
 def _immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
@@ -64,21 +43,19 @@ def _immutable_causes(new: Object, old: Object, *fields: str) -> list[Cause]:
 GOOD_KEY = re.compile(r"(?!\.\.|\.$)[-._a-zA-Z0-9]{1,253}").fullmatch
 
 
-def key_causes(obj: Object, field: str) -> list[Cause]:
-    """Require keys that are file names, since pods mount them."""
-    keys = obj.get(field)
-    if not keys or all(map(GOOD_KEY, keys)):
-        return []
-    return [invalid(f"{field}[{key}]", key, fault) for key in keys for fault in config_key_faults(key)]
+def _keys(path: str, data: Object, causes: Causes) -> None:
+    """Check that keys are names of files, since pods mount them."""
+    if not all(map(GOOD_KEY, data)):
+        causes.extend(invalid(f"{path}[{key}]", key, fault) for key in data for fault in config_key_faults(key))
+
+
+def _once_each(path: str, obj: Object, causes: Causes) -> None:
+    for key in sorted((obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys()):
+        causes.append(invalid(f"data[{key}]", key, f"duplicate of key present in binaryData[{key}]"))
 
 
 class _ConfigMapStrategy(Strategy):
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes = key_causes(obj, "data") + key_causes(obj, "binaryData") + data_causes(obj, "data", "binaryData")
-        if not obj.get("data") or not obj.get("binaryData"):
-            return causes
-        both = sorted(obj["data"].keys() & obj["binaryData"].keys())
-        return causes + [invalid(f"data[{key}]", key, f"duplicate of key present in binaryData[{key}]") for key in both]
+    rules = Struct(also=together(_size, _once_each), data=_keys, binaryData=_keys)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + _immutable_causes(new, old, "data", "binaryData")
@@ -100,20 +77,19 @@ NEEDED = {
 """Keys that a secret of this type must have."""
 
 
+def _keys_of_type(path: str, secret: Object, causes: Causes) -> None:
+    missing = [key for key in NEEDED.get(secret["type"], ()) if key not in (secret.get("data") or {})]
+    causes.extend(required(f"data[{key}]") for key in missing)
+
+
 class _SecretStrategy(Strategy):
+    rules = Struct(also=together(_size, _keys_of_type), data=_keys)
+
     def default(self, obj: Object) -> None:
         obj["type"] = obj.get("type") or "Opaque"
-        strings = obj.get("stringData")
-        if isinstance(strings, dict) and all(isinstance(value, str) for value in strings.values()):
+        if strings := obj.pop("stringData", None):
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
             obj["data"] = {**(obj.get("data") or {}), **encoded}
-            del obj["stringData"]
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes = key_causes(obj, "data") + data_causes(obj, "data")
-        return causes + [
-            required(f"data[{key}]") for key in NEEDED.get(obj["type"], ()) if key not in (obj.get("data") or {})
-        ]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = changed_causes(new, {"type": "Opaque", **old}, "type")
@@ -133,7 +109,7 @@ class AccountStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         if secrets := items(obj, "secrets"):
-            obj["secrets"] = [{key: value for key, value in each.items() if key == "name"} for each in secrets]
+            obj["secrets"] = [{key: value for key, value in secret.items() if key == "name"} for secret in secrets]
 
     def prepare_update(self, new: Object, old: Object) -> None:
         self.prepare_create(new)

@@ -1,16 +1,15 @@
 """Load balancers of services: what their spec and status may hold. Messages equal upstream's."""
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
-from protocols.kinds.check.table import Causes
-from protocols.kinds.check.values import address, cidr_faults, ip_faults, special_faults
+from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.table import Causes, Ordered, each, one_of, texts, together
+from protocols.kinds.check.values import address, cidr_faults, ip_faults, special_faults, subdomain
 from protocols.kinds.services.families import ONCE
 from protocols.kube.meta import Object
-from protocols.kube.names import qualified_faults, subdomain_faults
+from protocols.kube.names import qualified_faults
 from protocols.kube.objects import items
 
 BALANCER, CLASS = "LoadBalancer", "spec.loadBalancerClass"
 ONLY = f"may only be used when `type` is '{BALANCER}'"
-MODES = ("Proxy", "VIP")
 
 
 def external_ip(path: str, text: str, causes: Causes) -> None:
@@ -49,20 +48,14 @@ def default_ingress(obj: Object) -> None:
             place["ipMode"] = "VIP"
 
 
-def ingress_causes(obj: Object) -> list[Cause]:
-    """Check the ingress points in status.loadBalancer of a service."""
-    causes = list[Cause]()
-    for index, place in enumerate(items(obj, "status", "loadBalancer", "ingress")):
-        path, ip, host = f"status.loadBalancer.ingress[{index}]", place.get("ip") or "", place.get("hostname") or ""
-        causes += [invalid(f"{path}.ip", ip, fault) for fault in (ip_faults(ip) if ip else ())]
-        causes += _mode_causes(f"{path}.ipMode", place.get("ipMode"), bool(ip))
-        causes += [invalid(f"{path}.hostname", host, fault) for fault in (subdomain_faults(host) if host else ())]
-    return causes
+def _mode(path: str, place: Object, causes: Causes) -> None:
+    if place.get("ipMode") is not None and not place.get("ip"):
+        causes.append(forbidden(f"{path}.ipMode", "may not be specified when `ip` is not set"))
+    else:
+        MODE(path, place, causes)
 
 
-def _mode_causes(path: str, mode: str | None, has_ip: bool) -> list[Cause]:
-    if mode is None:
-        return []
-    if not has_ip:
-        return [forbidden(path, "may not be specified when `ip` is not set")]
-    return [] if mode in MODES else [unsupported(path, mode, MODES)]
+MODE = Ordered(ipMode=one_of("Proxy", "VIP", empty=True))
+_place = together(Ordered(ip=texts(ip_faults)), _mode, Ordered(hostname=subdomain))
+INGRESS = Ordered(status=Ordered(loadBalancer=Ordered(ingress=each(_place))))
+"""The ingress points in the status of a service."""

@@ -19,11 +19,11 @@ from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.services.allocation import Allocation, Network, takes_external_traffic
 from protocols.kinds.services.balancers import (
     BALANCER,
+    INGRESS,
     balancer_causes,
     class_change_causes,
     default_ingress,
     external_ip,
-    ingress_causes,
 )
 from protocols.kinds.services.changes import keep_allocated
 from protocols.kinds.services.families import (
@@ -131,6 +131,7 @@ class ServiceStrategy(Strategy):
     """Services: families and addresses are settled before validation, allocated after it."""
 
     has_status = True
+    status_rules = INGRESS
     ranges: tuple[Network, ...] = service_networks("10.96.0.0/16")
     """Set when the API server starts, as `services` is."""
     services: Callable[[], Iterable[Object]] = staticmethod(tuple)
@@ -165,9 +166,6 @@ class ServiceStrategy(Strategy):
 
     def default_status(self, obj: Object) -> None:
         default_ingress(obj)
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return ingress_causes(new)
 
     def allocate(self, obj: Object, old: Object | None, taken: Collection[str] = ()) -> Object:
         before = None if old is None else old.get("spec") or {}
