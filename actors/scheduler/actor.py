@@ -283,8 +283,8 @@ class Scheduler:
 
 
 def _priority(pod: views.Pod) -> int:
-    found = (pod.get("spec") or {}).get("priority")
-    return found if isinstance(found, int) else 0
+    priority = (pod.get("spec") or {}).get("priority")
+    return priority if isinstance(priority, int) else 0
 
 
 class _Nodes:

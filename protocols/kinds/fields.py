@@ -76,8 +76,8 @@ def types_of(package: str) -> dict[str, Type]:
     text = (FACTS / f"{package}.txt").read_text("utf-8")
     base = base_of(text)
     others = types_of(base).items() if base else ()
-    found = {name: msgspec.structs.replace(each, package=package) for name, each in others}
-    return found | {each.name: each for each in read_types(package, own_text(text))}
+    inherited = {name: msgspec.structs.replace(each, package=package) for name, each in others}
+    return inherited | {each.name: each for each in read_types(package, own_text(text))}
 
 
 def base_of(text: str) -> str:

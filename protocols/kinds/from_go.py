@@ -85,16 +85,16 @@ class _Reader:
             if not name:
                 yield Field(int(number), _name_of_embedded(field), form.text, form.wire, is_inline=True)
             else:
-                made = self._field(int(number), name, options, field, form)
-                yield self._with_default(owner, made, field)
+                named = self._field(int(number), name, options, field, form)
+                yield self._with_default(owner, named, field)
 
-    def _with_default(self, owner: str, made: Field, field: GoField) -> Field:
+    def _with_default(self, owner: str, known: Field, field: GoField) -> Field:
         """The default of a list's key is known to whoever merges the list."""
         default = field.markers.get("default", ("",))[0]
-        if not default or (owner, made.name) not in self._release.keys_of_lists(self._package):
-            return made
-        kind = f"{made.type}/{default}"
-        return msgspec.structs.replace(made, type=kind, wire=kind)
+        if not default or (owner, known.name) not in self._release.keys_of_lists(self._package):
+            return known
+        kind = f"{known.type}/{default}"
+        return msgspec.structs.replace(known, type=kind, wire=kind)
 
     def _field(self, number: int, name: str, options: list[str], field: GoField, form: _Form) -> Field:
         omitted = "omitempty" in options or "omitzero" in options
@@ -131,8 +131,8 @@ class _Reader:
         home, local = self._home(go_type, package)
         source = self._release.package(home)
         if local in source.names:
-            found = self._form(source.names[local], home)
-            return msgspec.structs.replace(found, is_pointer=pointer)
+            form = self._form(source.names[local], home)
+            return msgspec.structs.replace(form, is_pointer=pointer)
         group, _, version = home.partition(".")
         name = local if home == self._package else f"{group}.{local}" if version == "v1" else f"{home}.{local}"
         return _Form(name, name, True, pointer)

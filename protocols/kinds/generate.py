@@ -45,16 +45,16 @@ def _renewed(package: str, types: dict[str, Type], release: Release | None) -> d
     """Return the types, as of the release, and those that their fields need."""
     if release is None:
         return types
-    found: dict[str, Type] = {}
+    renewed: dict[str, Type] = {}
     waiting = list(types)
     while waiting:
         name = waiting.pop(0)
         old, new = types.get(name), None if name in BY_HAND else release.type_of(package, name)
-        made = _with_own(old, new) if new and old else new or old
-        assert made is not None, name
-        found[name] = made
-        waiting += [other for other in release.needs(package, made) if other not in {*found, *waiting}]
-    return found
+        kind = _with_own(old, new) if new and old else new or old
+        assert kind is not None, name
+        renewed[name] = kind
+        waiting += [other for other in release.needs(package, kind) if other not in {*renewed, *waiting}]
+    return renewed
 
 
 def _with_own(old: Type, new: Type) -> Type:

@@ -73,12 +73,12 @@ def _read(lines: Iterator[str], structs: dict[str, GoStruct], names: dict[str, s
     for line in lines:
         if line.startswith(COMMENT):
             comments.append(line)
-        elif found := STRUCT.match(line):
-            structs[found[1]] = GoStruct(tuple(_fields(lines)) if not line.endswith("}") else (), _markers(comments))
+        elif match := STRUCT.match(line):
+            structs[match[1]] = GoStruct(tuple(_fields(lines)) if not line.endswith("}") else (), _markers(comments))
             comments = []
         elif line.strip():
-            if found := NAMED.match(line):
-                names[found[1]] = found[2].removeprefix("=").strip()
+            if match := NAMED.match(line):
+                names[match[1]] = match[2].removeprefix("=").strip()
             comments = []
 
 
@@ -90,17 +90,17 @@ def _fields(lines: Iterator[str]) -> Iterator[GoField]:
             return
         if text.startswith(COMMENT):
             comments.append(text)
-        elif found := FIELD.match(text):
-            yield GoField(found[1], dict(TAG.findall(found[2])), _markers(comments))
+        elif match := FIELD.match(text):
+            yield GoField(match[1], dict(TAG.findall(match[2])), _markers(comments))
             comments = []
 
 
 def _markers(comments: list[str]) -> Markers:
     """Markers are the comments `+name` and `+name=value`; some come more than once."""
-    found: dict[str, tuple[str, ...]] = {}
+    markers: dict[str, tuple[str, ...]] = {}
     for comment in comments:
         text = comment.removeprefix(COMMENT).strip()
         if text.startswith("+"):
             name, _, value = text[1:].partition("=")
-            found[name] = (*found.get(name, ()), value.strip('"'))
-    return found
+            markers[name] = (*markers.get(name, ()), value.strip('"'))
+    return markers

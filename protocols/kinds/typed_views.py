@@ -44,23 +44,24 @@ def views_text() -> str:
 def _names() -> dict[Key, str]:
     """Return the views' names by type. Of two types of one name that differ, the kind has it."""
     kinds = [(package, name) for package, names in VIEWED.items() for name in names]
-    found = {key: key[1] for key in kinds}
-    owners = {name: key for key, name in found.items()}
+    by_type = {key: key[1] for key in kinds}
+    owners = {name: key for key, name in by_type.items()}
     for key in kinds:
         for package, name in _needed(*key):
-            if (package, name) not in found:
+            if (package, name) not in by_type:
                 owner = owners.setdefault(name, (package, name))
-                found[package, name] = name if _fields(owner) == _fields((package, name)) else _prefixed(package, name)
+                is_same = _fields(owner) == _fields((package, name))
+                by_type[package, name] = name if is_same else _prefixed(package, name)
                 kinds.append((package, name))
-    return found
+    return by_type
 
 
 def _distinct(names: dict[Key, str]) -> Iterable[Key]:
     """Return a type for each name, kinds first."""
-    found: dict[str, Key] = {}
+    distinct: dict[str, Key] = {}
     for key, name in names.items():
-        found.setdefault(name, key)
-    return found.values()
+        distinct.setdefault(name, key)
+    return distinct.values()
 
 
 def _fields(key: Key) -> tuple[Field, ...]:

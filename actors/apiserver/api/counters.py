@@ -64,12 +64,12 @@ class WeightedChild:
         self.sum += value * times
 
     def cumulated(self) -> list[tuple[str, float]]:
-        total, found = 0.0, []
+        total, buckets = 0.0, []
         for bound, count in zip(self._bounds, self._counts, strict=True):
             total += count
             name: str = floatToGoString(bound)  # type: ignore[no-untyped-call]  # the library leaves it untyped
-            found.append((name, total))
-        return found
+            buckets.append((name, total))
+        return buckets
 
 
 class Tally(Collector):
@@ -85,12 +85,12 @@ class Tally(Collector):
 
     def of(self, *values: str) -> "Count":
         """Return the child of these label values, in the order of the label names."""
-        found = self._counts.get(values)
-        if found is None:
+        count = self._counts.get(values)
+        if count is None:
             if len(values) != len(self._labels):
                 raise ValueError(f"{self._name} has labels {self._labels}, got {values}")
-            found = self._counts[values] = Count()
-        return found
+            count = self._counts[values] = Count()
+        return count
 
     def collect(self) -> Iterable[Metric]:
         family = CounterMetricFamily(self._name, self._help, labels=self._labels)

@@ -130,10 +130,10 @@ class Stored:
     def json(self) -> bytes:
         """The object as clients receive it."""
         if self._json is None:
-            made = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
+            encoded = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
             if len(self.raw) > RETAINED_BYTES:
-                return made
-            self._json = made
+                return encoded
+            self._json = encoded
         return self._json
 
     @property
@@ -174,8 +174,8 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
     Certain means: `kind` and `apiVersion` stand before `metadata` and hold no brace, so the first `"metadata":{`
     after them is the object's own.
     """
-    head, found, rest = raw.partition(_METADATA)
-    if not found or len(head) > _HEAD or head.find(b"{", 1) >= 0 or rest.startswith(b"}"):
+    head, separator, rest = raw.partition(_METADATA)
+    if not separator or len(head) > _HEAD or head.find(b"{", 1) >= 0 or rest.startswith(b"}"):
         return None
     return b'%b"metadata":{"resourceVersion":"%d",%b' % (head, rv, rest)
 

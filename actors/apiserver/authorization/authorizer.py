@@ -135,9 +135,9 @@ class Authorizer:
         """Return all rules of a user in a namespace, except those of nodes, which depend on objects."""
         if MASTERS in user.groups:
             return list(EVERYTHING)
-        found = [rule.policy() for rule in USERS.get(user.name, ())]
+        rules = [rule.policy() for rule in USERS.get(user.name, ())]
         policy = self.policy()
-        return found + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
+        return rules + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
 
 
 def _public(path: str) -> bool:

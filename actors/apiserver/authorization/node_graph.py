@@ -34,11 +34,11 @@ class NodeGraph:
         if known is not None and _refers(known, node, resource, name):
             self._known.move_to_end(question)
             return True
-        found = next((pod for pod in self._pods(namespace) if _refers(pod, node, resource, name)), None)
-        if found is None:
+        using = next((pod for pod in self._pods(namespace) if _refers(pod, node, resource, name)), None)
+        if using is None:
             self._known.pop(question, None)
             return False
-        self._known[question] = found.key
+        self._known[question] = using.key
         if len(self._known) > CACHED:
             self._known.popitem(last=False)
         return True
@@ -58,10 +58,10 @@ def references(pod: Object, resource: str) -> set[str]:
         return {text(pod, "spec", "serviceAccountName")} - {""}
     if resource == "resourceclaims":
         return set(_claims(pod)) - {""}
-    found = set(_volumes(pod, resource)) | set(_environment(pod, resource))
+    names = set(_volumes(pod, resource)) | set(_environment(pod, resource))
     if resource == "secrets":
-        found.update(text(each, "name") for each in items(pod, "spec", "imagePullSecrets"))
-    return found - {""}
+        names.update(text(each, "name") for each in items(pod, "spec", "imagePullSecrets"))
+    return names - {""}
 
 
 def _claims(pod: Object) -> Iterator[str]:

@@ -108,8 +108,8 @@ class NodeRules(msgspec.Struct, frozen=True):
             return ("spec.nodeName", node) in wanted.fields
         if wanted.verb == "create":
             return True
-        found = self.resource_slice(wanted.name)
-        return wanted.verb in ("get", "update", "patch", "delete") and (found is None or _on(node, found))
+        stored = self.resource_slice(wanted.name)
+        return wanted.verb in ("get", "update", "patch", "delete") and (stored is None or _on(node, stored))
 
 
 def _events(_node: str, wanted: Attributes) -> bool:

@@ -33,13 +33,13 @@ class Lookups:
 
     async def stored(self, plural: str, namespace: str, name: str) -> Object | None:
         row = self._replicas[plural].resource
-        found = await self._storage.get(row, row.key(namespace, name))
-        return None if found is None else found.obj
+        stored = await self._storage.get(row, row.key(namespace, name))
+        return None if stored is None else stored.obj
 
 
 def _shown(replica: Replica, key: str) -> Object | None:
-    found = replica.objects.get(key)
-    return None if found is None else found.obj
+    stored = replica.objects.get(key)
+    return None if stored is None else stored.obj
 
 
 def _all(replica: Replica, namespace: str) -> list[Object]:

@@ -98,12 +98,12 @@ class _Listing(msgspec.Struct, frozen=True):
     """Keys in the store that are left out, since their values cannot be read."""
 
     def metadata(self) -> Object:
-        found: Object = {"resourceVersion": str(self.rv)}
+        metadata: Object = {"resourceVersion": str(self.rv)}
         if self.resume:
-            found["continue"] = self.resume
+            metadata["continue"] = self.resume
             if self.remaining is not None:
-                found["remainingItemCount"] = self.remaining
-        return found
+                metadata["remainingItemCount"] = self.remaining
+        return metadata
 
 
 class Reader:
@@ -125,15 +125,15 @@ class Reader:
     async def get(self, target: Target, version: int | None) -> Stored:
         replica = self._replicas[target.resource.store]
         if version is None or not replica.filled:
-            found = await self._storage.get(target.resource, target.key)
+            stored = await self._storage.get(target.resource, target.key)
         else:
             await self.wait(target.resource, version)
-            found = replica.objects.get(target.key)
+            stored = replica.objects.get(target.key)
             if why := replica.corrupt.why(target.key):
                 raise CorruptObject(f"{target.resource.storage_prefix}{target.key}", why)
-        if found is None:
+        if stored is None:
             raise not_found(target.resource, target.name)
-        return found
+        return stored
 
     async def fresh(self, resource: Served) -> Replica:
         """Return the replica once it shows every write that was acknowledged before this call."""
@@ -246,7 +246,7 @@ class Reader:
         return objects_at(replica.objects, replica.window, rv, query.prefix, start)
 
     async def _pages(self, query: "_Query", rv: int, start: str, work: "_Work") -> _Listing:
-        found: list[Stored] = []
+        selected: list[Stored] = []
         size = query.limit or SMALLEST_PAGE
         replica = self._replicas[query.resource.store]
         while True:
@@ -258,18 +258,18 @@ class Reader:
             rv = page.rv
             work.fetched += len(page.objects)
             for index, stored in enumerate(page.objects):
-                if query.limit and len(found) == query.limit:
-                    return _truncated(query, found, rv, page.objects[index - 1].key, page.count - index)
+                if query.limit and len(selected) == query.limit:
+                    return _truncated(query, selected, rv, page.objects[index - 1].key, page.count - index)
                 held = replica.objects.get(stored.key) is stored  # what the replica holds is known to be sound
                 if not held and corruption(stored.raw, query.resource.custom is not None):
                     work.corrupt.append(f"{query.resource.storage_prefix}{stored.key}")
                 elif query.wanted.matches(stored):
-                    found.append(stored)
+                    selected.append(stored)
             if not page.more:
-                return _Listing(found, rv)
+                return _Listing(selected, rv)
             start = page.objects[-1].key + "\0"
-            if query.limit and len(found) == query.limit:
-                return _truncated(query, found, rv, page.objects[-1].key, page.count - len(page.objects))
+            if query.limit and len(selected) == query.limit:
+                return _truncated(query, selected, rv, page.objects[-1].key, page.count - len(page.objects))
             size = min(LARGEST_PAGE, size * 2)
 
     async def _first_page(self, query: "_Query", replica: Replica) -> _Listing:
@@ -281,12 +281,14 @@ class Reader:
 
     async def _cut(self, query: "_Query", held: Sequence[Stored], rv: int) -> _Listing:
         """Return the first page of what is selected of `held`, the objects at a revision."""
-        found = list(held) if query.wanted.everything else await _sift(held, query.wanted)
-        cut = bool(query.limit) and len(found) > query.limit
-        self._meter.from_replica(query.resource, len(held), query.limit if cut else len(found))
+        selected = list(held) if query.wanted.everything else await _sift(held, query.wanted)
+        cut = bool(query.limit) and len(selected) > query.limit
+        self._meter.from_replica(query.resource, len(held), query.limit if cut else len(selected))
         if cut:
-            return _truncated(query, found[: query.limit], rv, found[query.limit - 1].key, len(found) - query.limit)
-        return _Listing(found, rv)
+            return _truncated(
+                query, selected[: query.limit], rv, selected[query.limit - 1].key, len(selected) - query.limit
+            )
+        return _Listing(selected, rv)
 
 
 class _Work(msgspec.Struct):
@@ -315,19 +317,19 @@ def _fitting_keys(replica: Replica, prefix: str, start: str, most: int) -> int:
 
 async def _sift(held: Sequence[Stored], wanted: Selection) -> list[Stored]:
     """Return the matching objects. A long list takes several turns of the event loop."""
-    found, ends = [], time.monotonic() + TURN_SECONDS
+    selected, ends = [], time.monotonic() + TURN_SECONDS
     for stored in held:
         if wanted.matches(stored):
-            found.append(stored)
+            selected.append(stored)
         if time.monotonic() > ends:
             await asyncio.sleep(0)
             ends = time.monotonic() + TURN_SECONDS
-    return found
+    return selected
 
 
-def _truncated(query: _Query, found: list[Stored], rv: int, last: str, remaining: int) -> _Listing:
+def _truncated(query: _Query, selected: list[Stored], rv: int, last: str, remaining: int) -> _Listing:
     counted = remaining if query.wanted.everything else None
-    return _Listing(found, rv, encode_token(rv, last + "\0", query.since or int(time.time())), counted)
+    return _Listing(selected, rv, encode_token(rv, last + "\0", query.since or int(time.time())), counted)
 
 
 def objects_at(objects: Objects, window: Window, rv: int, prefix: str, start: str = "") -> list[Stored] | None:

@@ -38,11 +38,11 @@ class Objects:
         self._by_key[stored.key] = stored
 
     def remove(self, key: str) -> Stored | None:
-        found = self._by_key.pop(key, None)
-        if found is not None:
+        stored = self._by_key.pop(key, None)
+        if stored is not None:
             keys = self.keys()
             del keys[bisect_left(keys, key)]
-        return found
+        return stored
 
     def replace(self, all_objects: dict[str, Stored]) -> None:
         self._by_key = all_objects

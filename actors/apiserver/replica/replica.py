@@ -161,8 +161,8 @@ class Replica:
     def _readable(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot without unreadable objects. Those the replica holds are known to be sound."""
         self.corrupt.keep(snapshot.stored)
-        found = snapshot.stored.items()
-        sound = {key: each for key, each in found if same(self.objects.get(key), each) or self.corrupt.readable(each)}
+        objects = snapshot.stored.items()
+        sound = {key: each for key, each in objects if same(self.objects.get(key), each) or self.corrupt.readable(each)}
         return replace(snapshot, stored=sound)
 
     def _fill(self, snapshot: Snapshot, mark: int) -> None:

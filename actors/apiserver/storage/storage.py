@@ -116,16 +116,16 @@ class Storage:
 
     async def get(self, resource: Served, key: str) -> Stored | None:
         """Read an object, linearizable. Raises CorruptObject."""
-        found = await self.get_bytes(resource, key)
-        return None if found is None else _checked(resource, found)
+        stored = await self.get_bytes(resource, key)
+        return None if stored is None else _checked(resource, stored)
 
     async def get_bytes(self, resource: Served, key: str) -> Stored | None:
         """Read the value of a key, linearizable, without checking that it is an object."""
         number, store = self._stores.place(resource)
         with self._meter.measured("get", resource):
-            found, revision = await store.get(_full_key(resource, key), timeout=TIMEOUT)
+            kv, revision = await store.get(_full_key(resource, key), timeout=TIMEOUT)
         self._meter.saw_revision(number, revision)
-        return None if found is None else _stored(resource, found)
+        return None if kv is None else _stored(resource, kv)
 
     async def revision(self, resource: Served) -> int:
         """Return the current revision of the resource's store, linearizable. Reads no object."""
@@ -147,23 +147,23 @@ class Storage:
         request = pb.RangeRequest(key=first, range_end=prefix_end(prefix), limit=limit, revision=rv, keys_only=True)
         try:
             with self._meter.measured("list", resource):
-                found = await self._stores.of(resource).ranged(request, TIMEOUT)
-                rv = rv or found.revision
-                known = {kv.key: have for kv in found.kvs if (have := _known(resource, kv, held)) is not None}
-                known |= await self._values(resource, [kv for kv in found.kvs if kv.key not in known], rv)
+                ranged = await self._stores.of(resource).ranged(request, TIMEOUT)
+                rv = rv or ranged.revision
+                known = {kv.key: have for kv in ranged.kvs if (have := _known(resource, kv, held)) is not None}
+                known |= await self._values(resource, [kv for kv in ranged.kvs if kv.key not in known], rv)
         except etcd.Compacted:
             raise Compacted from None
         except etcd.FutureRevision:
             raise TooLargeVersion(rv, await self.revision(resource)) from None
-        return _Page([known[kv.key] for kv in found.kvs if kv.key in known], rv, found.more, found.count)
+        return _Page([known[kv.key] for kv in ranged.kvs if kv.key in known], rv, ranged.more, ranged.count)
 
     async def _values(self, resource: Served, wanted: list[KeyValue], rv: int) -> dict[bytes, Stored]:
         """Read the values of these keys at revision `rv`: a few one by one, many in pages that fit their sizes."""
         store, read = self._stores.of(resource), dict[bytes, Stored]()
         if len(wanted) <= FEW:
             for each in wanted:
-                found, _ = await store.get(each.key, rv, TIMEOUT)
-                read |= {found.key: _stored(resource, found)} if found is not None else {}
+                one, _ = await store.get(each.key, rv, TIMEOUT)
+                read |= {one.key: _stored(resource, one)} if one is not None else {}
             return read
         keys, end = {each.key for each in wanted}, wanted[-1].key + b"\0"
         start, pager = wanted[0].key, Pager()
@@ -186,9 +186,9 @@ class Storage:
             done = await store.create_if_absent(_full_key(resource, key), raw, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
-            made = Stored(key, done.revision, raw)
-            record_stored(resource, made, began, done.revision)
-            return made
+            stored = Stored(key, done.revision, raw)
+            record_stored(resource, stored, began, done.revision)
+            return stored
         if done.current is None:
             raise Taken(done.taken) if done.taken else RevisionConflict(None)
         raise KeyExists(_stored(resource, done.current))
@@ -210,9 +210,9 @@ class Storage:
             done = await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
-            made = Stored(old.key, done.revision, raw)
-            record_stored(resource, made, began, done.revision)
-            return made
+            stored = Stored(old.key, done.revision, raw)
+            record_stored(resource, stored, began, done.revision)
+            return stored
         if done.taken and done.current is not None and done.current.mod_revision == old.rv:
             raise Taken(done.taken)
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
@@ -234,19 +234,19 @@ class Storage:
         """Raise Taken if a write, which is only tried, could not reserve its keys."""
         held = []
         for key in _reserved(resource, old, new).added:
-            found, _ = await self._stores.of(resource).get(key, timeout=TIMEOUT)
-            held += [key] if found is not None else []
+            holder, _ = await self._stores.of(resource).get(key, timeout=TIMEOUT)
+            held += [key] if holder is not None else []
         if held:
             raise Taken(tuple(held))
 
     async def records(self, resource: Served, prefixes: Iterable[str]) -> tuple[dict[str, KeyValue], int]:
         """Read keys beside the objects, from the resource's store; the revision is that of the first read."""
-        found, revision = dict[str, KeyValue](), 0
+        records, revision = dict[str, KeyValue](), 0
         for prefix in prefixes:
             ranged = await self._stores.of(resource).range(prefix.encode(), timeout=TIMEOUT)
-            found |= {kv.key.decode(): kv for kv in ranged.kvs}
+            records |= {kv.key.decode(): kv for kv in ranged.kvs}
             revision = revision or ranged.revision
-        return found, revision
+        return records, revision
 
     async def create_record(self, resource: Served, key: str, value: bytes) -> bool:
         """Create a key beside the objects. Return False if it exists."""

@@ -86,9 +86,9 @@ class Index(Generic[T]):
             return
         namespace, _, name = change.key.rpartition("/")
         for place in product(("", namespace) if namespace else ("",), ("", name), self._nodes(change)):
-            found = self._places.get(place)
-            if found is not None:
-                yield from tuple(found)
+            concerned = self._places.get(place)
+            if concerned is not None:
+                yield from tuple(concerned)
 
     def _nodes(self, change: Change) -> Iterable[str | None]:
         if not self._by_node or not self._node_of:

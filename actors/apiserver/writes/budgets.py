@@ -139,18 +139,18 @@ def _denial(name: str, status: Object) -> str:
 
 def _exhausted(status: Object) -> Iterator[Object]:
     generation = status.get("observedGeneration") or 0
-    found = False
+    has_condition = False
     for each in items(status, "conditions"):
         if each.get("type") != ALLOWED:
             yield each
             continue
-        found = True
+        has_condition = True
         since = each.get("lastTransitionTime") if each.get("status") == "False" else ""
         yield _condition(generation, since or now())
-    if not found:
+    if not has_condition:
         yield _condition(generation, now())
 
 
 def _condition(generation: int, since: str) -> Object:
-    made = {"type": ALLOWED, "status": "False", "observedGeneration": generation, "lastTransitionTime": since}
-    return {**made, "reason": "InsufficientPods", "message": ""}
+    condition = {"type": ALLOWED, "status": "False", "observedGeneration": generation, "lastTransitionTime": since}
+    return {**condition, "reason": "InsufficientPods", "message": ""}

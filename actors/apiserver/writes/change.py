@@ -68,8 +68,8 @@ class Change(msgspec.Struct):
     @property
     def warnings(self) -> Sequence[str]:
         """Warnings of policies and webhooks, complete once the write is admitted."""
-        found: Sequence[str] = () if self.session is None else self.session.warnings
-        return found
+        warnings: Sequence[str] = () if self.session is None else self.session.warnings
+        return warnings
 
     def reject(self, fault: str) -> None:
         """Raise Forbidden if there is a fault."""

@@ -70,20 +70,20 @@ def _text(value: Any) -> str | None:
 
 
 def _from_query(query: Mapping[str, str]) -> Object:
-    found: Object = {}
+    options: Object = {}
     if "gracePeriodSeconds" in query:
-        found["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
+        options["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
     if "propagationPolicy" in query:
-        found["propagationPolicy"] = query["propagationPolicy"]
+        options["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in query:
-        found["orphanDependents"] = {"true": True, "false": False}.get(
+        options["orphanDependents"] = {"true": True, "false": False}.get(
             query["orphanDependents"], query["orphanDependents"]
         )
     if preconditions := {name: query[name] for name in ("uid", "resourceVersion") if query.get(name)}:
-        found["preconditions"] = preconditions
+        options["preconditions"] = preconditions
     if IGNORE in query:
-        found[IGNORE] = {"true": True, "false": False}.get(query[IGNORE], query[IGNORE])
-    return found
+        options[IGNORE] = {"true": True, "false": False}.get(query[IGNORE], query[IGNORE])
+    return options
 
 
 def _check_ignore(body: Object, dry_runs: list[Any]) -> None:
@@ -156,9 +156,9 @@ def check_preconditions(target: Target, options: DeleteOptions, old: Object) -> 
         ("uid", options.uid, "UID", "deleted and then recreated"),
         ("resourceVersion", options.version, "ResourceVersion", "modified"),
     ):
-        found = metadata.get(field)
-        if wanted is not None and wanted != found:
-            text = f"the {label} in the precondition ({wanted}) does not match the {label} in record ({found})"
+        actual = metadata.get(field)
+        if wanted is not None and wanted != actual:
+            text = f"the {label} in the precondition ({wanted}) does not match the {label} in record ({actual})"
             raise _precondition_failed(target.resource, target.name, f"{text}. The object might have been {fate}")
 
 

@@ -77,18 +77,18 @@ def check_kind(obj: Object, kind: str, api_version: str, must_have: bool = False
             title = field[0].upper() + field[1:]
             raise BadRequest(f"Object '{title}' is missing in the body of the request")
         obj[field] = obj.get(field) or wanted
-    found = (obj["kind"], obj["apiVersion"])
-    if not all(isinstance(text, str) for text in found):
+    sent = (obj["kind"], obj["apiVersion"])
+    if not all(isinstance(text, str) for text in sent):
         raise BadRequest("kind and apiVersion of the object must be strings")
-    if must_have and found[1] != api_version:
+    if must_have and sent[1] != api_version:
         text = "Incorrect version specified in apply patch. Specified patch version"
-        raise BadRequest(f"{text}: {found[1]}, expected: {api_version}")
-    if found[0] != kind:
-        version = found[1].rpartition("/")[2]
-        why = f"converting ({version}.{found[0]}) to ({api_version.rpartition('/')[2]}.{kind}): unknown conversion"
-        raise BadRequest(f'{found[0]} in version "{version}" cannot be handled as a {kind}: {why}')
-    if found[1] != api_version:
-        text = f"the API version in the data ({found[1]}) does not match the expected API version"
+        raise BadRequest(f"{text}: {sent[1]}, expected: {api_version}")
+    if sent[0] != kind:
+        version = sent[1].rpartition("/")[2]
+        why = f"converting ({version}.{sent[0]}) to ({api_version.rpartition('/')[2]}.{kind}): unknown conversion"
+        raise BadRequest(f'{sent[0]} in version "{version}" cannot be handled as a {kind}: {why}')
+    if sent[1] != api_version:
+        text = f"the API version in the data ({sent[1]}) does not match the expected API version"
         raise BadRequest(f"{text} ({api_version})")
 
 

@@ -68,8 +68,8 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
         entries = stored
         if sent and sent != stored and not target.subresource:
-            found = sent_entries(sent)
-            entries = stored if found is None else found
+            usable = sent_entries(sent)
+            entries = stored if usable is None else usable
         shape = shape_of(target)
         if shape is None or (old and not entries):
             return entries

@@ -43,13 +43,13 @@ def updated(target: Target, new: Object, old: Object, patching: bool = False, ow
     return new
 
 
-def amended(target: Target, made: Object, new: Object, old: Object) -> Object:
+def amended(target: Target, mutated: Object, new: Object, old: Object) -> Object:
     """Return the object that an update stores, with what admission changed of `new`, which nobody owns.
 
     Raises as `updated`.
     """
     entries = new["metadata"].get("managedFields") or []
-    return updated(target, made, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
+    return updated(target, mutated, fresh_copy(old), patching=True, owners=lambda obj, before, sent: entries)
 
 
 def unnamed(target: Target) -> BadRequest:

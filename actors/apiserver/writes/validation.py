@@ -50,9 +50,9 @@ def duplicates(raw: bytes, decoded: Any, thorough: bool) -> list[str]:
         marked = json.loads(raw, object_pairs_hook=_All, parse_int=_unread, parse_float=_unread)
     except RecursionError:
         return []
-    found: list[str] = []
-    _collect(marked, (), found)
-    return found[:MAX_DUPLICATES]
+    paths: list[str] = []
+    _collect(marked, (), paths)
+    return paths[:MAX_DUPLICATES]
 
 
 def _unread(text: str) -> None:
@@ -63,17 +63,17 @@ class _All(list[tuple[str, Any]]):
     """An object with all its fields, repeated ones included."""
 
 
-def _collect(value: Any, path: Path, found: list[str]) -> None:
+def _collect(value: Any, path: Path, paths: list[str]) -> None:
     """Find repeated keys. Only their paths become texts: one for each field takes breadth times length of the keys."""
-    if len(found) >= MAX_DUPLICATES or not isinstance(value, list):
+    if len(paths) >= MAX_DUPLICATES or not isinstance(value, list):
         return
     parts = dict(value) if isinstance(value, _All) else dict(enumerate(value))
     if len(parts) != len(value):
         seen = set[str]()
         repeated = dict.fromkeys(key for key, _ in value if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # add is None
-        found += [shown((path, key))[:LONGEST_SHOWN] for key in islice(repeated, MAX_DUPLICATES)]
+        paths += [shown((path, key))[:LONGEST_SHOWN] for key in islice(repeated, MAX_DUPLICATES)]
     for key, part in parts.items():
-        _collect(part, (path, key), found)
+        _collect(part, (path, key), paths)
 
 
 def in_order(raw: bytes, warnings: list[str]) -> list[str]:
@@ -148,8 +148,8 @@ class Review:
             paths = duplicates(raw, decoded, thorough=self._mode == STRICT)
             self._of_text = [f'duplicate field "{path}"' for path in paths]
         elif _is_yaml(media):
-            found = read_yaml_body(raw).repeated
-            self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(found)] if found else []
+            repeated = read_yaml_body(raw).repeated
+            self._of_text = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)] if repeated else []
 
     def body(self, obj: Object, sent: "BodyKind") -> None:
         """Clean a whole object, unless it is of another kind. Raises BadRequest."""

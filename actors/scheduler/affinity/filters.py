@@ -59,10 +59,10 @@ def with_pods(
     added = list(added)
     if filters is None and not any(each.rules.anti_affinity for each in added):
         return None
-    found = filters.copy() if filters is not None else PodFilters.of(pod, index)
+    changed = filters.copy() if filters is not None else PodFilters.of(pod, index)
     for each in added:
-        found.add(each, node)
-    return found
+        changed.add(each, node)
+    return changed
 
 
 async def pod_filters(pod: PodView, index: PodIndex, nodes: dict[str, NodeLoad]) -> PodFilters | None:
@@ -70,5 +70,5 @@ async def pod_filters(pod: PodView, index: PodIndex, nodes: dict[str, NodeLoad])
     rules = pod.rules
     if not (rules.affinity or rules.anti_affinity or rules.spread or len(index.anti_affinity)):
         return None
-    found = PodFilters.of(pod, index)
-    return found if await found.count(nodes) else None
+    filters = PodFilters.of(pod, index)
+    return filters if await filters.count(nodes) else None

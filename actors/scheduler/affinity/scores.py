@@ -99,21 +99,21 @@ class PodScores:
         return self._index.selected(self._pod.namespace, constraint.selector)
 
     def _on_nodes(self, constraint: SpreadConstraint) -> Counter[str]:
-        found = Counter[str]()
+        amounts = Counter[str]()
         for group in self._groups(constraint):
             for name, amount in group.nodes.items():
-                found[name] += amount
-        return found
+                amounts[name] += amount
+        return amounts
 
     def _by_domain(self, constraint: SpreadConstraint, on_nodes: Counter[str], nodes: Nodes) -> Counter[str]:
-        found, key = Counter[str](), constraint.topology_key
+        amounts, key = Counter[str](), constraint.topology_key
         every = is_every_domain(constraint, self._pod)
         for name, amount in on_nodes.items():
             if (load := nodes.get(name)) is None or not self._is_scored(load):
                 continue
             if every or is_domain(constraint, self._pod, load.view):
-                found[load.view.labels.get(key, "")] += amount
-        return found
+                amounts[load.view.labels.get(key, "")] += amount
+        return amounts
 
     def _is_scored(self, load: NodeLoad) -> bool:
         """Return False for nodes without the label of a constraint of the pod's own."""
@@ -135,14 +135,14 @@ class PodScores:
         hosts = next((pods for key, pods in zip(keys, self._pods, strict=True) if key == HOSTNAME), Counter[str]())
         others = [key for key in keys if key != HOSTNAME]
         known: dict[tuple[object, ...], int] = {}
-        found = {}
+        sums = {}
         for name, load in nodes.items():
             labels = load.view.labels
             domains = (hosts.get(name), HOSTNAME in labels, *[labels.get(key) for key in others])
             if (total := known.get(domains)) is None:
                 total = known[domains] = self._sum_of(load, weights)
-            found[name] = total
-        return found
+            sums[name] = total
+        return sums
 
     def _topology_weight(self, key: str, nodes: Nodes) -> float:
         """Return more for topologies with many domains, whose counts are small."""

@@ -92,11 +92,11 @@ class BindingWait:
             claim = self._claim(each.key)
             if claim is None or uid_of(claim) != each.uid or not is_reserved_for(claim, uid_of(pod)):
                 raise ClaimChanged(f"claim {each.key} changed while its devices were prepared")
-            found = self._verdict(claim)
-            if found.state == FAILED:
-                raise BindingFailed(found.text)
-            if found.state != READY:
-                waiting.append(end if found.deadline is None else found.deadline)
+            verdict = self._verdict(claim)
+            if verdict.state == FAILED:
+                raise BindingFailed(verdict.text)
+            if verdict.state != READY:
+                waiting.append(end if verdict.deadline is None else verdict.deadline)
         if waiting and time.time() >= end:
             raise BindingFailed("device binding timeout")
         return min(*waiting, end) if waiting else None

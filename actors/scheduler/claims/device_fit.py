@@ -148,12 +148,12 @@ class DeviceFit:
         """
         nodes = list(nodes)
         end = time.monotonic() + AT_ONCE_S
-        found: dict[str, Fit] = {}
+        fits: dict[str, Fit] = {}
         late: TimedOut | None = None
         verified = self.verified.of(demand, self._catalog.revision)
         for number, node in enumerate(nodes, 1):
             if (fit := verified.get(node)) is not None:
-                found[node.name] = fit
+                fits[node.name] = fit
                 continue
             if (fit := self._decided(demand, node)) is None:
                 answer = self._known(demand, node) or await self._search_at_once(demand, node, nodes, end)
@@ -162,12 +162,12 @@ class DeviceFit:
                 late, fit = late or answer.fault, answer.fit
                 if answer.fault is None:
                     verified.put(node, fit)
-            found[node.name] = fit
+            fits[node.name] = fit
             if number % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-        if late is not None and all(fit.reason for fit in found.values()):
+        if late is not None and all(fit.reason for fit in fits.values()):
             raise late
-        return found
+        return fits
 
     async def search_in_turns(self, demand: Demand, nodes: Sequence[NodeView], deep: bool = True) -> TimedOut | None:
         """Search the nodes without a cached result.
@@ -261,11 +261,11 @@ class DeviceFit:
         return devices.view, self._ledger.freed(devices.pools), self._ledger.revisions(devices.pools)
 
     def _cached_results(self, signature: bytes) -> SearchResults:
-        found = self._results.setdefault(signature, {})
+        results = self._results.setdefault(signature, {})
         self._results.move_to_end(signature)
         if len(self._results) > MAX_DEMANDS:
             self._results.popitem(last=False)
-        return found
+        return results
 
     def _keep(self, demand: Demand, node: NodeView, answer: SearchResult) -> SearchResult:
         self._cached_results(demand.signature)[node.name] = answer
@@ -305,12 +305,12 @@ class DeviceFit:
         state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
         try:
             attempt = self._attempt(demand, state[0])
-            while (found := attempt.advance(TURN_STEPS)) is None:
+            while (has_devices := attempt.advance(TURN_STEPS)) is None:
                 if time.monotonic() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return self._keep(demand, node, _answer(*state, *_failed(node, fault)))
-        return self._keep(demand, node, SearchResult(*state, _fit(demand, attempt, found)))
+        return self._keep(demand, node, SearchResult(*state, _fit(demand, attempt, has_devices)))
 
     async def _search_turns(
         self,
@@ -322,10 +322,10 @@ class DeviceFit:
         used: AllocatedState | None = None,
     ) -> tuple[Fit, Fault | None]:
         try:
-            attempt, found = await self._advanced(demand, view, end, turns, used)
+            attempt, has_devices = await self._advanced(demand, view, end, turns, used)
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return _failed(node, fault)
-        return _fit(demand, attempt, found), None
+        return _fit(demand, attempt, has_devices), None
 
     async def _advanced(
         self, demand: Demand, view: NodePools, end: float, turns: Turns, used: AllocatedState | None
@@ -333,11 +333,11 @@ class DeviceFit:
         for _ in range(SELECTIONS):
             try:
                 attempt = self._attempt(demand, view, used)
-                while (found := attempt.advance(TURN_STEPS)) is None:
+                while (has_devices := attempt.advance(TURN_STEPS)) is None:
                     if time.monotonic() > end:
                         raise TimedOut("timed out trying to allocate devices")
                     await turns.rest()
-                return attempt, found
+                return attempt, has_devices
             except SelectorPending:
                 await self._find(demand, view)
         raise AllocationFault(SLICES_CHANGE)
@@ -355,8 +355,8 @@ def _answer(view: NodePools, freed: int, changed: int, fit: Fit, fault: Fault | 
     return SearchResult(view, freed, changed, fit, fault, until)
 
 
-def _fit(demand: Demand, attempt: Attempt, found: bool) -> Fit:
-    if not found:
+def _fit(demand: Demand, attempt: Attempt, has_devices: bool) -> Fit:
+    if not has_devices:
         return Fit(NOT_ALLOCATABLE)
     picks = tuple(map(tuple, attempt.picks))
     chosen = zip(demand.unallocated, picks, strict=True)

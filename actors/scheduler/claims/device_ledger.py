@@ -179,10 +179,10 @@ class DeviceLedger:
         A `settled` claim was verified by the scheduler that bound a pod with it. Its shares stay valid, as capacity
         may have been lowered since.
         """
-        found: set[str] = set()
+        claims: set[str] = set()
         for device in self._by_claim.get(claim, NOTHING):
-            found |= self._conflicts(device, claim, settled)
-        return found
+            claims |= self._conflicts(device, claim, settled)
+        return claims
 
     def _conflicts(self, device: DeviceId, claim: str, settled: bool) -> set[str]:
         use = self._uses[device]

@@ -147,8 +147,8 @@ class DynamicResources:
     async def delete_leftover_claims(self, pod: views.Pod) -> None:
         """Delete claims for extended resources left by failed attempts. Raises ClaimsNotReady, ApiError or ApiAway."""
         named = extended_claim_key(pod)
-        made = self.claims.of_extended(pod)
-        lost = [claim for claim in made if key_of(claim) != named or allocation_of(claim) is None]
+        claims = self.claims.of_extended(pod)
+        lost = [claim for claim in claims if key_of(claim) != named or allocation_of(claim) is None]
         for claim in lost:
             await self.writer.delete(claim, uid_of(pod))
         if lost:
@@ -158,14 +158,14 @@ class DynamicResources:
         """Return the demand by node: devices of a class where the node lacks the extended resource."""
         if any(key_of(claim) == extended_claim_key(pod) for claim in demand.allocated):
             resources = frozenset()
-        made: dict[frozenset[str], Demand] = {frozenset(): demand}
-        found = {}
+        by_lack: dict[frozenset[str], Demand] = {frozenset(): demand}
+        by_node = {}
         for node in nodes:
             lacks = frozenset(name for name in resources if not node.allocatable.get(name))
-            if lacks not in made:
-                made[lacks] = self._extended(pod, demand, lacks)
-            found[node.name] = made[lacks]
-        return found
+            if lacks not in by_lack:
+                by_lack[lacks] = self._extended(pod, demand, lacks)
+            by_node[node.name] = by_lack[lacks]
+        return by_node
 
     def _extended(self, pod: views.Pod, demand: Demand, resources: frozenset[str]) -> Demand:
         try:
@@ -183,29 +183,29 @@ class DynamicResources:
         one = next(iter(demands.values())) if len(set(map(id, demands.values()))) == 1 else None
         if one is not None and not one.allocated:
             return await self.fit.fits(one.keeping(kept or {}), nodes)
-        found: dict[str, Fit] = {}
+        fits: dict[str, Fit] = {}
         groups: dict[int, tuple[Demand, list[NodeView]]] = {}
         for node in nodes:
             demand = demands[node.name]
             groups.setdefault(id(demand), (demand, []))[1].append(node)
         for demand, members in groups.values():
             if any(map(self.binding.is_failed, demand.allocated)):
-                found |= {node.name: Fit(NOT_AVAILABLE) for node in members}
+                fits |= {node.name: Fit(NOT_AVAILABLE) for node in members}
             else:
-                found |= await self.fit.fits(demand.keeping(kept or {}), members)
-        return found
+                fits |= await self.fit.fits(demand.keeping(kept or {}), members)
+        return fits
 
     def reserve(self, demand: Demand, node: str, fit: Fit) -> tuple[Assignment, ...] | None:
         """Reserve the devices found, or return None if one was taken meanwhile."""
-        made = [Assignment(key_of(claim), uid_of(claim), None) for claim in demand.allocated]
+        assignments = [Assignment(key_of(claim), uid_of(claim), None) for claim in demand.allocated]
         for claim, picks in zip(demand.unallocated, fit.picks, strict=True):
             result = cast("views.AllocationResult", allocation(claim, picks, self.feed.classes, node, now()))
             if not self.ledger.reserve(claim.uid, held_by_picks(picks)):
-                self.withdraw(made)
+                self.withdraw(assignments)
                 return None
             new = demand.extended if demand.extended and demand.extended.claim is claim else None
-            made.append(Assignment(claim.key, claim.uid, result, new))
-        return tuple(made)
+            assignments.append(Assignment(claim.key, claim.uid, result, new))
+        return tuple(assignments)
 
     def withdraw(self, assignments: Iterable[Assignment]) -> None:
         for each in assignments:
@@ -225,10 +225,10 @@ class DynamicResources:
         if last is None or last.extended is None:
             await self.writer.assign(pod, assignments)
             return assignments
-        made = await self.writer.make(pod, last, last.extended)
-        written = (*assignments[:-1], made)
+        assignment = await self.writer.make(pod, last, last.extended)
+        written = (*assignments[:-1], assignment)
         await self.writer.assign(pod, written)
-        await self.writer.set_pod_status(pod, last.extended, made.key)
+        await self.writer.set_pod_status(pod, last.extended, assignment.key)
         return written
 
     async def release_failed(self, pod: views.Pod, keys: Iterable[str]) -> bool:

@@ -195,8 +195,8 @@ class SchedulingCycle:
             return {assumed: self.cache.nodes[assumed]}, {}
         fitting, rejected = await self.cache.feasible(view, backed)
         if filters is not None:
-            found = ((name, filters.reason(load.view)) for name, load in fitting.items())
-            rejected |= {name: [why] for name, why in found if why}
+            reasons = ((name, filters.reason(load.view)) for name, load in fitting.items())
+            rejected |= {name: [why] for name, why in reasons if why}
             fitting = {name: load for name, load in fitting.items() if name not in rejected}
         crowded = self._preemptor.crowded(view, fitting, backed, filters)
         return {name: load for name, load in fitting.items() if name not in crowded}, rejected | crowded

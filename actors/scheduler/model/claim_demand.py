@@ -99,9 +99,9 @@ class DemandBuilder:
         """Raises ClaimsNotReady."""
         generated = {str(each.get("name")) for each in claim_entries(pod) if is_from_template(each)}
         names = claim_names(pod)
-        found = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
-        found += self._extended(pod)
-        claims = list({key_of(claim): claim for claim in found}.values())
+        claimed = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
+        claimed += self._extended(pod)
+        claims = list({key_of(claim): claim for claim in claimed}.values())
         allocated = tuple(claim for claim in claims if allocation_of(claim) is not None)
         for claim in allocated if self._taints else ():
             self._check_taints(claim)

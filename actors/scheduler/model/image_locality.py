@@ -18,11 +18,11 @@ FULL = 100
 
 def node_images(status: views.NodeStatus) -> dict[str, int]:
     """Return the sizes in bytes of `status.images`, by name."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for image in (status.get("images") or ())[:IMAGES]:
         size = max(0, int(image.get("sizeBytes") or 0))
-        found.update((str(name), size) for name in (image.get("names") or ())[:NAMES])
-    return found
+        sizes.update((str(name), size) for name in (image.get("names") or ())[:NAMES])
+    return sizes
 
 
 def pod_images(spec: views.PodSpec) -> tuple[str, ...]:

@@ -90,8 +90,8 @@ class Queue:
     def ready(self, now: float) -> list[str]:
         """Return the pods to try now: by priority, then in the order in which they became due."""
         self._newest = LOWEST
-        found = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
-        return sorted(found, key=lambda uid: -self._pods[uid].priority)
+        due = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
+        return sorted(due, key=lambda uid: -self._pods[uid].priority)
 
     def is_outranked(self, uid: str) -> bool:
         """Return True if a pod of higher priority became due since `ready` returned this one."""

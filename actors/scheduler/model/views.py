@@ -163,8 +163,8 @@ def _owner(references: Iterable[views.OwnerReference]) -> str:
 
 
 def _presumed(spec: views.PodSpec) -> Amounts:
-    found = pod_requests(spec, UNSPECIFIED)
-    return {name: found.get(name, 0) for name in UNSPECIFIED}
+    requests = pod_requests(spec, UNSPECIFIED)
+    return {name: requests.get(name, 0) for name in UNSPECIFIED}
 
 
 def node_view(node: views.Node) -> NodeView:
@@ -211,5 +211,5 @@ def needs_scheduling(pod: views.Pod, scheduler: str) -> bool:
 
 def has_same_requirements(one: views.Pod, other: views.Pod) -> bool:
     """Return True if spec, labels and claim names, which scheduling depends on, are equal."""
-    made = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
-    return one.get("spec") == other.get("spec") and labels_of(one) == labels_of(other) and made[0] == made[1]
+    statuses = [(pod.get("status") or {}).get("resourceClaimStatuses") for pod in (one, other)]
+    return one.get("spec") == other.get("spec") and labels_of(one) == labels_of(other) and statuses[0] == statuses[1]

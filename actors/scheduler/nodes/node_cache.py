@@ -70,11 +70,11 @@ def _is_selected(pod: PodView, node: NodeView) -> bool:
     return selects_node(pod.node_selector, pod.affinity_terms, node.name, node.labels)
 
 
-def summary(nodes: int, found: Iterable[list[str]]) -> str:
+def summary(nodes: int, rejections: Iterable[list[str]]) -> str:
     """Return upstream's message, such as `0/2 nodes are available: 2 node(s) were unschedulable`."""
     if not nodes:
         return "no nodes available to schedule pods"
-    counts = Counter(reason for reasons_ in found for reason in reasons_)
+    counts = Counter(reason for reasons_ in rejections for reason in reasons_)
     return f"0/{nodes} nodes are available: {', '.join(sorted(f'{n} {reason}' for reason, n in counts.items()))}."
 
 
@@ -185,15 +185,15 @@ class Cache(msgspec.Struct):
         if not self.has_preferences(pod):
             return fitting, {}
         images = pod.images if self.images.has_any(pod.images) else ()
-        found: dict[str, Preferences] = {}
+        preferences: dict[str, Preferences] = {}
         began = time.perf_counter()
         for name, load in fitting.items():
             present = self.images.score(images, load.view.images, len(self.nodes))
-            found[name] = node_preference(pod, load.view, present)
+            preferences[name] = node_preference(pod, load.view, present)
             if time.perf_counter() - began > TURN_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
-        return self._still(fitting), found
+        return self._still(fitting), preferences
 
     def has_preferences(self, pod: PodView) -> bool:
         """Return True if the pod may prefer one node to another for more than its room."""

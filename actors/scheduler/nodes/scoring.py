@@ -104,10 +104,10 @@ class NodeScorer(msgspec.Struct, frozen=True):
     def scores(self, fitting: Mapping[str, NodeLoad]) -> dict[str, int]:
         known, scores = self.known, {}
         for name, load in fitting.items():
-            found = known.get(name)
-            if found is None or found[0] != load.version:
-                found = known[name] = (load.version, self.score(load))
-            scores[name] = found[1]
+            cached = known.get(name)
+            if cached is None or cached[0] != load.version:
+                cached = known[name] = (load.version, self.score(load))
+            scores[name] = cached[1]
         if self.preferences:
             wanted = {name: self.preferences.get(name, INDIFFERENT) for name in fitting}
             affinity = max(each.affinity for each in wanted.values()) or 1

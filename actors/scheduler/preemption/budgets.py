@@ -47,11 +47,11 @@ def _budget(obj: views.PodDisruptionBudget) -> DisruptionBudget | None:
 def violating(victims: Sequence[Victim], budgets: Sequence[DisruptionBudget]) -> frozenset[str]:
     """Return the uids of victims past a budget, if all of them went in this order."""
     left = [budget.allowed for budget in budgets]
-    found = set()
+    uids = set()
     for victim in victims:
         for at, budget in enumerate(budgets):
             if budget.covers(victim):
                 left[at] -= 1
                 if left[at] < 0:
-                    found.add(victim.uid)
-    return frozenset(found)
+                    uids.add(victim.uid)
+    return frozenset(uids)

@@ -129,8 +129,8 @@ class Planner:
         """Return upstream's text: `0/2 nodes are available: 2 No preemption victims found for incoming pod.`."""
         short = {load.view.name for load in self.potential_nodes() if self._is_short_of_resources(load.view.name)}
         default = {True: [NO_VICTIMS], False: [NOT_HELPFUL]}
-        found = (self._reasons.get(name) or default[name in short] for name in self._failed.rejected)
-        return summary(len(self._failed.rejected), found)
+        rejections = (self._reasons.get(name) or default[name in short] for name in self._failed.rejected)
+        return summary(len(self._failed.rejected), rejections)
 
     async def plan(self) -> PreemptionPlan:
         """Raises ApiError and ApiAway."""
@@ -168,7 +168,7 @@ class Planner:
         return reason == NOT_ALLOCATABLE and self._world.for_devices
 
     async def _candidates(self, nodes: list[NodeLoad]) -> list[Candidate]:
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         offset = self._world.dice.randrange(len(nodes)) if nodes else 0
         budgets: list[DisruptionBudget] | None = None
         for load in (*nodes[offset:], *nodes[:offset]):
@@ -188,10 +188,10 @@ class Planner:
                 budgets = budgets_of(await self._world.budgets()) if victims else []
             candidate = await self._select(load, trial, victims, budgets)
             if candidate is not None:
-                found.append(candidate)
-                if len(found) >= candidate_count(len(nodes)) and any(not each.violations for each in found):
+                candidates.append(candidate)
+                if len(candidates) >= candidate_count(len(nodes)) and any(not each.violations for each in candidates):
                     break
-        return found
+        return candidates
 
     # one node
 
@@ -216,8 +216,8 @@ class Planner:
     def _rejection(self, node: NodeView, ahead: list[Nomination]) -> Rejection:
         """Return the rules about other pods, with and without the nominated ones, as upstream."""
         cache, filters = self._world.cache, self._filters
-        found = (filters, self._world.with_nominated(filters, self._view, node, ahead) if ahead else None)
-        bases = [each for each in found if each is not None]
+        both = (filters, self._world.with_nominated(filters, self._view, node, ahead) if ahead else None)
+        bases = [each for each in both if each is not None]
 
         def reason(removed: frozenset[str]) -> str:
             for base in bases:

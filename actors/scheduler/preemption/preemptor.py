@@ -68,13 +68,13 @@ class Preemptor:
         self, pod: PodView, fitting: Mapping[str, NodeLoad], backed: frozenset[str], filters: PodFilters | None = None
     ) -> dict[str, list[str]]:  # fmt: skip
         """Return the nodes where the room must be left to nominated pods, with the reasons."""
-        found = {}
+        reasons = {}
         for name in self.nominations.nodes() if self.nominations else ():
             load, ahead = fitting.get(name), self._world.ahead(pod, name)
             if load is None or not ahead:
                 continue
             if pod.ports and any(has_conflict(each.ports, pod.ports) for each in ahead):
-                found[name] = [NO_PORTS]
+                reasons[name] = [NO_PORTS]
                 continue
             used = dict(load.used)
             for each in ahead:
@@ -82,8 +82,8 @@ class Preemptor:
             others = self._world.with_nominated(filters, pod, load.view, ahead)
             apart = others.reason(load.view) if others is not None else ""
             if why := shortages(pod, NodeLoad(load.view, used), backed) or ([apart] if apart else []):
-                found[name] = why
-        return found
+                reasons[name] = why
+        return reasons
 
     def preferred(self, pod: PodView, fitting: dict[str, NodeLoad]) -> dict[str, NodeLoad]:
         """Return the node that the pod is nominated to if it fits there, else all."""

@@ -38,12 +38,12 @@ class ClaimUses:
 
     def of(self, pools: Iterable[Pool]) -> list[ClaimUse]:
         """Return the claims with devices in these pools that can be freed by the removal of pods."""
-        found: dict[str, ClaimUse] = {}
+        by_claim: dict[str, ClaimUse] = {}
         for pool in pools:
             if (uses := self._by_pool.get(pool.id)) is None:
                 uses = self._by_pool[pool.id] = tuple(self._of_pool(pool))
-            found |= {use.uid: use for use in uses}
-        return list(found.values())
+            by_claim |= {use.uid: use for use in uses}
+        return list(by_claim.values())
 
     def _of_pool(self, pool: Pool) -> Iterable[ClaimUse]:
         holders = dict.fromkeys(uid for device in pool.devices for uid in self._ledger.holders(device.id))

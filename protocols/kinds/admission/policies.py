@@ -124,12 +124,12 @@ def _with_variables(scope: "PolicyScope", variables: list[Object], budget: Budge
     if len(variables) > EXPRESSIONS:
         causes.append(too_many(path, len(variables), EXPRESSIONS))
     for index, variable in enumerate(variables[:EXPRESSIONS]):
-        name, text, found = variable.get("name") or "", variable.get("expression") or "", Causes()
+        name, text, faults = variable.get("name") or "", variable.get("expression") or "", Causes()
         _variable_name(f"{path}[{index}].name", name, causes)
-        expression(scope, budget, missing=MISSING)(f"{path}[{index}].expression", text, found)
+        expression(scope, budget, missing=MISSING)(f"{path}[{index}].expression", text, faults)
         if IDENTIFIER.fullmatch(name) and text.strip():  # uses of one that does not compile are no faults of their own
-            scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if found else text)))
-        causes += found
+            scope = scope._replace(variables=(*scope.variables, (name, UNKNOWN if faults else text)))
+        causes += faults
     return scope
 
 

@@ -120,9 +120,9 @@ def _pod_causes(obj: Object) -> Causes:
     spec = template.get("spec") or {}
     claims = [str(at(claim, "metadata", "name") or "") for claim in items(obj, "spec", "volumeClaimTemplates")]
     if claims:
-        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
+        claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
         rest = [volume for volume in items(spec, "volumes") if volume.get("name") not in claims]
-        template = {**template, "spec": {**spec, "volumes": [*made, *rest]}}
+        template = {**template, "spec": {**spec, "volumes": [*claimed, *rest]}}
     return template_causes(TEMPLATE, template)
 
 

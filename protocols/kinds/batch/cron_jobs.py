@@ -34,8 +34,8 @@ class CronJobStrategy(WorkloadStrategy):
         if not isinstance(spec, dict):
             return
         fill(spec, self.spec_defaults)
-        if isinstance(made := at(spec, "jobTemplate", "spec"), dict):
-            default_job_parts(made)
+        if isinstance(job := at(spec, "jobTemplate", "spec"), dict):
+            default_job_parts(job)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         name = obj["metadata"].get("name") or ""
@@ -55,11 +55,11 @@ def _spec_causes(spec: Object, old: Object) -> list[Cause]:
         causes += [invalid("spec.timeZone", zone, fault) for fault in zone_faults(zone)]
     if (policy := spec.get("concurrencyPolicy")) not in POLICIES:
         causes.append(unsupported("spec.concurrencyPolicy", policy, POLICIES))
-    path, made = "spec.jobTemplate.spec", at(spec, "jobTemplate", "spec") or {}
-    causes += job_spec_causes(path, made) + causes_of(NUMBERS, "spec", spec)
-    if made.get("selector") is not None:
-        causes.append(invalid(f"{path}.selector", made["selector"], "`selector` will be auto-generated"))
-    if made.get("manualSelector"):
+    path, job = "spec.jobTemplate.spec", at(spec, "jobTemplate", "spec") or {}
+    causes += job_spec_causes(path, job) + causes_of(NUMBERS, "spec", spec)
+    if job.get("selector") is not None:
+        causes.append(invalid(f"{path}.selector", job["selector"], "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
         causes.append(unsupported(f"{path}.manualSelector", True, ("nil", "false")))
     return causes
 

@@ -122,7 +122,7 @@ NUMBER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 def index_intervals(text: str, completions: int) -> list[tuple[int, int]]:
     """Return the first and last index of each interval. Raises IndexesInvalid."""
-    made: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         limits = part.split("-")
         if len(limits) > 2:
@@ -131,10 +131,10 @@ def index_intervals(text: str, completions: int) -> list[tuple[int, int]]:
         first, last = _index(limits[0], completions), _index(limits[-1], completions)
         if len(limits) == 2 and first >= last:
             raise IndexesInvalid(f"non-increasing order, previous: {first}, current: {last}")
-        if made and made[-1][1] >= first:
-            raise IndexesInvalid(f"non-increasing order, previous: {made[-1][1]}, current: {first}")
-        made.append((first, last))
-    return made
+        if intervals and intervals[-1][1] >= first:
+            raise IndexesInvalid(f"non-increasing order, previous: {intervals[-1][1]}, current: {first}")
+        intervals.append((first, last))
+    return intervals
 
 
 def _index(text: str, completions: int) -> int:

@@ -107,9 +107,9 @@ def _generate_selector(job: Object) -> None:
     if not isinstance(template, dict):
         return
     own = dict(zip(OWN_LABELS, (metadata["uid"], metadata.get("name") or ""), strict=True))
-    made = {f"{prefix}{key}": value for prefix in (PREFIX, "") for key, value in own.items()}
+    labels = {f"{prefix}{key}": value for prefix in (PREFIX, "") for key, value in own.items()}
     held = template.setdefault("metadata", {})
-    held["labels"] = {**made, **(held.get("labels") or {})}
+    held["labels"] = {**labels, **(held.get("labels") or {})}
     selector = spec.get("selector") or {}
     key = f"{PREFIX}{OWN_LABELS[0]}"
     spec["selector"] = {**selector, "matchLabels": {key: metadata["uid"], **(selector.get("matchLabels") or {})}}
@@ -177,10 +177,10 @@ def _changeable(new: Object, old: Object) -> Object:
 
 
 def _with_resources(containers: list[Object], wanted: list[Object]) -> list[Object]:
-    made = [dict(container) for container in containers]
-    for container, source in zip(made, wanted, strict=False):
+    copies = [dict(container) for container in containers]
+    for container, source in zip(copies, wanted, strict=False):
         _take(container, source, ("resources",))
-    return made
+    return copies
 
 
 def _may_reschedule(old: Object) -> bool:

@@ -59,8 +59,8 @@ def registrations(versions: dict[str, list[str]]) -> Iterable[Object]:
 
 
 def _available(obj: Object) -> str:
-    found = next((each for each in items(obj, "status", "conditions") if each.get("type") == "Available"), {})
-    return str(found.get("status") or "Unknown")
+    condition = next((each for each in items(obj, "status", "conditions") if each.get("type") == "Available"), {})
+    return str(condition.get("status") or "Unknown")
 
 
 def _service(obj: Object) -> str:

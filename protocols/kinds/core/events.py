@@ -89,8 +89,8 @@ def _source(obj: Object) -> str:
 
 def _count(obj: Object) -> int:
     series = obj.get("series")
-    found = series.get("count") if isinstance(series, dict) else obj.get("count")
-    return found if isinstance(found, int) else 1
+    count = series.get("count") if isinstance(series, dict) else obj.get("count")
+    return count if isinstance(count, int) else 1
 
 
 EVENTS = Served(

@@ -28,13 +28,13 @@ def _status(obj: Object) -> str:
 
 
 def _roles(obj: Object) -> str:
-    found = set()
+    roles = set()
     for key, value in (at(obj, "metadata", "labels") or {}).items():
         if key.startswith(ROLE_PREFIX) and key != ROLE_PREFIX:
-            found.add(key.removeprefix(ROLE_PREFIX))
+            roles.add(key.removeprefix(ROLE_PREFIX))
         elif key == ROLE_LABEL and value:
-            found.add(str(value))
-    return ",".join(sorted(found)) or NONE
+            roles.add(str(value))
+    return ",".join(sorted(roles)) or NONE
 
 
 def _address(kind: str, obj: Object) -> str:

@@ -50,11 +50,11 @@ def _name(request: Object) -> str:
 
 def request_names(devices: Object) -> set[str]:
     """Return the names of requests, and those of alternatives below them."""
-    found = set()
+    names = set()
     for request in rows(devices.get("requests")):
-        found.add(name := _name(request))
-        found |= {f"{name}/{sub.get('name')}" for sub in rows(request.get("firstAvailable"))}
-    return found
+        names.add(name := _name(request))
+        names |= {f"{name}/{sub.get('name')}" for sub in rows(request.get("firstAvailable"))}
+    return names
 
 
 def _request(budget: Budget) -> Check:

@@ -181,11 +181,11 @@ _SELECTOR = Ordered(nodeSelector=one_term)
 def one_place(path: str, holder: Object, names: tuple[str, ...], text: str, causes: Causes) -> None:
     """Require exactly one of the fields that select nodes."""
     _PLACES(path, holder, causes)
-    found = [name for name in names if holder.get(name) not in (None, "", False)]
-    if not found:
+    given = [name for name in names if holder.get(name) not in (None, "", False)]
+    if not given:
         causes.append(required(path, text))
-    elif len(found) > 1:
-        shown = ", ".join(f"`{name}`" for name in found)
+    elif len(given) > 1:
+        shown = ", ".join(f"`{name}`" for name in given)
         causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
     _SELECTOR(path, holder, causes)
 

@@ -137,10 +137,10 @@ def _pull_policy(image: str) -> str:
 @functools.lru_cache(maxsize=1024)
 def _policy(image: str) -> str:
     """Return Always for the tag `latest`, which a name without tag and digest has; not for invalid names."""
-    found = _IMAGE.fullmatch(image)
-    if found is None or len(found["name"]) > LONGEST_NAME:
+    match = _IMAGE.fullmatch(image)
+    if match is None or len(match["name"]) > LONGEST_NAME:
         return "IfNotPresent"
-    return "Always" if (found["tag"] or ("" if found["digest"] else "latest")) == "latest" else "IfNotPresent"
+    return "Always" if (match["tag"] or ("" if match["digest"] else "latest")) == "latest" else "IfNotPresent"
 
 
 def default_requests(container: Object) -> None:

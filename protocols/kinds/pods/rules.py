@@ -112,8 +112,8 @@ def pod_causes(pod: Object) -> list[Cause]:
         causes.append(required("spec.restartPolicy"))
     volumes: dict[str, Object] = {}
     if given := spec.get("volumes"):
-        found, volumes = volume_causes("spec.volumes", given, pod["metadata"].get("name") or "")
-        causes += found
+        faults, volumes = volume_causes("spec.volumes", given, pod["metadata"].get("name") or "")
+        causes += faults
     owner = Owner(volumes, spec.get("restartPolicy") or "", bool(spec.get("hostNetwork")))
     causes += _all_containers(spec, owner)
     if overhead := spec.get("overhead"):

@@ -61,8 +61,8 @@ def _bounds(spec: Object) -> Iterator[Cause]:
 def _sum(spec: Object, side: str, name: str) -> str:
     """Return the sum over app containers and sidecars, or an empty string for zero."""
     sidecars = [c for c in items(spec, "initContainers") if c.get("restartPolicy") == "Always"]
-    found = [(at(c, "resources", side) or {}).get(name, "0") for c in [*items(spec, "containers"), *sidecars]]
-    total = sum((_quantity(value) for value in found), Quantity(0))
+    amounts = [(at(c, "resources", side) or {}).get(name, "0") for c in [*items(spec, "containers"), *sidecars]]
+    total = sum((_quantity(value) for value in amounts), Quantity(0))
     return str(total) if total.nanos else ""
 
 

@@ -24,12 +24,12 @@ def uncovered(held: Iterable[PolicyRule], granted: Iterable[PolicyRule]) -> tupl
     rules = tuple(dict.fromkeys(held))
     spend(RULE_UNITS * len(rules))
     have = _Held(rules)
-    found: dict[PolicyRule, None] = {}
+    gaps: dict[PolicyRule, None] = {}
     for rule in dict.fromkeys(granted):
-        found.update(dict.fromkeys(islice(have.lacks(rule), SHOWN)))
-        if len(found) >= SHOWN:
+        gaps.update(dict.fromkeys(islice(have.lacks(rule), SHOWN)))
+        if len(gaps) >= SHOWN:
             break
-    return tuple(islice(found, SHOWN))
+    return tuple(islice(gaps, SHOWN))
 
 
 RULE_UNITS = 5
@@ -85,11 +85,11 @@ class _Held:
     def _gaps(self, dimensions: Sequence["_Dimension"], mask: int = -1) -> Iterator[tuple[str, ...]]:
         """Yield the combinations of values that no single held rule covers."""
         cases, rest = dimensions[0]
-        for found, values in cases.items():
+        for covered, values in cases.items():
             self._left -= 1
             if self._left < 0:
                 raise BudgetSpent
-            both = found & mask
+            both = covered & mask
             if both & rest:
                 continue
             below = list(islice(self._gaps(dimensions[1:], both), SHOWN)) if len(dimensions) > 1 else [()]
@@ -97,18 +97,18 @@ class _Held:
 
     def _resource(self, value: str) -> int:
         _, _, subresource = value.partition("/")
-        found = self._resources.wild(value)
-        return found | self._resources.of(f"{ANY}/{subresource}") if subresource else found
+        covered = self._resources.wild(value)
+        return covered | self._resources.of(f"{ANY}/{subresource}") if subresource else covered
 
     def _name(self, value: str) -> int:
         return self._unnamed | (self._names.of(value) if value else 0)
 
     def _url(self, value: str) -> int:
-        found = self._urls.wild(value)
+        covered = self._urls.wild(value)
         for length in self._roots.lengths:
             if length <= len(value):
-                found |= self._roots.of(value[:length])
-        return found
+                covered |= self._roots.of(value[:length])
+        return covered
 
 
 _Cases = dict[int, list[str]]
@@ -118,17 +118,17 @@ _Dimension = tuple[_Cases, int]
 
 
 def _cases(values: Iterable[str], mask: Callable[[str], int]) -> _Cases:
-    found: _Cases = {}
+    cases: _Cases = {}
     for value in dict.fromkeys(values):
-        found.setdefault(mask(value), []).append(value)
-    return found
+        cases.setdefault(mask(value), []).append(value)
+    return cases
 
 
 def _with_rest(*dimensions: _Cases) -> list[_Dimension]:
     rest = -1
-    found: list[_Dimension] = []
+    pairs: list[_Dimension] = []
     for cases in reversed(dimensions):
-        found.append((cases, rest))
+        pairs.append((cases, rest))
         for mask in cases:
             rest &= mask
-    return found[::-1]
+    return pairs[::-1]

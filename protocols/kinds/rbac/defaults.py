@@ -62,9 +62,9 @@ def _labels(name: str) -> dict[str, str]:
 
 
 def _cluster_role(name: str, rules: Rules, labels: dict[str, str]) -> dict[str, Any]:
-    made = _object("ClusterRole", name)
-    made["metadata"]["labels"].update(labels)
-    return {**made, "rules": [rule.as_object() for rule in rules]}
+    role = _object("ClusterRole", name)
+    role["metadata"]["labels"].update(labels)
+    return {**role, "rules": [rule.as_object() for rule in rules]}
 
 
 def _cluster_binding(role: str, subjects: Sequence[str]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ def _no_urls(path: str, urls: list[str], causes: Causes) -> None:
 
 def _selector(path: str, selector: Object, causes: Causes) -> None:
     """Check a selector of roles. Upstream reports a wrong one as a whole, too."""
-    if found := causes_of(label_selector, path, selector):
-        causes += [*found, invalid(path, selector, found[0].message)]
+    if faults := causes_of(label_selector, path, selector):
+        causes += [*faults, invalid(path, selector, faults[0].message)]
 
 
 _selectors = needed(each(_selector), "at least one clusterRoleSelector required if aggregationRule is non-nil")

@@ -23,14 +23,14 @@ CORE = "core"
 
 def roles_of(text: str) -> dict[str, tuple[PolicyRule, ...]]:
     """Return rules by role name, in the order of the table."""
-    found: dict[str, list[PolicyRule]] = {}
+    roles: dict[str, list[PolicyRule]] = {}
     rules: list[PolicyRule] = []
     for line in text.strip().splitlines():
         if line.startswith(" "):
             rules.append(_rule(line.split()))
         else:
-            rules = found[line] = []
-    return {name: tuple(held) for name, held in found.items()}
+            rules = roles[line] = []
+    return {name: tuple(held) for name, held in roles.items()}
 
 
 def _rule(words: list[str]) -> PolicyRule:

@@ -181,12 +181,12 @@ class Table:
 
     def versions(self) -> dict[str, list[str]]:
         """Return versions by group, the preferred one first, groups in the order of the table."""
-        found: dict[str, list[str]] = {}
+        by_group: dict[str, list[str]] = {}
         for row in self.rows:
-            versions = found.setdefault(row.group, [])
+            versions = by_group.setdefault(row.group, [])
             if row.version not in versions:
                 versions.append(row.version)
-        return found
+        return by_group
 
     def in_version(self, group: str, version: str) -> list[Served]:
         return [row for row in self.rows if (row.group, row.version) == (group, version)]

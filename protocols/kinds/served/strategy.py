@@ -134,16 +134,16 @@ class _Deferred:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        made = self.__dict__.get("_made") or self._load()
-        found = self.__dict__[attribute] = getattr(made, attribute)
-        return found
+        strategy = self.__dict__.get("_strategy") or self._load()
+        value = self.__dict__[attribute] = getattr(strategy, attribute)
+        return value
 
     def _load(self) -> Strategy:
-        made: Strategy = getattr(importlib.import_module(self._module), self._name)()
+        strategy: Strategy = getattr(importlib.import_module(self._module), self._name)()
         if gate := self.__dict__.get("gate"):
-            made.gate = gate
-        self.__dict__["_made"] = made
-        return made
+            strategy.gate = gate
+        self.__dict__["_strategy"] = strategy
+        return strategy
 
 
 def deferred(module: str, name: str, **flags: Any) -> Strategy:

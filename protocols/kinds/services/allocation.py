@@ -69,13 +69,13 @@ class Allocation(msgspec.Struct, frozen=True):
 
     def _ip_causes(self, text: str, ips: list[str]) -> list[Cause]:
         """Check an address that the client requests."""
-        found = address(text)
-        network = next((net for net in self.ranges if found is not None and found in net), None)
-        if found is None or network is None:
+        ip = address(text)
+        network = next((net for net in self.ranges if ip is not None and ip in net), None)
+        if ip is None or network is None:
             why = "the provided network does not match the current range"
-        elif found not in _usable(network):
-            why = f"the provided IP ({found}) is not in the valid range. The range of valid IPs is {network}"
-        elif _ip_key(found) in self.taken:
+        elif ip not in _usable(network):
+            why = f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {network}"
+        elif _ip_key(ip) in self.taken:
             why = "provided IP is already allocated"
         else:
             return []
@@ -109,8 +109,8 @@ class Allocation(msgspec.Struct, frozen=True):
                     causes.append(invalid(f"spec.ports[{number}].nodePort", requested, why))
             elif automatic:
                 # ports of the same number and another protocol share it
-                found = shared.get(port.get("port")) if before is None else None
-                port["nodePort"] = found or self._free_port(spec)
+                same_number = shared.get(port.get("port")) if before is None else None
+                port["nodePort"] = same_number or self._free_port(spec)
                 shared[port.get("port")] = port["nodePort"]
         return causes
 
@@ -178,8 +178,8 @@ def needs_health_port(spec: Object) -> bool:
 
 def node_ports(spec: Object) -> list[int]:
     """Return the node ports, that of health checks included."""
-    found = [port["nodePort"] for port in items(spec, "ports") if port.get("nodePort")]
-    return [*found, spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else found
+    numbers = [port["nodePort"] for port in items(spec, "ports") if port.get("nodePort")]
+    return [*numbers, spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else numbers
 
 
 def _ip_key(ip: Address) -> str:
@@ -193,12 +193,12 @@ def _port_key(number: int) -> str:
 def reservations(service: Object) -> dict[str, bytes]:
     """Return the records of what a stored service holds, by key."""
     spec, metadata = service.get("spec") or {}, service["metadata"]
-    found = {}
+    records = {}
     for text in cluster_ips(spec):
         if text != HEADLESS and (ip := address(text)) is not None:
-            found[_ip_key(ip)] = msgspec.json.encode(_ip_object(ip, metadata))
+            records[_ip_key(ip)] = msgspec.json.encode(_ip_object(ip, metadata))
     owner = msgspec.json.encode({"namespace": metadata.get("namespace", ""), "name": metadata["name"]})
-    return found | {_port_key(number): owner for number in node_ports(spec)}
+    return records | {_port_key(number): owner for number in node_ports(spec)}
 
 
 def _ip_object(ip: Address, owner: Object) -> Object:

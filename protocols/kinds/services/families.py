@@ -37,9 +37,9 @@ def settle(spec: Object, before: Object | None, families: tuple[str, ...]) -> li
     if causes := address_causes(spec) or _stack_causes(spec, before) or _infer(spec, families):
         return causes
     if _is_headless(spec) and not spec.get("selector"):
-        found = spec["ipFamilies"] = list(spec.get("ipFamilies") or families[:1])
-        if len(found) < 2 and spec["ipFamilyPolicy"] != SINGLE:
-            found.append(OTHER[found[0]])
+        chosen = spec["ipFamilies"] = list(spec.get("ipFamilies") or families[:1])
+        if len(chosen) < 2 and spec["ipFamilyPolicy"] != SINGLE:
+            chosen.append(OTHER[chosen[0]])
         return []
     return _complete(spec, families)
 
@@ -69,14 +69,14 @@ def address_causes(spec: Object) -> list[Cause]:
     causes += [duplicate(f"{FAMILIES}[{n}]", name) for n, name in enumerate(given) if name in given[:n]]
     if wrong := _malformed(ips):
         return causes + wrong
-    parsed = [found for text in ips if (found := address(text)) is not None]
+    parsed = [ip for text in ips if (ip := address(text)) is not None]
     if len(ips) > 2:
         causes.append(invalid(IPS, ips, "may only hold up to 2 values"))
     if len(parsed) > 1 and len({each.version for each in parsed}) != len(parsed):
         causes.append(invalid(IPS, ips, "may specify no more than one IP for each IP family"))
     if not causes:
-        for n, (name, found) in enumerate(zip(given, parsed, strict=False)):
-            if name in OTHER and name != f"IPv{found.version}":
+        for n, (name, ip) in enumerate(zip(given, parsed, strict=False)):
+            if name in OTHER and name != f"IPv{ip.version}":
                 text = f"expected an {name} value as indicated by `ipFamilies[{n}]`"
                 causes.append(invalid(f"{IPS}[{n}]", ips[n], text))
     return causes
@@ -107,34 +107,34 @@ def _stack_causes(spec: Object, before: Object | None) -> list[Cause]:
 
 def _infer(spec: Object, families: tuple[str, ...]) -> list[Cause]:
     """Complete ipFamilies by those of the cluster IPs."""
-    found, ips, causes = list(spec.get("ipFamilies") or ()), cluster_ips(spec), list[Cause]()
+    inferred, ips, causes = list(spec.get("ipFamilies") or ()), cluster_ips(spec), list[Cause]()
     for number, text in enumerate(ips):
         parsed = address(text)
-        if parsed is None or number < len(found):
+        if parsed is None or number < len(inferred):
             continue
         name = f"IPv{parsed.version}"
         if name in families:
-            found.append(name)
+            inferred.append(name)
         else:
             causes.append(invalid(f"{IPS}[{number}]", ips, f"{name} is not configured on this cluster"))
-    if found:
-        spec["ipFamilies"] = found
+    if inferred:
+        spec["ipFamilies"] = inferred
     return causes
 
 
 def _complete(spec: Object, families: tuple[str, ...]) -> list[Cause]:
-    policy, found = spec["ipFamilyPolicy"], list(spec.get("ipFamilies") or ())
+    policy, chosen = spec["ipFamilyPolicy"], list(spec.get("ipFamilies") or ())
     causes = list[Cause]()
     if policy == REQUIRE and len(families) < 2:
         causes.append(invalid(POLICY, policy, "this cluster is not configured for dual-stack services"))
-    for number, name in enumerate(found):
+    for number, name in enumerate(chosen):
         if name not in families:
             causes.append(invalid(f"{FAMILIES}[{number}]", name, "not configured on this cluster"))
     if not causes:
-        found = found or list(families[:1])
-        if policy != SINGLE and len(found) == 1 and len(families) == 2:
-            found.append(OTHER[found[0]])
-        spec["ipFamilies"] = found
+        chosen = chosen or list(families[:1])
+        if policy != SINGLE and len(chosen) == 1 and len(families) == 2:
+            chosen.append(OTHER[chosen[0]])
+        spec["ipFamilies"] = chosen
     return causes
 
 

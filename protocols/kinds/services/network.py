@@ -67,14 +67,14 @@ def _selector(obj: Object) -> str:
 
 
 def _endpoints(obj: Object) -> str:
-    found = [
+    endpoints = [
         f"{text(address, 'ip')}:{port.get('port')}" if port else text(address, "ip")
         for subset in items(obj, "subsets")
         for port in items(subset, "ports") or [{}]
         for address in items(subset, "addresses")
     ]
-    more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
-    return (",".join(found[:MOST_ENDPOINTS]) + more) or NONE
+    more = f" + {len(endpoints) - MOST_ENDPOINTS} more..." if len(endpoints) > MOST_ENDPOINTS else ""
+    return (",".join(endpoints[:MOST_ENDPOINTS]) + more) or NONE
 
 
 def _slice_ports(obj: Object) -> str:
@@ -82,9 +82,9 @@ def _slice_ports(obj: Object) -> str:
 
 
 def _slice_endpoints(obj: Object) -> str:
-    found = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
-    more = f" + {len(found) - MOST_ENDPOINTS} more..." if len(found) > MOST_ENDPOINTS else ""
-    return (",".join(found[:MOST_ENDPOINTS]) + more) or "<unset>"
+    addresses = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
+    more = f" + {len(addresses) - MOST_ENDPOINTS} more..." if len(addresses) > MOST_ENDPOINTS else ""
+    return (",".join(addresses[:MOST_ENDPOINTS]) + more) or "<unset>"
 
 
 SERVICES = Served(

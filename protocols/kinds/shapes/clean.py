@@ -251,10 +251,10 @@ def _word(value: Any, shape: Shape, path: Path, owner: Shape, walk: _Walk) -> An
 @functools.lru_cache(maxsize=4096)
 def canonical_quantity(value: str | int | float) -> str:
     """Return a quantity as upstream writes it: an explicit plus and a number beyond 64 bits stay as they are."""
-    made = parse_quantity(value)
+    quantity = parse_quantity(value)
     if isinstance(value, str) and WHOLE.fullmatch(value) and (value[0] == "+" or len(value) > WIDEST):
         return value
-    return str(made)
+    return str(quantity)
 
 
 def canonical_time(text: str, form: str) -> str:

@@ -28,9 +28,9 @@ FindStruct = Callable[[str], Shape]
 
 
 def _empty_struct(each: Type) -> Shape:
-    made = Shape(STRUCT, name=full_name(each.package, each.name), atomic=each.is_atomic)
-    made.gvk = each.is_kind
-    return made
+    shape = Shape(STRUCT, name=full_name(each.package, each.name), atomic=each.is_atomic)
+    shape.gvk = each.is_kind
+    return shape
 
 
 def _fill(struct: Shape, fields: Sequence[Field], lookup: FindStruct) -> None:
@@ -71,9 +71,9 @@ def _shape_of(kind: str, lookup: FindStruct) -> Shape:
         return PLAIN[kind]
     form, slash, default = kind.partition("/")
     if slash:
-        made = Shape(form)
-        made.default = default
-        return made
+        shape = Shape(form)
+        shape.default = default
+        return shape
     return lookup(kind)
 
 
@@ -81,21 +81,21 @@ def _list(kind: str, lookup: FindStruct) -> Shape:
     inner, _, rest = kind[1:].partition("]")
     keyed, _, patch = rest.partition("^")
     keyed = keyed.removeprefix("=")
-    made = Shape(LIST, item=_shape_of(inner, lookup))
-    made.scalar_set = keyed == "set"
-    made.keys = tuple(keyed.split(",")) if keyed and not made.scalar_set else ()
-    made.patch = _patch(patch, made)
-    return made
+    shape = Shape(LIST, item=_shape_of(inner, lookup))
+    shape.scalar_set = keyed == "set"
+    shape.keys = tuple(keyed.split(",")) if keyed and not shape.scalar_set else ()
+    shape.patch = _patch(patch, shape)
+    return shape
 
 
-def _patch(text: str, made: Shape) -> tuple[str, str]:
+def _patch(text: str, shape: Shape) -> tuple[str, str]:
     strategy, _, key = text.partition(",")
-    key = key or (made.keys[0] if made.keys else "")
+    key = key or (shape.keys[0] if shape.keys else "")
     if strategy == "none":
         return "", ""
     if strategy == "retain":
         return "merge,retainKeys", key
-    return ("merge", key) if strategy or made.keys or made.scalar_set else ("", "")
+    return ("merge", key) if strategy or shape.keys or shape.scalar_set else ("", "")
 
 
 API = "io.k8s.api."
@@ -123,21 +123,21 @@ class Registry:
 
     def kind(self, group: str, version: str, kind: str) -> Shape | None:
         """Return the shape of a kind; None if it is unknown."""
-        found = self.structs.get(full_name(package_of(group, version), kind))
-        return found if found is not None and found.gvk else None
+        shape = self.structs.get(full_name(package_of(group, version), kind))
+        return shape if shape is not None and shape.gvk else None
 
     def _lookup(self, package: str, name: str) -> Shape:
         if name.endswith("~"):
             return self._lookup(package, name[:-1]).granular()
         if name.endswith("^replace"):
-            found = self._lookup(package, name.removesuffix("^replace"))
-            made = found.granular()
-            made.atomic, made.patch = found.atomic, ("replace", "")
-            return made
+            shape = self._lookup(package, name.removesuffix("^replace"))
+            variant = shape.granular()
+            variant.atomic, variant.patch = shape.atomic, ("replace", "")
+            return variant
         if name.endswith("^retain"):
-            made = self._lookup(package, name.removesuffix("^retain")).granular()
-            made.patch = ("retainKeys", "")
-            return made
+            variant = self._lookup(package, name.removesuffix("^retain")).granular()
+            variant.patch = ("retainKeys", "")
+            return variant
         return self.structs[full_name(*resolve(package, name))]
 
 

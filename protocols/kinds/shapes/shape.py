@@ -86,6 +86,6 @@ class Shape:
 
     def granular(self) -> "Shape":
         """Return the same struct with separately owned fields. It shares the fields, so it may be made before them."""
-        made = Shape(STRUCT, name=self.name)
-        made.fields, made.required = self.fields, self.required
-        return made
+        shape = Shape(STRUCT, name=self.name)
+        shape.fields, shape.required = self.fields, self.required
+        return shape

@@ -77,16 +77,16 @@ def sources(spec: Object) -> Object:
 
 
 def _one_source(path: str, spec: Object, causes: Causes) -> None:
-    found = sources(spec)
-    if not found:
+    given = sources(spec)
+    if not given:
         causes.append(required(path, "must specify a volume type"))
-    first = next((name for name in ORDER if name in found), "")
-    for name, source in found.items():
+    first = next((name for name in ORDER if name in given), "")
+    for name, source in given.items():
         where = f"{path}.{'persistentDisk' if name == PUBLISHED else name}"
         if name != first:
             causes.append(forbidden(where, "may not specify more than 1 volume type"))
         causes += _required_causes(where, name, source)
-    if csi := found.get("csi"):
+    if csi := given.get("csi"):
         _CSI(f"{path}.csi", csi, causes)
 
 

@@ -69,10 +69,10 @@ def _negotiated(accept: str, include: str) -> Form:
     """
     clauses = sorted(map(media_parameters, accept.split(",") if accept.strip() else ["*/*"]), key=_preference)
     forms = [form for clause in clauses if (form := _form(*clause, include or "Metadata")) is not None]
-    found = next((form for form in forms if not form.protobuf), forms[0] if forms else None)
-    if found is None:
+    chosen = next((form for form in forms if not form.protobuf), forms[0] if forms else None)
+    if chosen is None:
         raise NotAcceptable(OFFERED)
-    return found
+    return chosen
 
 
 def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:

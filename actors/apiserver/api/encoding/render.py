@@ -39,13 +39,13 @@ def render_object(resource: Served, obj: Object, form: Form, columns: bool = Tru
     return dump(_partial(obj, form) if form.view else obj, form)
 
 
-def render_list(resource: Served, found: Iterable[Stored], form: Form, metadata: Object) -> bytes:
+def render_list(resource: Served, objects: Iterable[Stored], form: Form, metadata: Object) -> bytes:
     """Encode a list as a whole; `list_parts` yields the JSON of long ones in pieces."""
     if form.protobuf or form.yaml:
         items = "rows" if form.view == "Table" else "items"
-        shown = [_shown(resource, stored, form) for stored in found]
+        shown = [_shown(resource, stored, form) for stored in objects]
         return dump({**_list(resource, form, metadata), items: shown}, form)
-    return b"".join(list_parts(resource, found, form, metadata))
+    return b"".join(list_parts(resource, objects, form, metadata))
 
 
 def _shown(resource: Served, stored: Stored, form: Form) -> Object:
@@ -59,12 +59,12 @@ def _shown(resource: Served, stored: Stored, form: Form) -> Object:
     return obj if resource.custom else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
-def list_parts(resource: Served, found: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
+def list_parts(resource: Served, objects: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
     """Encode a list as JSON lazily, part by part.
 
     Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists.
     """
-    items = (view(resource, stored) for stored in found) if resource.converter.changes else found
+    items = (view(resource, stored) for stored in objects) if resource.converter.changes else objects
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
     batch: list[bytes | memoryview] = [head]
     size, typed = 0, b"" if resource.custom else _encode({"kind": resource.kind, "apiVersion": resource.api_version})
@@ -110,8 +110,8 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
 def _yaml(value: Any) -> bytes:
     import yaml  # slow to load, and few clients read YAML
 
-    made: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
-    return made.encode()
+    text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+    return text.encode()
 
 
 def _partial(obj: Object, form: Form) -> Object:

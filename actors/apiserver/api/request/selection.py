@@ -108,8 +108,8 @@ def _getter(resource: Served, path: str) -> Callable[[Object], str]:
         return lambda obj: str(at(obj, "metadata", "name") or "")
     if path == "metadata.namespace" and resource.namespaced:
         return lambda obj: str(at(obj, "metadata", "namespace") or "")
-    found = resource.fields.get(path)
-    if found is None:
+    getter = resource.fields.get(path)
+    if getter is None:
         where = f" for {resource.api_version}, Kind={resource.kind}" if resource.kind == "ResourceSlice" else ""
         raise BadRequest(f"field label not supported{where}: {path}")
-    return found
+    return getter

@@ -70,10 +70,10 @@ def parse_target(table: Table, method: str, path: str) -> Target | None:
 
     Raises NotFound, MethodNotAllowed and BadRequest.
     """
-    found = resource_path(path)
-    if found is None:
+    split = resource_path(path)
+    if split is None:
         return None
-    group, version, rest = found
+    group, version, rest = split
     if rest[0] == "watch" and len(rest) > 1:
         return _watched(parse_rest(table, (group, version), "GET", rest[1:]), method)
     return parse_rest(table, (group, version), method, rest)

@@ -56,8 +56,8 @@ def changed_fields(target: Target, before: Object, after: Object) -> str:
     """
     if not is_pods(target.resource) or target.subresource == "status":
         return ""
-    found = list(islice(_changes("", before, after), FIELDS + 1))
-    return ",".join([*found[:FIELDS], *(["..."] if len(found) > FIELDS else [])])
+    paths = list(islice(_changes("", before, after), FIELDS + 1))
+    return ",".join([*paths[:FIELDS], *(["..."] if len(paths) > FIELDS else [])])
 
 
 def _changes(path: str, before: Any, after: Any) -> Iterator[str]:

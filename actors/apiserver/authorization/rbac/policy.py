@@ -106,8 +106,8 @@ class Policy:
         """Return the rules of a role. A role that does not exist grants nothing."""
         if kind == "ClusterRole":
             return self.cluster_rules(name)
-        found = self._roles.get(f"{namespace}/{name}") if kind == "Role" and namespace else None
-        return found.rules if found is not None else ()
+        role = self._roles.get(f"{namespace}/{name}") if kind == "Role" and namespace else None
+        return role.rules if role is not None else ()
 
     def has_role(self, kind: str, name: str, namespace: str = "") -> bool:
         return name in self._cluster_roles if kind == "ClusterRole" else f"{namespace}/{name}" in self._roles

@@ -96,17 +96,17 @@ def _required_rights(
 ) -> list[Attributes]:
     account = service_account_of(name)
     if account:
-        found = [Attributes("impersonate", path, "", "serviceaccounts", "", *account)]
+        rights = [Attributes("impersonate", path, "", "serviceaccounts", "", *account)]
     else:
-        found = [Attributes("impersonate", path, "", "users", name=name)]
-    found += [Attributes("impersonate", path, "", "groups", name=group) for group in groups]
+        rights = [Attributes("impersonate", path, "", "users", name=name)]
+    rights += [Attributes("impersonate", path, "", "groups", name=group) for group in groups]
     if headers.get(UID):
-        found.append(Attributes("impersonate", path, "authentication.k8s.io", "uids", name=headers[UID]))
+        rights.append(Attributes("impersonate", path, "authentication.k8s.io", "uids", name=headers[UID]))
     for key in extra:
         field = unquote(key[len(EXTRA) :]).lower()
         for value in headers.getall(key):
-            found.append(Attributes("impersonate", path, "authentication.k8s.io", "userextras", field, name=value))
-    return found
+            rights.append(Attributes("impersonate", path, "authentication.k8s.io", "userextras", field, name=value))
+    return rights
 
 
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ class BootstrapToken(NamedTuple):
 
 def parse_token(text_sent: str) -> BootstrapToken | None:
     """Return the parts of a bearer token; None if it has another form, so that it is none of these."""
-    found = TOKEN.fullmatch(text_sent)
-    return None if found is None else BootstrapToken(found[1], found[2])
+    match = TOKEN.fullmatch(text_sent)
+    return None if match is None else BootstrapToken(match[1], match[2])
 
 
 def bootstrap_user(token: BootstrapToken, secret: Object | None, now: float) -> tuple[User, float] | None:

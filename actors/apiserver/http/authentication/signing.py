@@ -51,9 +51,9 @@ class PublicKey:
         """For /openid/v1/jwks."""
         from jwt import get_algorithm_by_name
 
-        made = get_algorithm_by_name(self.algorithm).to_jwk(self.key, as_dict=True)
-        found = {name: made[name] for name in PARAMETERS if name in made}
-        return {"use": "sig", "kid": self.kid, "alg": self.algorithm, **found}
+        jwk = get_algorithm_by_name(self.algorithm).to_jwk(self.key, as_dict=True)
+        parameters = {name: jwk[name] for name in PARAMETERS if name in jwk}
+        return {"use": "sig", "kid": self.kid, "alg": self.algorithm, **parameters}
 
 
 class SigningKey:
@@ -76,8 +76,8 @@ class Keys:
         """Return the keys that may have signed a token whose header names `kid`."""
         if kid is None:
             return tuple(self.believed.values())
-        found = self.believed.get(kid) if isinstance(kid, str) else None
-        return () if found is None else (found,)
+        key = self.believed.get(kid) if isinstance(kid, str) else None
+        return () if key is None else (key,)
 
 
 def load_keys(signing: Path) -> Keys:

@@ -84,7 +84,7 @@ def read_tokens(path: Path, state: os.stat_result) -> dict[bytes, User]:
         raise ValueError(f"its mode is {state.st_mode & 0o777:04o}, must be 0600")
     if state.st_size > FILE_LIMIT:
         raise ValueError(f"it is larger than {FILE_LIMIT} bytes")
-    found = {}
+    users = {}
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, row in enumerate(csv.reader(lines, skipinitialspace=True), 1):
         if not row or row[0].startswith("#"):
@@ -92,8 +92,8 @@ def read_tokens(path: Path, state: os.stat_result) -> dict[bytes, User]:
         if len(row) < 3 or not row[0].strip() or not row[1].strip():
             raise ValueError(f"line {number} is not token,user,uid[,groups]")
         groups = tuple(group.strip() for group in (row[3] if len(row) > 3 else "").split(",") if group.strip())
-        found[_digest(row[0].strip())] = User(row[1].strip(), (*groups, "system:authenticated"), row[2].strip())
-    return found
+        users[_digest(row[0].strip())] = User(row[1].strip(), (*groups, "system:authenticated"), row[2].strip())
+    return users
 
 
 def _digest(token: str) -> bytes:
@@ -178,22 +178,22 @@ class TokenAuthority:
 
     def _bootstrap(self, token: BootstrapToken, audiences: tuple[str, ...]) -> Proven:
         """Raises BadToken. Only the replica is asked: unknown tokens must not cost a read of the store."""
-        found = bootstrap_user(token, self._options.shown("secrets", NAMESPACE, token.name), time.time())
-        if found is None:
+        proof = bootstrap_user(token, self._options.shown("secrets", NAMESPACE, token.name), time.time())
+        if proof is None:
             raise BadToken("the bootstrap token is unknown or has expired")
-        return Proven(found[0], audiences, found[1])
+        return Proven(proof[0], audiences, proof[1])
 
     async def _claims(self, token: str) -> dict[str, Any]:
         keys = await self.keys()
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        found = self._checked.get(digest)
-        if found is None:
-            found = self._checked[digest] = decode_token(keys, token)
+        claims = self._checked.get(digest)
+        if claims is None:
+            claims = self._checked[digest] = decode_token(keys, token)
             if len(self._checked) > CACHED_TOKENS:
                 self._checked.popitem(last=False)
         else:
             self._checked.move_to_end(digest)
-        return found
+        return claims
 
     async def _check_objects(self, claims: dict[str, Any]) -> None:
         """Check that the account and the bound objects still exist. Raises BadToken."""

@@ -74,9 +74,9 @@ def _number(value: Any) -> float:
 
 def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
     """Return the claim `aud`, which may be a text or a list; texts only."""
-    found = claims.get("aud")
-    found = [found] if isinstance(found, str) else found
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    audiences = claims.get("aud")
+    audiences = [audiences] if isinstance(audiences, str) else audiences
+    return tuple(each for each in audiences if isinstance(each, str)) if isinstance(audiences, list) else ()
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -97,13 +97,13 @@ def references_of(claims: dict[str, Any]) -> list[Reference]:
     namespace, name = text(private, "namespace"), text(private, "serviceaccount", "name")
     if not namespace or not name or claims.get("sub") != account_name(namespace, name):
         raise BadToken("the token names no service account")
-    found = [Reference("serviceaccounts", namespace, name, text(private, "serviceaccount", "uid"))]
+    references = [Reference("serviceaccounts", namespace, name, text(private, "serviceaccount", "uid"))]
     for claim, resource in RESOURCES.items():
         bound = at(private, claim)
         if bound is not None and (claim != "node" or at(private, "pod") is None):  # a pod's node is informational
             where = "" if claim == "node" else namespace
-            found.append(Reference(resource, where, text(bound, "name"), text(bound, "uid")))
-    return found
+            references.append(Reference(resource, where, text(bound, "name"), text(bound, "uid")))
+    return references
 
 
 def user_of_claims(claims: dict[str, Any]) -> User:

@@ -105,14 +105,14 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         )
     reader = zlib.decompressobj(GZIP_OR_ZLIB)
     try:
-        found = reader.decompress(body, BODY_LIMIT + 1)  # never more: a small body may expand a thousandfold
+        content = reader.decompress(body, BODY_LIMIT + 1)  # never more: a small body may expand a thousandfold
     except zlib.error as error:
         raise BadRequest(f"the body of the request cannot be decompressed: {error}") from None
-    if len(found) > BODY_LIMIT:
+    if len(content) > BODY_LIMIT:
         raise _too_large()
     if not reader.eof:
         raise BadRequest("the body of the request cannot be decompressed: it ends too early")
-    return found
+    return content
 
 
 def _too_large() -> BodyTooLarge:

@@ -73,10 +73,10 @@ class Evicting:
         return SUCCESS
 
     async def _evict_by_budget(self, request: Request, pod: Stored, options: DeleteOptions) -> Object:
-        found = self._budgets.matching(request.target.namespace, pod.obj)
-        if len(found) > 1:
+        budgets = self._budgets.matching(request.target.namespace, pod.obj)
+        if len(budgets) > 1:
             return SEVERAL
-        budget = await self._budgets.newest(found[0]) if found else None
+        budget = await self._budgets.newest(budgets[0]) if budgets else None
         if budget is None:
             await self._evict(request, options)
         elif spares_unready(budget.obj, pod.obj):

@@ -143,8 +143,8 @@ class NonResource:
         if parts == ["openapi", "v2"]:
             return await self._openapi_v2(accept)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
-            found = discovery.aggregated(self._table, core=parts[0] == "api")
-            return Reply(msgspec.json.encode(found), media_type=discovery.AGGREGATED)
+            groups = discovery.aggregated(self._table, core=parts[0] == "api")
+            return Reply(msgspec.json.encode(groups), media_type=discovery.AGGREGATED)
         body = self._body(parts)
         if body is None:
             raise unknown_path()
@@ -182,11 +182,11 @@ class NonResource:
         """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
             return Reply(msgspec.json.encode(self._openapi.index()))
-        found = self._openapi.documents.get(root)
-        if found is None:
+        document = self._openapi.documents.get(root)
+        if document is None:
             raise unknown_path()
-        current = self._openapi.hash(root, found)
+        current = self._openapi.hash(root, document)
         if wanted and wanted != current:
-            return Reply(b"", 301, headers={"Location": self._openapi.url(root, found)})
+            return Reply(b"", 301, headers={"Location": self._openapi.url(root, document)})
         lasting = {"Cache-Control": "public, immutable"} if wanted else {"Cache-Control": "no-cache, private"}
-        return Reply(found, headers={**lasting, "ETag": f'"{current}"'})
+        return Reply(document, headers={**lasting, "ETag": f'"{current}"'})

@@ -37,13 +37,13 @@ INLINE: dict[str, Object] = {
 
 def components(roots: Iterable[Shape]) -> dict[str, Object]:
     """Return the schemas of these structs and of all they refer to, by full name."""
-    waiting, found = list(roots), {}
+    waiting, schemas = list(roots), {}
     while waiting:
         struct = waiting.pop()
-        if struct.name not in found:
-            found[struct.name] = _component(struct)
+        if struct.name not in schemas:
+            schemas[struct.name] = _component(struct)
             waiting += [inner for field in struct.fields.values() for inner in _structs(field)]
-    return {**dict(NAMED.values()), **found}
+    return {**dict(NAMED.values()), **schemas}
 
 
 def _reference(name: str) -> Object:
@@ -57,15 +57,15 @@ def _structs(shape: Shape) -> list[Shape]:
 
 
 def _component(struct: Shape) -> Object:
-    made: Object = {"type": "object", "properties": {name: _field(struct, name) for name in struct.fields}}
+    schema: Object = {"type": "object", "properties": {name: _field(struct, name) for name in struct.fields}}
     if struct.required:
-        made["required"] = list(struct.required)
+        schema["required"] = list(struct.required)
     if struct.atomic:
-        made["x-kubernetes-map-type"] = "atomic"
+        schema["x-kubernetes-map-type"] = "atomic"
     text = description(struct.name)
     if text:
-        made["description"] = text
-    return made
+        schema["description"] = text
+    return schema
 
 
 def _field(struct: Shape, name: str) -> Object:
@@ -83,8 +83,8 @@ def _schema(shape: Shape) -> Object:
     if shape.form == LIST:
         return _list(shape)
     if shape.form == MAP:
-        made = {"type": "object", "additionalProperties": _schema(shape.item) if shape.item else True}
-        return {**made, "x-kubernetes-map-type": "atomic"} if shape.atomic else made
+        schema = {"type": "object", "additionalProperties": _schema(shape.item) if shape.item else True}
+        return {**schema, "x-kubernetes-map-type": "atomic"} if shape.atomic else schema
     if shape.form in NAMED:
         return _reference(NAMED[shape.form][0])
     return {**INLINE[shape.form], "default": shape.default} if shape.default else INLINE[shape.form]
@@ -92,15 +92,19 @@ def _schema(shape: Shape) -> Object:
 
 def _list(shape: Shape) -> Object:
     kind = "map" if shape.keys else "set" if shape.scalar_set else "atomic"
-    made: Object = {"type": "array", "items": _schema(shape.item) if shape.item else {}, "x-kubernetes-list-type": kind}
+    schema: Object = {
+        "type": "array",
+        "items": _schema(shape.item) if shape.item else {},
+        "x-kubernetes-list-type": kind,
+    }
     if shape.keys:
-        made["x-kubernetes-list-map-keys"] = list(shape.keys)
+        schema["x-kubernetes-list-map-keys"] = list(shape.keys)
     strategy, key = shape.patch
     if strategy:
-        made["x-kubernetes-patch-strategy"] = strategy
+        schema["x-kubernetes-patch-strategy"] = strategy
     if key:
-        made["x-kubernetes-patch-merge-key"] = key
-    return made
+        schema["x-kubernetes-patch-merge-key"] = key
+    return schema
 
 
 PATCH_TYPES = (
@@ -137,19 +141,19 @@ def resource_paths(row: Served, names: dict[str, str]) -> dict[str, Object]:
     """Return the operations of a resource by path; `names` are component names by kind."""
     base = f"/{_root_of(row.group, row.version)}/"
     inside = f"{base}namespaces/{{namespace}}/{row.plural}" if row.namespaced else f"{base}{row.plural}"
-    found = {
+    paths = {
         inside: _path(row, [v for v in ("list", "create", "deletecollection") if v in row.verbs], names),
         f"{inside}/{{name}}": _path(row, [v for v in ("get", "update", "patch", "delete") if v in row.verbs], names),
     }
     if row.namespaced:
-        found[f"{base}{row.plural}"] = _path(row, ["list"], names)
+        paths[f"{base}{row.plural}"] = _path(row, ["list"], names)
     for sub in row.subresources:
         gvk = {"group": sub.group, "version": sub.version or row.version, "kind": sub.kind}
-        found[f"{inside}/{{name}}/{sub.name}"] = _operations(gvk, sub.verbs, names)
+        paths[f"{inside}/{{name}}/{sub.name}"] = _operations(gvk, sub.verbs, names)
     if row.custom is not None:
-        for operations in found.values():
+        for operations in paths.values():
             _without_strategic(operations)
-    return {path: {**operations, **_variables(path)} for path, operations in found.items()}
+    return {path: {**operations, **_variables(path)} for path, operations in paths.items()}
 
 
 def _without_strategic(operations: Object) -> None:
@@ -179,17 +183,17 @@ def _operation(gvk: Object, verb: str, names: dict[str, str]) -> Object:
     name = names.get(gvk["kind"], "")
     whole: Object = {"schema": _reference(name) if name else {"type": "object"}}
     anything: Object = {"schema": {"type": "object"}}
-    made: Object = {
+    operation: Object = {
         "x-kubernetes-action": ACTIONS.get(verb, verb),
         "x-kubernetes-group-version-kind": gvk,
         "parameters": [_parameter(name) for name in PARAMETERS[verb]],
         "responses": {"200": {"description": "OK", "content": {"application/json": _response_schema(verb, whole)}}},
     }
     if verb in ("create", "update"):
-        made["requestBody"] = {"required": True, "content": {"application/json": whole}}
+        operation["requestBody"] = {"required": True, "content": {"application/json": whole}}
     if verb == "patch":
-        made["requestBody"] = {"required": True, "content": dict.fromkeys(PATCH_TYPES, anything)}
-    return made
+        operation["requestBody"] = {"required": True, "content": dict.fromkeys(PATCH_TYPES, anything)}
+    return operation
 
 
 def _response_schema(verb: str, whole: Object) -> Object:
@@ -256,7 +260,7 @@ def _document(rows: list[Served]) -> Object:
 
 def _kinds(rows: list[Served]) -> dict[tuple[str, str, str], Shape | None]:
     """Return the kinds of the resources and of their subresources' bodies."""
-    found = [(row.group, row.version, row.kind) for row in rows if row.custom is None]
+    gvks = [(row.group, row.version, row.kind) for row in rows if row.custom is None]
     subs = [(row, (sub.group, sub.version or row.version, sub.kind)) for row in rows for sub in row.subresources]
-    found += [gvk for row, gvk in subs if row.custom is None or gvk[0] != row.group]
-    return {gvk: kind_shape(*gvk) for gvk in found}
+    gvks += [gvk for row, gvk in subs if row.custom is None or gvk[0] != row.group]
+    return {gvk: kind_shape(*gvk) for gvk in gvks}

@@ -20,11 +20,11 @@ UNSAYABLE = ("anyOf", "oneOf", "not", "nullable", "allOf")
 
 def definitions(documents: Iterable[bytes]) -> dict[str, Object]:
     """Return the definitions of v3 documents, by name."""
-    found: dict[str, Object] = {}
+    definitions: dict[str, Object] = {}
     for document in documents:
         for name, schema in msgspec.json.decode(document)["components"]["schemas"].items():
-            found[name] = _merged(found[name], schema) if name in found else converted(schema)
-    return dict(sorted(found.items()))
+            definitions[name] = _merged(definitions[name], schema) if name in definitions else converted(schema)
+    return dict(sorted(definitions.items()))
 
 
 def _merged(held: Object, schema: Object) -> Object:
@@ -38,35 +38,35 @@ def converted(schema: Any) -> Object:
     """Return a schema of v3 as one of v2."""
     if not isinstance(schema, dict):
         return {}
-    made = {key: value for key, value in schema.items() if key not in UNSAYABLE}
+    v2 = {key: value for key, value in schema.items() if key not in UNSAYABLE}
     for only in (schema.get("allOf") or ())[:1]:
-        made = {**converted(only), **made}
-    if "$ref" in made:
-        kept = {key: made[key] for key in ("description", "x-kubernetes-patch-strategy") if key in made}
-        return {"$ref": made["$ref"].replace(V3_REFERENCE, V2_REFERENCE), **kept}
-    if "oneOf" in schema and "type" not in made:  # quantities, and numbers or names of ports
-        made["type"] = "string"
-    if "properties" in made:
-        made["properties"] = {name: converted(inner) for name, inner in made["properties"].items()}
-    if "items" in made:
-        made["items"] = converted(made["items"])
-    if isinstance(made.get("additionalProperties"), dict):
-        made["additionalProperties"] = converted(made["additionalProperties"])
-    return made
+        v2 = {**converted(only), **v2}
+    if "$ref" in v2:
+        kept = {key: v2[key] for key in ("description", "x-kubernetes-patch-strategy") if key in v2}
+        return {"$ref": v2["$ref"].replace(V3_REFERENCE, V2_REFERENCE), **kept}
+    if "oneOf" in schema and "type" not in v2:  # quantities, and numbers or names of ports
+        v2["type"] = "string"
+    if "properties" in v2:
+        v2["properties"] = {name: converted(inner) for name, inner in v2["properties"].items()}
+    if "items" in v2:
+        v2["items"] = converted(v2["items"])
+    if isinstance(v2.get("additionalProperties"), dict):
+        v2["additionalProperties"] = converted(v2["additionalProperties"])
+    return v2
 
 
-def as_json(found: Mapping[str, Object]) -> bytes:
+def as_json(definitions: Mapping[str, Object]) -> bytes:
     """Return the whole document as JSON."""
-    return msgspec.json.encode({"swagger": "2.0", "info": INFO, "paths": {}, "definitions": found})
+    return msgspec.json.encode({"swagger": "2.0", "info": INFO, "paths": {}, "definitions": definitions})
 
 
-def as_protobuf(found: Mapping[str, Object]) -> bytes:
+def as_protobuf(definitions: Mapping[str, Object]) -> bytes:
     """Return the whole document as gnostic's message.
 
     Its field numbers: swagger = 1, info = 2 (title = 1, version = 2), paths = 8, definitions = 9.
     """
     info = _text(1, INFO["title"]) + _text(2, INFO["version"])
-    named = b"".join(_named(name, schema) for name, schema in found.items())
+    named = b"".join(_named(name, schema) for name, schema in definitions.items())
     return _text(1, "2.0") + delimited(2, info) + delimited(8, b"") + delimited(9, named)
 
 

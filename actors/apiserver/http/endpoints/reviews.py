@@ -144,12 +144,12 @@ def _resource_attributes(asked: Object) -> Attributes:
 
 
 def _equalities(asked: Object) -> list[tuple[str, str]]:
-    found = []
+    equalities = []
     for term in items(asked, "fieldSelector", "requirements"):
         values = _strings(term.get("values"))
         if term.get("operator") == "In" and len(values) == 1:
-            found.append((text(term, "key"), values[0]))
-    return found
+            equalities.append((text(term, "key"), values[0]))
+    return equalities
 
 
 def _other_attributes(asked: Object) -> Attributes:

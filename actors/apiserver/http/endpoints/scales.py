@@ -43,17 +43,17 @@ def with_scale_owners(target: Target, scale: Object, obj: Object) -> Object:
     return {**scale, "metadata": {**scale["metadata"], FIELD: held}} if held else scale
 
 
-def owners_of_scaled(target: Target, obj: Object, made: Entries) -> Entries:
+def owners_of_scaled(target: Target, obj: Object, changed: Entries) -> Entries:
     """Return the managedFields of the object from those of its changed Scale; new entries have no time."""
     stored, replicas = _entries(obj), _fields(_steps(target))
-    owners = {_names(entry) for entry in made if entry["fieldsV1"]}
+    owners = {_names(entry) for entry in changed if entry["fieldsV1"]}
     kept: Entries = []
     for entry in stored:
         fields = entry["fieldsV1"] if _names(entry) in owners else minus(entry["fieldsV1"], replicas)
         if fields:
             kept.append(entry if fields == entry["fieldsV1"] else {**entry, "fieldsV1": fields})
     held = {_names(entry): index for index, entry in enumerate(kept)}
-    for entry in made:
+    for entry in changed:
         index = held.get(_names(entry))
         if index is not None:
             kept[index] = {**kept[index], "fieldsV1": union(kept[index]["fieldsV1"], replicas)}
@@ -66,12 +66,12 @@ def owners_of_scaled(target: Target, obj: Object, made: Entries) -> Entries:
 def with_replicas(target: Target, obj: Object, replicas: int) -> Object:
     """Return a copy with the replicas set; parts of the path that are missing or no objects become objects."""
     *steps, last = _steps(target)
-    made = part = {**obj}
+    scaled = part = {**obj}
     for step in steps:
         held = part.get(step)
         part[step] = part = {**held} if isinstance(held, dict) else {}
     part[last] = replicas
-    return made
+    return scaled
 
 
 def _entries(obj: Object) -> Entries:

@@ -94,8 +94,8 @@ class Scaling:
             wanted = change(scale)
             check_kind(wanted, KIND, VERSION)
             review.body(wanted, body_kind(target.resource, target.subresource))
-            made = {**scale, "spec": wanted.get("spec") or {}}
-            entries = owners(made, with_scale_owners(target, scale, old), None)
+            new = {**scale, "spec": wanted.get("spec") or {}}
+            entries = owners(new, with_scale_owners(target, scale, old), None)
             return _scaled(target, old, wanted, entries, patching=patching)
 
         return await self._change(request, mutate, options)
@@ -107,8 +107,8 @@ class Scaling:
         def mutate(old: Object) -> Object | None:
             check_version(target, config, old)
             result = apply(target, config, options, with_scale_owners(target, scale_of(target, old), old))
-            made = {**result.obj, "metadata": check_metadata(fresh_copy(config))}
-            return _scaled(target, old, made, result.entries, patching=True)
+            scale = {**result.obj, "metadata": check_metadata(fresh_copy(config))}
+            return _scaled(target, old, scale, result.entries, patching=True)
 
         return await self._change(request, mutate, options)
 
@@ -122,8 +122,8 @@ def main_resource(target: Target) -> Target:
     return Target(target.resource, target.verb, target.namespace, target.name)
 
 
-def _scaled(target: Target, old: Object, scale: Object, made: Entries, *, patching: bool) -> Object:
-    """Return the object as a Scale wants it. `made` are the managedFields of the Scale.
+def _scaled(target: Target, old: Object, scale: Object, changed: Entries, *, patching: bool) -> Object:
+    """Return the object as a Scale wants it. `changed` are the managedFields of the Scale.
 
     Raises BadRequest, Conflict, Invalid.
     """
@@ -136,7 +136,7 @@ def _scaled(target: Target, old: Object, scale: Object, made: Entries, *, patchi
     new = with_replicas(target, old, _replicas(target, scale))
     named = {field: metadata[field] for field in ("uid", "resourceVersion") if metadata.get(field)}
     new["metadata"] = {**new["metadata"], **named}
-    entries = owners_of_scaled(target, old, made)
+    entries = owners_of_scaled(target, old, changed)
     return updated(main_resource(target), new, old, patching=patching, owners=lambda new, old, sent: entries)
 
 

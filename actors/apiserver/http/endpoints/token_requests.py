@@ -141,9 +141,9 @@ class Tokens:
         account = await self._stored("serviceaccounts", target.namespace, target.name)
         if account is None:
             raise not_found(target.resource, target.name)
-        found = text(account, "metadata", "uid")
-        if uid and uid != found:
-            fault = f"the UID in the token request ({uid}) does not match the UID of the service account ({found})"
+        current = text(account, "metadata", "uid")
+        if uid and uid != current:
+            fault = f"the UID in the token request ({uid}) does not match the UID of the service account ({current})"
             message = f'Operation cannot be fulfilled on {target.resource.full_name} "{target.name}": {fault}'
             raise Conflict(message, details(target.resource, target.name))
         bound = await self._bound(target.namespace, asked) if asked.kind else None
@@ -191,8 +191,8 @@ class Tokens:
         if volume.get("ephemeral") is not None:
             claim = f"{text(pod, 'metadata', 'name')}-{text(volume, 'name')}"
         if claim:
-            found = await self._stored("persistentvolumeclaims", namespace, claim)
-            name = text(found, "spec", "volumeName")
+            stored = await self._stored("persistentvolumeclaims", namespace, claim)
+            name = text(stored, "spec", "volumeName")
             driver = text(await self._stored("persistentvolumes", "", name), "spec", "csi", "driver") if name else ""
         known = await self._stored("csidrivers", "", driver) if driver else None
         return {text(asked, "audience") for asked in items(known, "spec", "tokenRequests")}
@@ -200,14 +200,14 @@ class Tokens:
     async def _bound(self, namespace: str, asked: _TokenOptions) -> Object:
         """Return the object to bind to. Raises NotFound, Conflict."""
         row = self._table.of(RESOURCES[BOUND[asked.kind]])
-        found = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
-        if found is None:
+        bound = await self._stored(row.plural, namespace if row.namespaced else "", asked.name)
+        if bound is None:
             raise not_found(row, asked.name)
-        uid = text(found, "metadata", "uid")
+        uid = text(bound, "metadata", "uid")
         if asked.uid and asked.uid != uid:
             message = f'Operation cannot be fulfilled on {row.full_name} "{asked.name}": {_replaced(asked)}'
             raise Conflict(message, details(row, asked.name))
-        return found
+        return bound
 
 
 def _check_pod(account: str, asked: _TokenOptions, bound: Object | None) -> None:

@@ -131,14 +131,14 @@ class Writing:
         right = Attributes(verb, "", row.group, row.plural, "", target.namespace, target.name)
         if not self._path.admission.given.authorizer.allows(request.user, right):
             raise forbidden(row, target.name, f'not permitted to do "{verb}", reason: no rule allows it')
-        found = await self._path.storage.get_bytes(row, target.key)
-        if found is None:
+        stored = await self._path.storage.get_bytes(row, target.key)
+        if stored is None:
             raise not_found(row, target.name)
-        if not corruption(found.raw, row.custom is not None):
+        if not corruption(stored.raw, row.custom is not None):
             detail = "is exclusively used to delete corrupt object(s), try again by removing this option"
             raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         try:
-            await self._path.storage.delete(row, found)
+            await self._path.storage.delete(row, stored)
         except RevisionConflict:
             raise conflict(row, target.name) from None
         log.warning("unreadable object deleted key=%s%s user=%s", row.storage_prefix, target.key, request.user.name)

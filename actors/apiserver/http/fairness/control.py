@@ -155,8 +155,8 @@ class FlowControl:
         standing = standing_of(user)
         usual = standing.usual
         flow = None if usual.by_namespace else self._flow(usual, user.name, "")
-        made = self._known[user] = _CachedUser(standing, flow, self._counts_of(usual))
-        return made
+        cached = self._known[user] = _CachedUser(standing, flow, self._counts_of(usual))
+        return cached
 
     def _forget_idle(self) -> None:
         """Bound the memory. Users refer to flows, so both are dropped together."""

@@ -105,10 +105,10 @@ class Dispatcher:
     def flow(self, schema: str, distinguisher: str, level: str) -> Flow:
         """Return the flow of a schema and a user or namespace."""
         key = (schema, distinguisher)
-        found = self._flows.get(key)
-        if found is None:
-            found = self._flows[key] = Flow(key, self.levels[level])
-        return found
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._flows[key] = Flow(key, self.levels[level])
+        return flow
 
     @property
     def flows(self) -> int:

@@ -69,14 +69,14 @@ class FlowMetrics(Collector):
     def counts(self, level: str, schema: str) -> FlowCounts:
         """Return the counts of one schema; called once for each."""
         labels = (level, schema)
-        made = FlowCounts(
+        counts = FlowCounts(
             labels,
             self._dispatched.of(*labels),
             self._waits.labels(*labels, "true"),
             self._waits.labels(*labels, "false"),
         )
-        self._counts.append(made)
-        return made
+        self._counts.append(counts)
+        return counts
 
     def rejected(self, counts: FlowCounts, reason: str, waited: float) -> None:
         self._rejected.of(*counts.labels, reason).inc()

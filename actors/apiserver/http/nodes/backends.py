@@ -45,18 +45,18 @@ class Backends:
     async def named(self, target: Target) -> Object:
         """Return the pod or service. Raises NotFound, BadRequest."""
         _, name, _ = split_name(target.name, target.resource.singular)
-        found = await self._stored(target.resource.plural, target.namespace, name)
-        if found is None:
+        stored = await self._stored(target.resource.plural, target.namespace, name)
+        if stored is None:
             raise not_found(target.resource, name)
-        return found
+        return stored
 
-    async def find(self, target: Target, found: Object) -> Backend:
+    async def find(self, target: Target, obj: Object) -> Backend:
         """Return where the pod or service leads. Raises BadRequest, ServiceUnavailable."""
         scheme, _, port = split_name(target.name, target.resource.singular)
         if target.resource.singular == "service":
-            host, number = await self._endpoint(found, port)
+            host, number = await self._endpoint(obj, port)
         else:
-            host, number = _pod_address(found), port_number(port or _first_port(found), target.name)
+            host, number = _pod_address(obj), port_number(port or _first_port(obj), target.name)
         return Backend(scheme or "http", self._allowed(host), number)
 
     def _allowed(self, host: str) -> str:
@@ -78,8 +78,8 @@ class Backends:
         candidates = list(_candidates(endpoints or {}, wanted))
         first = random.randrange(len(candidates)) if candidates else 0
         for host, number, pod in (candidates[first:] + candidates[:first])[:MOST_TRIES]:
-            found = await self._stored("pods", namespace, pod)
-            if found is not None and host in _addresses(found):
+            stored = await self._stored("pods", namespace, pod)
+            if stored is not None and host in _addresses(stored):
                 return host, number
         raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 

@@ -59,13 +59,13 @@ PORT_DIGITS = 5
 
 def connect_options(subresource: str, query: MultiMapping[str]) -> Object:
     """Return the options object of a connection, which policies and webhooks see in place of an object."""
-    made: Object = {"kind": OPTIONS[subresource], "apiVersion": "v1"}
+    options: Object = {"kind": OPTIONS[subresource], "apiVersion": "v1"}
     if subresource == "portforward":
         ports = [port for each in query.getall("ports", []) for port in each.split(",")]
-        return {**made, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
-    made |= {name: query.get(name, "").lower() in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
-    made["container"] = query.get("container", "")
-    return {**made, "command": query.getall("command", [])} if subresource == "exec" else made
+        return {**options, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
+    options |= {name: query.get(name, "").lower() in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
+    options["container"] = query.get("container", "")
+    return {**options, "command": query.getall("command", [])} if subresource == "exec" else options
 
 
 class Connecting:

@@ -67,7 +67,7 @@ def container_of(pod: Object, wanted: str) -> str:
     name = text(pod, "metadata", "name")
     names = {kind: [text(c, "name") for c in items(pod, "spec", kind)] for kind in CONTAINER_LISTS}
     if wanted:
-        if not any(wanted in found for found in names.values()):
+        if not any(wanted in group for group in names.values()):
             raise BadRequest(f"container {wanted} is not valid for pod {name}")
         return wanted
     main = names["containers"]

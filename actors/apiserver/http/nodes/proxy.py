@@ -109,12 +109,12 @@ def proxy_options(raw: str, target: Target) -> Object:
 
 def passed(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """Return the headers that reach the other side."""
-    found: CIMultiDict[str] = CIMultiDict()
+    kept: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():
         key = name.lower()
         if key not in HOPS and key not in CREDENTIALS and not key.startswith(IDENTITIES):
-            found.add(name, value)
-    return found
+            kept.add(name, value)
+    return kept
 
 
 def moved(location: str, base: str, hosts: Collection[str]) -> str:

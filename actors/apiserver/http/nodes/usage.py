@@ -109,8 +109,10 @@ class Usage:
         target = request.target
         pod = self._pod(f"{target.namespace}/{target.name}") if target.resource.namespaced else None
         node = text(pod, "spec", "nodeName") if target.resource.namespaced else target.name
-        found, left_out = await self._ask_all(each for each in self._nodes() if text(each, "metadata", "name") == node)
-        for item in self._items(request, found):
+        reports, left_out = await self._ask_all(
+            each for each in self._nodes() if text(each, "metadata", "name") == node
+        )
+        for item in self._items(request, reports):
             metadata = item["metadata"]
             if metadata["name"] == target.name and metadata.get("namespace", "") == (target.namespace or ""):
                 return Reply(dump(item))
@@ -118,16 +120,16 @@ class Usage:
 
     async def every(self, request: Request) -> Reply:
         row = request.target.resource
-        found, left_out = await self._ask_all(self._nodes())
-        items = [item for item in self._items(request, found) if request.wanted.matches_object(item)]
+        reports, left_out = await self._ask_all(self._nodes())
+        items = [item for item in self._items(request, reports) if request.wanted.matches_object(item)]
         body = {"kind": row.list_kind, "apiVersion": row.api_version, "metadata": {}, "items": items}
         return Reply(dump(body), warnings=left_out)
 
-    def _items(self, request: Request, found: Found) -> list[Object]:
+    def _items(self, request: Request, reports: Found) -> list[Object]:
         row, namespace = request.target.resource, request.target.namespace
         if not row.namespaced:
-            return [_item(row.kind, node, report.node, report) for node, report in found if report.node]
-        pods = (item for node, report in found for item in self._pods(row.kind, node, report, namespace))
+            return [_item(row.kind, node, report.node, report) for node, report in reports if report.node]
+        pods = (item for node, report in reports for item in self._pods(row.kind, node, report, namespace))
         return sorted(pods, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
     def _pods(self, kind: str, node: Object, report: Summary, namespace: str) -> Iterator[Object]:
@@ -145,14 +147,14 @@ class Usage:
         """Return the reports, and a warning for each node without one."""
         asked = list(nodes)
         answers = await asyncio.gather(*(self._ask(node) for node in asked))
-        found: Found = []
+        reports: Found = []
         left_out = []
         for node, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Summary):
-                found.append((node, answer))
+                reports.append((node, answer))
             else:
                 left_out.append(f'node "{text(node, "metadata", "name")}" is left out: {answer}')
-        return found, left_out
+        return reports, left_out
 
     async def _ask(self, node: Object) -> Summary | str:
         """Return the report of a node, or why there is none."""

@@ -115,8 +115,8 @@ class Handler:
         limit = REQUEST_SECONDS if route.target.verb in ("get", "list") else WRITE_SECONDS
         call.seconds = request_seconds(request.query, limit)
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
-            made = await route.action(request)
-        return (replace(made, warnings=(*route.warnings, *made.warnings)) if route.warnings else made).response()
+            reply = await route.action(request)
+        return (replace(reply, warnings=(*route.warnings, *reply.warnings)) if route.warnings else reply).response()
 
     async def _find(self, http: web.BaseRequest) -> Route | None:
         """Return the route of the path, with the newest definitions of custom resources in the store.

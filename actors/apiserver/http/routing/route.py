@@ -92,8 +92,8 @@ class Routes:
         """Return a cached route. None for custom resources: their replicas may still have to be filled."""
         if self._rows is not self._table.rows:
             return None
-        found = self._found.get((http.method, http.rel_url.raw_path))
-        return found if found is not None and found.target.resource.custom is None else None
+        route = self._found.get((http.method, http.rel_url.raw_path))
+        return route if route is not None and route.target.resource.custom is None else None
 
     def guess(self, http: web.BaseRequest) -> Route | None:
         """Return the route by the resources served now; None for a path without one."""
@@ -106,15 +106,15 @@ class Routes:
         """Return the route of a raw path; None for paths that are no resource. Raises as parse_target."""
         if self._rows is not self._table.rows or len(self._found) >= CACHED_PATHS:
             self._rows, self._found = self._table.rows, {}
-        found = self._found.get((method, path))
-        if found is None:
+        route = self._found.get((method, path))
+        if route is None:
             target = parse_target(self._table, method, path)
             if target is None:
                 return None
-            found = self._route(target, path)
+            route = self._route(target, path)
             if len(path) <= LONGEST_PATH:
-                self._found[method, path] = found
-        return found
+                self._found[method, path] = route
+        return route
 
     def _route(self, target: Target, path: str) -> Route:
         row = target.resource

@@ -50,12 +50,12 @@ class RequestMetrics:
     def answered(self, place: Place, verb: str, dry_run: bool, code: int, seconds: float) -> None:
         """Count a response; `verb` as in counted_verb. Long-running requests have no latency."""
         kind = place, verb, dry_run, code
-        found = self._kinds.get(kind)
-        if found is None:
-            found = self._kinds[kind] = self._kind(*kind)
-        found[0].inc()
-        if found[1] is not None:
-            found[1].observe(seconds)
+        series = self._kinds.get(kind)
+        if series is None:
+            series = self._kinds[kind] = self._kind(*kind)
+        series[0].inc()
+        if series[1] is not None:
+            series[1].observe(seconds)
 
     def _kind(self, place: Place, verb: str, dry_run: bool, code: int) -> tuple[Count, WeightedChild | None]:
         labels = (verb, "All" if dry_run else "", *place)
@@ -160,12 +160,12 @@ class WatchMetrics:
     def began(self, target: Target) -> Callable[[], None]:
         """Count a watch. Returns a function to call when it ends."""
         place = place_of(target)
-        found = self._open.get(place)
-        if found is None:
+        watches = self._open.get(place)
+        if watches is None:
             running = self._requests.running("WATCH", place)
-            found = self._open[place] = OpenWatches(running, self._requests.total("WATCH", place, 200))
-        found.begin()
-        return found.end
+            watches = self._open[place] = OpenWatches(running, self._requests.total("WATCH", place, 200))
+        watches.begin()
+        return watches.end
 
     def listed(self, target: Target, seconds: float) -> None:
         """Observe the seconds until all initial events of a watch were written."""

@@ -67,10 +67,10 @@ class ClaimRights(Rule):
 
 def changed_drivers(status: Object, before: Object) -> list[str]:
     """Return the drivers of entries in `devices` that are added, changed or removed, sorted."""
-    found, known = _entries(status), _entries(before)
+    entries, known = _entries(status), _entries(before)
     gone = _allocated(before) - _allocated(status)
-    changed = {key for key in found.keys() | known.keys() if found.get(key) != known.get(key)}
-    return sorted({str(key[0]) for key in changed if not (key in gone and key not in found)})
+    changed = {key for key in entries.keys() | known.keys() if entries.get(key) != known.get(key)}
+    return sorted({str(key[0]) for key in changed if not (key in gone and key not in entries)})
 
 
 def _entries(status: Object) -> dict[tuple[Any, ...], Object]:

@@ -109,7 +109,7 @@ def _referenced(pod: Object) -> str:
     """Return the first kind of objects that the pod refers to and a mirror pod may not; empty if there is none."""
     volumes = items(pod, "spec", "volumes")
     projected = [source for volume in volumes for source in items(volume, "projected", "sources")]
-    found = {
+    kinds = {
         "a service account": bool(account_of(pod)),
         "secrets": bool(references(pod, "secrets")),
         "configmaps": bool(references(pod, "configmaps")),
@@ -117,7 +117,7 @@ def _referenced(pod: Object) -> str:
         "persistentvolumeclaims": any(volume.get("persistentVolumeClaim") is not None for volume in volumes),
         "resourceclaims": bool(items(pod, "spec", "resourceClaims")),
     }
-    return next((kind for kind, is_there in found.items() if is_there), "")
+    return next((kind for kind, is_there in kinds.items() if is_there), "")
 
 
 def account_of(pod: Object) -> str:
@@ -136,10 +136,10 @@ def _owner_fault(write: NodeWrite) -> str:
         return f'node "{node}" can only create pods with a controller owner reference set to itself'
     if owner.get("blockOwnerDeletion"):
         return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    found = write.nodes(node)
-    if found is None:
+    stored = write.nodes(node)
+    if stored is None:
         raise NotFound(f'node "{node}" not found', {"name": node, "kind": "node"})
-    uid = text(found, "metadata", "uid")
+    uid = text(stored, "metadata", "uid")
     return "" if owner.get("uid") == uid else f"node {node} UID mismatch: expected {owner.get('uid')} got {uid}"
 
 

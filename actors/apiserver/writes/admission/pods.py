@@ -37,19 +37,19 @@ def _names_class(pod: Object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def apply_class(pod: Object, found: Object | None) -> str:
-    """Apply the class `found` to a pod. Return why the pod is rejected; empty if it is not.
+def apply_class(pod: Object, runtime_class: Object | None) -> str:
+    """Apply the class `runtime_class` to a pod. Return why the pod is rejected; empty if it is not.
 
-    `found` is None if the pod names no class, or one that does not exist.
+    It is None if the pod names no class, or one that does not exist.
     """
     name = _names_class(pod)
-    if name and found is None:
+    if name and runtime_class is None:
         return f'pod rejected: RuntimeClass "{name}" not found'
-    return _overhead(pod["spec"], found or {}) or _scheduling(pod["spec"], found or {})
+    return _overhead(pod["spec"], runtime_class or {}) or _scheduling(pod["spec"], runtime_class or {})
 
 
-def _overhead(spec: Object, found: Object) -> str:
-    given, fixed = spec.get("overhead"), at(found, "overhead", "podFixed")
+def _overhead(spec: Object, runtime_class: Object) -> str:
+    given, fixed = spec.get("overhead"), at(runtime_class, "overhead", "podFixed")
     if not isinstance(fixed, dict) or not fixed:
         return "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead" if given else ""
     if given and _amounts(given) != _amounts(fixed):
@@ -66,17 +66,17 @@ def _amounts(resources: object) -> dict[str, Quantity] | None:
         return None
 
 
-def _scheduling(spec: Object, found: Object) -> str:
+def _scheduling(spec: Object, runtime_class: Object) -> str:
     requested = spec.get("nodeSelector")
     selector: dict[str, object] = requested if isinstance(requested, dict) else {}
-    for key, value in (at(found, "scheduling", "nodeSelector") or {}).items():
+    for key, value in (at(runtime_class, "scheduling", "nodeSelector") or {}).items():
         own = selector.get(key, value)
         if own != value:
             where = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
             return f"conflict: {where}"
         selector = spec["nodeSelector"] = {**selector, key: value}
     given = items(spec, "tolerations")
-    if added := [each for each in items(found, "scheduling", "tolerations") if each not in given]:
+    if added := [each for each in items(runtime_class, "scheduling", "tolerations") if each not in given]:
         spec["tolerations"] = [*given, *added]
     return ""
 

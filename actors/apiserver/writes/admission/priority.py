@@ -22,8 +22,8 @@ class Priority(PodRule):
         if (find := self.given.priority_class) is None:
             return
         name = _class_name(pod)
-        found = await find(name) if name else default_class(self.given.priority_classes())
-        change.reject(apply_priority(pod, found))
+        priority_class = await find(name) if name else default_class(self.given.priority_classes())
+        change.reject(apply_priority(pod, priority_class))
 
 
 class OneDefaultClass(Rule):
@@ -47,23 +47,26 @@ def _class_name(pod: Object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def apply_priority(pod: Object, found: Object | None) -> str:
+def apply_priority(pod: Object, priority_class: Object | None) -> str:
     """Set priority and preemption policy from the class that the pod names, or from the default class.
 
     Return why the pod is rejected; empty if it is not.
     """
     spec, named = pod["spec"], _class_name(pod)
-    if named and found is None:
+    if named and priority_class is None:
         return f"no PriorityClass with name {named} was found"
-    value, policy = int((found or {}).get("value") or 0), (found or {}).get("preemptionPolicy") or LOWER
+    value, policy = (
+        int((priority_class or {}).get("value") or 0),
+        (priority_class or {}).get("preemptionPolicy") or LOWER,
+    )
     given = spec.get("priority")
     if isinstance(given, int) and given != value:
         return f"the integer value of priority ({given}) {NOT_GIVEN} {value} {FROM}"
     asked = spec.get("preemptionPolicy")
     if asked is not None and asked != policy:
         return f"the string value of PreemptionPolicy ({asked}) {NOT_GIVEN} {policy} {FROM}"
-    if found is not None and not named:
-        spec["priorityClassName"] = name_of(found)
+    if priority_class is not None and not named:
+        spec["priorityClassName"] = name_of(priority_class)
     spec["priority"], spec["preemptionPolicy"] = value, policy
     return ""
 

@@ -128,18 +128,18 @@ class QuotaAdmission:
         row, failed = self._quotas.resource, {}
         for name, (old, obj) in changed.items():
             try:
-                made = encode_object(own_status(row, obj, old.obj))
-                self._newest[old.key] = await self._storage.update(row, old, made)
-            except RevisionConflict as found:
-                if found.current is not None:  # a deleted quota limits nothing
-                    failed[name] = found.current
+                raw = encode_object(own_status(row, obj, old.obj))
+                self._newest[old.key] = await self._storage.update(row, old, raw)
+            except RevisionConflict as conflict:
+                if conflict.current is not None:  # a deleted quota limits nothing
+                    failed[name] = conflict.current
         return failed
 
     async def _read(self, quotas: dict[str, Stored]) -> dict[str, Stored]:
         """Return the quotas of the store: none is exceeded by what a replica has not seen yet."""
         row = self._quotas.resource
-        found = [await self._storage.get(row, stored.key) for stored in quotas.values()]
-        return {stored.name: stored for stored in found if stored is not None}
+        newest = [await self._storage.get(row, stored.key) for stored in quotas.values()]
+        return {stored.name: stored for stored in newest if stored is not None}
 
     def _forget_seen(self) -> None:
         """Forget the writes of this process that the replica has, or whose quota is gone."""

@@ -40,18 +40,18 @@ def pruned(obj: Object, dropped: Fields, kept: Fields, shape: Shape) -> Object:
 
     `dropped` are the fields that the manager owned, `kept` those that any manager owns from now on.
     """
-    made = dict(obj)
+    left = dict(obj)
     for element, node in dropped.items():
         name = element[2:]
-        field, value = shape.child(name), made.get(name)
+        field, value = shape.child(name), left.get(name)
         if field is None or value is None:
             continue
         rest = _rest(value, field, node, kept.get(element), whole=field.form != STRUCT or member(node))
         if rest is GONE:
-            del made[name]
+            del left[name]
         else:
-            made[name] = rest
-    return made
+            left[name] = rest
+    return left
 
 
 def _rest(value: Any, shape: Shape, dropped: Fields, kept: Fields | None, whole: bool) -> Any:
@@ -94,8 +94,8 @@ def without_nulls(value: Any) -> Any:
 
 def merged(live: Object, config: Object, shape: Shape) -> Object:
     """Merge a configuration into an object. Unchanged parts are shared. Raises ConfigInvalid."""
-    made: Object = _merge(live, config, shape, "")
-    return made
+    result: Object = _merge(live, config, shape, "")
+    return result
 
 
 def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
@@ -105,13 +105,13 @@ def _merge(live: Any, config: Any, shape: Shape, path: str) -> Any:
         return _merge_list(live, config, shape, path)
     if not isinstance(config, dict):
         return config  # a wrong type, which validation of the result reports, or an undeclared one
-    made = dict(live) if isinstance(live, dict) else {}
+    result = dict(live) if isinstance(live, dict) else {}
     for key, value in config.items():
         child = shape.child(key)
         if child is None:
             raise ConfigInvalid(f"{path}.{key}: field not declared in schema")
-        made[key] = _merge(made.get(key), value, child, f"{path}.{key}")
-    return made
+        result[key] = _merge(result.get(key), value, child, f"{path}.{key}")
+    return result
 
 
 def _merge_list(live: Any, config: list[Any], shape: Shape, path: str) -> list[Any]:
@@ -120,38 +120,38 @@ def _merge_list(live: Any, config: list[Any], shape: Shape, path: str) -> list[A
     had = [(element_of(part, shape), part) for part in (live if isinstance(live, list) else ())]
     stands = {element: part for element, part in reversed(had) if element is not None}
     assert shape.item is not None
-    made, placed = [], set()
+    result, placed = [], set()
 
     def place(element: str) -> None:
         placed.add(element)
         before = stands.get(element)
         assert shape.item is not None
-        made.append(_merge(before, wanted[element], shape.item, path) if shape.keys else wanted[element])
+        result.append(_merge(before, wanted[element], shape.item, path) if shape.keys else wanted[element])
 
     order = iter(wanted)
     for element, part in had:
         if element not in wanted:
-            made.append(part)
+            result.append(part)
             continue
         while element not in placed:
             place(next(order))
     for element in order:
         place(element)
-    return made
+    return result
 
 
 def _by_element(config: list[Any], shape: Shape, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_element: dict[str, Any] = {}
     for index, part in enumerate(config):
         element = element_of(part, shape)
         if element is None:
             keys = ", ".join(f'"{key}"' for key in shape.keys)
             text = "associative list with keys has an element that omits all key fields"
             raise ConfigInvalid(f"{path}: element {index}: {text} [{keys}] (and doesn't have default values for any)")
-        if element in found:
+        if element in by_element:
             raise ConfigInvalid(f"{path}: duplicate entries for key {element[2:]}")
-        found[element] = part
-    return found
+        by_element[element] = part
+    return by_element
 
 
 BEFORE = "before-first-apply"
@@ -172,15 +172,15 @@ def applied(
     if live and not entries:
         entries = tracked({}, live, shape, Author(BEFORE, UPDATE, author.api_version), [])
     mine, before = owned(config, shape), fields_of(entries, author)
-    made = merged(live, config, shape)
+    result = merged(live, config, shape)
     if before:
-        made = pruned(made, before, union(mine, _others(entries, author)), shape)
-    done = changes(live, made, shape)
+        result = pruned(result, before, union(mine, _others(entries, author)), shape)
+    done = changes(live, result, shape)
     if not force:
         _check(entries, author, done.written)
-    if made == live and mine == before:
+    if result == live and mine == before:
         return Applied(live, entries)
-    return Applied(made, with_fields(release_changed(entries, author, done), author, mine))
+    return Applied(result, with_fields(release_changed(entries, author, done), author, mine))
 
 
 def _others(entries: Entries, author: Author) -> Fields:
@@ -192,11 +192,11 @@ def _others(entries: Entries, author: Author) -> Fields:
 
 
 def _check(entries: Entries, author: Author, written: Fields) -> None:
-    found = [
+    conflicts = [
         (entry, path)
         for entry in entries
         if not author.is_of(entry)
         for path in paths(touched(entry["fieldsV1"], written))
     ]
-    if found:
-        raise OwnedByOthers(found)
+    if conflicts:
+        raise OwnedByOthers(conflicts)

@@ -27,24 +27,24 @@ def parts(value: Any, shape: Shape) -> dict[str, Part] | None:
         assert shape.item is not None
         return {f"f:{key}": (part, shape.item) for key, part in value.items()}
     kinds, other = shape.fields, shape.item
-    made = {}
+    parts = {}
     for key, part in value.items():
         child = kinds.get(key, other)
         if child is not None:
-            made[f"f:{key}"] = (part, child)
-    return made
+            parts[f"f:{key}"] = (part, child)
+    return parts
 
 
 def _elements(value: list[Any], shape: Shape) -> dict[str, Part] | None:
     item = shape.item
     assert item is not None
-    made: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     for part in value:
         element = element_of(part, shape)
-        if element is None or (element in made and not shape.scalar_set):
+        if element is None or (element in parts and not shape.scalar_set):
             return None
-        made[element] = (part, item)
-    return made
+        parts[element] = (part, item)
+    return parts
 
 
 def element_of(part: Any, shape: Shape) -> str | None:
@@ -144,14 +144,14 @@ _ABSENT = object()
 
 def owned(config: Object, shape: Shape) -> Fields:
     """Return the fields of an applied configuration."""
-    found: Fields = {}
+    fields: Fields = {}
     for name, field in _fields(shape, config):
         value = config.get(name)
         if value is not None:
             tree = members(_bare(name, value, {}), field)
             if tree or name != "metadata":  # an empty struct is owned itself; all of metadata may be the server's
-                found[f"f:{name}"] = tree
-    return found
+                fields[f"f:{name}"] = tree
+    return fields
 
 
 def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
@@ -169,12 +169,12 @@ def members(value: Any, shape: Shape, inner: bool = False) -> Fields:
 def _fields(shape: Shape, *objects: Object) -> Iterable[tuple[str, Shape]]:
     """Return the top-level fields of the objects that their schema knows or preserves."""
     kinds, other = shape.fields, shape.item
-    found = []
+    fields = []
     for name in sorted(set().union(*objects)):
         field = kinds.get(name, other)
         if field is not None and name not in UNOWNED:
-            found.append((name, field))
-    return found
+            fields.append((name, field))
+    return fields
 
 
 def _bare(name: str, value: Any, blank: Any) -> Any:

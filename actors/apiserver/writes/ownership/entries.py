@@ -38,7 +38,7 @@ class Author(msgspec.Struct, frozen=True):
         return self.operation == APPLY or entry["apiVersion"] == self.api_version
 
     def entry(self, fields: Fields, time: str) -> Entry:
-        made: Entry = {
+        entry: Entry = {
             "manager": self.manager,
             "operation": self.operation,
             "apiVersion": self.api_version,
@@ -47,14 +47,14 @@ class Author(msgspec.Struct, frozen=True):
             "fieldsV1": fields,
         }
         if self.subresource:
-            made["subresource"] = self.subresource
-        return made
+            entry["subresource"] = self.subresource
+        return entry
 
 
 def fields_of(entries: Entries, author: Author) -> Fields:
     """Return the fields that an author owns; empty if it has no entry."""
-    found = next((entry for entry in entries if author.is_of(entry)), None)
-    return found["fieldsV1"] if found else {}
+    own = next((entry for entry in entries if author.is_of(entry)), None)
+    return own["fieldsV1"] if own else {}
 
 
 def with_fields(entries: Entries, author: Author, fields: Fields, time: str = "") -> Entries:
@@ -68,8 +68,8 @@ def with_fields(entries: Entries, author: Author, fields: Fields, time: str = ""
 
 def in_order(entries: Entries) -> Entries:
     """Return the entries in upstream's order, with at most MAX_UPDATERS updaters."""
-    made = sorted(entries, key=_order) if len(entries) > 1 else entries
-    return made if len(made) <= MAX_UPDATERS else _bounded(made)
+    ordered = sorted(entries, key=_order) if len(entries) > 1 else entries
+    return ordered if len(ordered) <= MAX_UPDATERS else _bounded(ordered)
 
 
 def _order(entry: Entry) -> tuple[str, str, str, str, str]:
@@ -104,8 +104,8 @@ def sent_entries(value: Any) -> Entries | None:
         return None
     if value == [{}]:
         return []
-    made = [_sent(entry) for entry in value]
-    return None if None in made else sorted((entry for entry in made if entry), key=_order)
+    normal = [_sent(entry) for entry in value]
+    return None if None in normal else sorted((entry for entry in normal if entry), key=_order)
 
 
 def _sent(entry: Any) -> Entry | None:
@@ -129,12 +129,12 @@ def _normal(tree: Fields, depth: int = 0) -> Fields:
     """Return a tree with list keys in our encoding. Raises ValueError for an invalid tree."""
     if depth > MAX_DEPTH:
         raise ValueError("too deep")
-    made = {}
+    normal = {}
     for element, node in tree.items():
         if not isinstance(node, dict) or (element != SELF and element[:2] not in ("f:", "k:", "v:", "i:")):
             raise ValueError(element)
-        made[_normal_element(element)] = _normal(node, depth + 1)
-    return {} if set(made) == {SELF} else made
+        normal[_normal_element(element)] = _normal(node, depth + 1)
+    return {} if set(normal) == {SELF} else normal
 
 
 def _normal_element(element: str) -> str:
@@ -167,7 +167,7 @@ def _time_of(entries: Entries, author: Author) -> str:
 def release_changed(entries: Entries, author: Author, done: Changes) -> Entries:
     """Return the entries without fields of others that `author` has changed."""
     touched = union(done.written, done.removed)
-    return [made for entry in entries if (made := entry if author.is_of(entry) else _less(entry, touched))]
+    return [rest for entry in entries if (rest := entry if author.is_of(entry) else _less(entry, touched))]
 
 
 def _less(entry: Entry, touched: dict[str, object]) -> Entry | None:

@@ -31,11 +31,11 @@ def union(one: Fields, other: Fields) -> Fields:
 def _union(one: Fields, other: Fields) -> Fields:
     if one == other:
         return one
-    made = dict(one)
+    both = dict(one)
     for element, node in other.items():
-        before = made.get(element)
-        made[element] = node if before is None else _union_below(before, node)
-    return made
+        before = both.get(element)
+        both[element] = node if before is None else _union_below(before, node)
+    return both
 
 
 def _union_below(one: Fields, other: Fields) -> Fields:
@@ -48,13 +48,13 @@ def minus(one: Fields, other: Fields) -> Fields:
     """Return the paths of `one` that are not in `other`."""
     if not other:
         return one
-    made = {}
+    left = {}
     for element, node in one.items():
         against = other.get(element)
         rest = node if against is None else _minus_below(node, against)
         if rest is not None:
-            made[element] = rest
-    return made
+            left[element] = rest
+    return left
 
 
 def _minus_below(one: Fields, other: Fields) -> Fields | None:
@@ -67,15 +67,15 @@ def _minus_below(one: Fields, other: Fields) -> Fields | None:
 
 def touched(owned: Fields, written: Fields) -> Fields:
     """Return the paths of `owned` that a write touched: those in both, and all below values written as a whole."""
-    made = {}
+    shared = {}
     for element, node in owned.items():
         against = written.get(element)
         if against is None or element == SELF:
             continue
         both = node if not against else _touched_below(node, against)
         if both is not None:
-            made[element] = both
-    return made
+            shared[element] = both
+    return shared
 
 
 def _touched_below(owned: Fields, written: Fields) -> Fields | None:

@@ -27,17 +27,17 @@ def apply_json_patch(document: Object, patch: Any) -> Object:
     """
     patch = [] if patch is None else patch
     _check_shape(patch)
-    found: Any = read_json(msgspec.json.encode(document))
+    patched: Any = read_json(msgspec.json.encode(document))
     copied = 0
     for number, operation in enumerate(patch):
-        copied += _copy_size(found, operation)
+        copied += _copy_size(patched, operation)
         if copied > COPY_LIMIT:
             raise PatchTooLarge(f"the patch copies more than {COPY_LIMIT} bytes")
-        found = _apply_one(found, _as_upstream(found, operation), number)
-    if not isinstance(found, dict):
+        patched = _apply_one(patched, _as_upstream(patched, operation), number)
+    if not isinstance(patched, dict):
         raise PatchImpossible("the patch must leave a JSON object")
-    check_depth(found)
-    return found
+    check_depth(patched)
+    return patched
 
 
 def _check_shape(patch: Any) -> None:
@@ -55,15 +55,15 @@ def _as_upstream(document: Any, operation: dict[str, Any]) -> dict[str, Any]:
     kind, path = operation.get("op"), operation.get("path")
     if (kind not in VALUED and kind != "remove") or not isinstance(path, str):
         return operation
-    made = {"value": None, **operation} if kind in VALUED else dict(operation)
+    adapted = {"value": None, **operation} if kind in VALUED else dict(operation)
     try:
         if NEGATIVE.search(path):
-            made["path"] = _counted(document, path, kind == "add")
-        if kind == "replace" and _lacks(document, made["path"]):
-            made["op"] = "add"
+            adapted["path"] = _counted(document, path, kind == "add")
+        if kind == "replace" and _lacks(document, adapted["path"]):
+            adapted["op"] = "add"
     except _FAULTS:
         return operation  # it fails, and says why
-    return made
+    return adapted
 
 
 def _counted(document: Any, path: str, adds: bool) -> str:
@@ -95,8 +95,8 @@ def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
 
 def _test(document: Any, operation: dict[str, Any]) -> None:
     """The library's own test holds true equal to 1. An absent member is null."""
-    found = None if _lacks(document, operation["path"]) else JsonPointer(operation["path"]).resolve(document)
-    if not same_json(found, operation["value"]):
+    value = None if _lacks(document, operation["path"]) else JsonPointer(operation["path"]).resolve(document)
+    if not same_json(value, operation["value"]):
         raise ValueError("the value differs")
 
 

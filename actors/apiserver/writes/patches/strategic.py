@@ -35,11 +35,11 @@ def key_token(item: Any, key: str) -> Hashable:
 
 def places(items: list[Any], key: str) -> dict[Hashable, int]:
     """Index of the first element of each token."""
-    found: dict[Hashable, int] = {}
+    indices: dict[Hashable, int] = {}
     for at, item in enumerate(items):
-        found.setdefault(key_token(item, key), at)
-    found.pop(NO_KEY, None)
-    return found
+        indices.setdefault(key_token(item, key), at)
+    indices.pop(NO_KEY, None)
+    return indices
 
 
 def listed_tokens(directive: Any, key: str, field: str) -> dict[Hashable, int]:

@@ -144,20 +144,20 @@ class WritePath:
         taken = set[str]()
         for _ in range(ATTEMPTS):
             try:
-                made = await self._attempt(change, rules, current, mutate, taken)
+                written = await self._attempt(change, rules, current, mutate, taken)
             except StatusError as fault:
                 if fresh or not may_be_stale(fault):
                     raise
                 current, fresh = await self.read(target), True
                 continue
-            if made.same and not fresh:
+            if written.same and not fresh:
                 seen, current, fresh = current, await self.read(target), True
                 if current.rv != seen.rv:
                     continue
-            if not made.same and not made.removed:
+            if not written.same and not written.removed:
                 await rules.run(Step.CHARGE, change)
             try:
-                return await self._store(change, current, made)
+                return await self._store(change, current, written)
             except Taken as held:
                 taken.update(held.keys)
             except RevisionConflict as changed:
@@ -168,10 +168,10 @@ class WritePath:
 
     async def read(self, target: Target) -> Stored:
         """Return the newest object. Raises NotFound."""
-        found = await self.storage.get(target.resource, target.key)
-        if found is None:
+        stored = await self.storage.get(target.resource, target.key)
+        if stored is None:
             raise not_found(target.resource, target.name)
-        return found
+        return stored
 
     async def _attempt(
         self, change: Change, rules: Admitting, current: Stored, mutate: Mutation, taken: Collection[str]
@@ -191,16 +191,16 @@ class WritePath:
         await rules.run(Step.CHECK_VALID, change)
         return await offload(size, partial(_encode, change, current, taken))
 
-    async def _store(self, change: Change, current: Stored, made: Written) -> Written:
-        row, stored, dry_run = change.target.resource, made.stored, change.options.dry_run
-        if made.removed:
+    async def _store(self, change: Change, current: Stored, written: Written) -> Written:
+        row, stored, dry_run = change.target.resource, written.stored, change.options.dry_run
+        if written.removed:
             rv = current.rv if dry_run else await self.storage.delete(row, current)
             stored = Stored(current.key, rv, stored.raw)
-        elif dry_run and not made.same:
+        elif dry_run and not written.same:
             await self.storage.check_free(row, current.raw, stored.raw)
-        elif not made.same:
+        elif not written.same:
             stored = await self.storage.update(row, current, stored.raw)
-        return Written(stored, made.removed, made.same, [*made.warnings, *change.warnings], made.fields)
+        return Written(stored, written.removed, written.same, [*written.warnings, *change.warnings], written.fields)
 
 
 def _mutate(change: Change, current: Stored, mutate: Mutation) -> None:

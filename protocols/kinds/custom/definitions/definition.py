@@ -73,9 +73,14 @@ def read_names(names: Any) -> Names:
 
 def written_names(names: Names) -> Object:
     """Return names as the API writes them, without empty ones."""
-    made: Object = {"plural": names.plural, "singular": names.singular, "kind": names.kind, "listKind": names.list_kind}
-    made |= {"shortNames": list(names.short), "categories": list(names.categories)}
-    return {key: value for key, value in made.items() if value}
+    fields: Object = {
+        "plural": names.plural,
+        "singular": names.singular,
+        "kind": names.kind,
+        "listKind": names.list_kind,
+    }
+    fields |= {"shortNames": list(names.short), "categories": list(names.categories)}
+    return {key: value for key, value in fields.items() if value}
 
 
 def _read_version(raw: Object) -> Version:

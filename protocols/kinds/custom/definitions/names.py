@@ -91,7 +91,7 @@ def new_status(
 
 def accepted(requested: Names, current: Names, held: Taken) -> tuple[Names, tuple[str, str]]:
     """Return the accepted names and (reason, message) of the last conflict, empty strings if there is none."""
-    made, fault = {}, ("", "")
+    names, fault = {}, ("", "")
     for name, reason, others in (
         ("plural", "PluralConflict", held.words),
         ("singular", "SingularConflict", held.words),
@@ -101,10 +101,10 @@ def accepted(requested: Names, current: Names, held: Taken) -> tuple[Names, tupl
     ):
         wanted = getattr(requested, name)
         clash = [word for word in (wanted if isinstance(wanted, tuple) else (wanted,)) if word in others]
-        made[name] = getattr(current, name) if clash else wanted
+        names[name] = getattr(current, name) if clash else wanted
         if clash:
             fault = reason, _clashes(clash)
-    return Names(categories=requested.categories, **made), fault
+    return Names(categories=requested.categories, **names), fault
 
 
 def _clashes(words: list[str]) -> str:
@@ -130,15 +130,15 @@ def _conditions(obj: Object, fault: tuple[str, str]) -> list[Object]:
 
 
 def _more(obj: Object) -> list[Object]:
-    made = []
+    conditions = []
     if is_protected(text(obj, "spec", "group")):
         state, detail = approval(text(obj, "metadata", "annotations", APPROVAL))
         kind = "KubernetesAPIApprovalPolicyConformant"
-        made.append(_condition(kind, state == "approved", APPROVALS[state], detail))
+        conditions.append(_condition(kind, state == "approved", APPROVALS[state], detail))
     if at(obj, "metadata", "deletionTimestamp") and CLEANUP in (at(obj, "metadata", "finalizers") or ()):
         message = "CustomResource deletion is in progress"
-        made.append(_condition("Terminating", True, "InstanceDeletionInProgress", message))
-    return made
+        conditions.append(_condition("Terminating", True, "InstanceDeletionInProgress", message))
+    return conditions
 
 
 def _condition(kind: str, holds: bool, reason: str, message: str) -> Object:

@@ -90,9 +90,9 @@ def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
         return [*causes, invalid(f"{path}.items.type", items.get("type") or "", text)]
     seen = set[str]()
     for key in keys:
-        found = (items.get("properties") or {}).get(key)
-        if isinstance(found, dict):
-            causes += _one_key(found, key, items, f"{path}.items.properties[{key}]")
+        schema = (items.get("properties") or {}).get(key)
+        if isinstance(schema, dict):
+            causes += _one_key(schema, key, items, f"{path}.items.properties[{key}]")
         else:
             causes.append(invalid(where, keys, "entries must all be names of item properties"))
         if key in seen:
@@ -101,14 +101,14 @@ def _key_faults(raw: Raw, keys: list[str], path: str) -> list[Cause]:
     return causes
 
 
-def _one_key(found: Raw, key: str, items: Raw, path: str) -> list[Cause]:
+def _one_key(schema: Raw, key: str, items: Raw, path: str) -> list[Cause]:
     causes = []
-    if found.get("type") in ("array", "object"):
+    if schema.get("type") in ("array", "object"):
         detail = f"must be a scalar type if parent array's {LIST_TYPE} is map"
         causes.append(invalid(f"{path}.type", items["type"], detail))
-    if key not in (items.get("required") or ()) and found.get("default") is None:
+    if key not in (items.get("required") or ()) and schema.get("default") is None:
         causes.append(required(f"{path}.default", f"{A_KEY} must have a default or be a required property"))
-    if found.get("nullable"):
+    if schema.get("nullable"):
         causes.append(forbidden(f"{path}.nullable", f"{A_KEY} cannot be nullable"))
     return causes
 
@@ -277,10 +277,10 @@ def _metadata_faults(raw: Raw, path: str, level: str) -> list[Cause]:
     properties = raw.get("properties") or {}
     causes = []
     for name, wanted in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
-        found = properties.get(name)
-        if found is not None and found.get("type") != wanted:
+        schema = properties.get(name)
+        if schema is not None and schema.get("type") != wanted:
             place = f"{path}.properties[{name}].type"
-            causes.append(invalid(place, found.get("type") or "", f"must be {wanted}"))
+            causes.append(invalid(place, schema.get("type") or "", f"must be {wanted}"))
     metadata = properties.get("metadata") or {}
     names = set(metadata.get("properties") or ())
     if level == ROOT and (names - {"name", "generateName"} or set(metadata) - {"type", "properties"}):

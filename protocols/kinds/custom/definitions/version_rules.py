@@ -65,8 +65,8 @@ def _parts(versions: list[Object]) -> Iterator[tuple[Part, str, str]]:
 
 
 def _missing_schema(version: Object, index: int) -> list[Cause]:
-    found = isinstance(at(version, "schema", "openAPIV3Schema"), dict)
-    return [] if found else [required(f"spec.versions[{index}].schema.openAPIV3Schema")]
+    has_schema = isinstance(at(version, "schema", "openAPIV3Schema"), dict)
+    return [] if has_schema else [required(f"spec.versions[{index}].schema.openAPIV3Schema")]
 
 
 def _warning_causes(version: Object, path: str) -> list[Cause]:

@@ -20,20 +20,20 @@ def finalizer_warnings(new: Object, old: Object | None) -> list[str]:
     """Return warnings about added finalizers."""
     before = at(old, "metadata", "finalizers") or ()
     added = sorted({str(name) for name in at(new, "metadata", "finalizers") or ()} - set(before))
-    return [f'metadata.finalizers: "{name}": {found}' for name in added for found in _finalizer_faults(name)]
+    return [f'metadata.finalizers: "{name}": {fault}' for name in added for fault in _finalizer_faults(name)]
 
 
 def _finalizer_faults(name: str) -> list[str]:
-    found = qualified_faults(name)
+    faults = qualified_faults(name)
     if "/" not in name and name not in STANDARD:
-        found.append(PREFER.format("including a path (/) " if "." in name else ""))
-    return found
+        faults.append(PREFER.format("including a path (/) " if "." in name else ""))
+    return faults
 
 
 def definition_warnings(new: Object, old: Object | None) -> list[str]:
     """Return each warning once, without those that `old` already had."""
-    found = _warnings(old) if old is not None else {}
-    return [warning for warning in _warnings(new) if warning not in found]
+    before = _warnings(old) if old is not None else {}
+    return [warning for warning in _warnings(new) if warning not in before]
 
 
 def _warnings(definition: Object) -> dict[str, None]:

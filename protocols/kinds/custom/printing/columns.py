@@ -83,11 +83,11 @@ def _column(wanted: Object) -> Column:
     )
 
 
-def _cell(found: list[Any], kind: str) -> Any:
+def _cell(values: list[Any], kind: str) -> Any:
     """Return the first value, or None if it does not match the column's type: kubectl shows an empty cell."""
-    if not found:
+    if not values:
         return None
-    value = found[0]
+    value = values[0]
     if kind == "string":
         return format_value(value)
     number = isinstance(value, int | float) and not isinstance(value, bool)

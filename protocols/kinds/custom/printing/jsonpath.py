@@ -130,24 +130,24 @@ def _field(name: str) -> Step:
 
 
 def _children(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    children: list[Any] = []
     for value in values:
-        found += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return found
+        children += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return children
 
 
 def _descended(values: list[Any]) -> list[Any]:
     """Return all non-empty maps and lists, parents first."""
-    found: list[Any] = []
+    nested: list[Any] = []
     ahead = list(reversed(values))
     while ahead:
         value = ahead.pop()
         if isinstance(value, dict | list) and value:
-            found.append(value)
+            nested.append(value)
             ahead += reversed(_children([value]))
-        if len(found) > MOST:
+        if len(nested) > MOST:
             raise PathFails(f"more than {MOST} values")
-    return found
+    return nested
 
 
 def _array(text: str) -> Step:
@@ -156,16 +156,16 @@ def _array(text: str) -> Step:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1:
         union = [_array(part) for part in parts]
-        return lambda values: [found for step in union for found in step(values)]
+        return lambda values: [value for step in union for value in step(values)]
     return _sliced("::" if text == "*" else text)
 
 
 def _sliced(text: str) -> Step:
-    found = SLICE.fullmatch(text)
-    if found is None or text in ("", "-"):
+    match = SLICE.fullmatch(text)
+    if match is None or text in ("", "-"):
         raise PathInvalid(f"is an invalid path: invalid array index {text}")
-    start, end, step = (None if part in (None, "", ":") else int(part.lstrip(":")) for part in found.groups())
-    if end is None and found[2] is None:
+    start, end, step = (None if part in (None, "", ":") else int(part.lstrip(":")) for part in match.groups())
+    if end is None and match[2] is None:
         end = (start or 0) + 1 or None
     return lambda values: [part for value in values if value is not None for part in _slice(value, start, end, step)]
 
@@ -203,9 +203,9 @@ def _parts(values: list[Any]) -> list[Any]:
 
 
 def _term(text: str) -> Callable[[Any], list[Any]]:
-    found: _Literal | None = literal(text)
-    if found is not None:
-        value = found.value
+    constant: _Literal | None = literal(text)
+    if constant is not None:
+        value = constant.value
         return lambda part: [value]
     if text[:1] not in "@$.":
         raise PathInvalid(f"is an invalid path: unrecognized identifier {text}")

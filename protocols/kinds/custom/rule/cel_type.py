@@ -19,7 +19,7 @@ def escaped(name: str) -> str | None:
         return f"__{name}__"
     if ACCESSIBLE.fullmatch(name) is None:
         return None
-    return SPECIAL.sub(lambda found: WORDS[found.group()], name)
+    return SPECIAL.sub(lambda match: WORDS[match.group()], name)
 
 
 TEXTS = {"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
@@ -55,10 +55,10 @@ def _object(node: Node) -> CelType | None:
 
 
 def _fields(node: Node) -> dict[str, tuple[str, CelType]]:
-    found = {name: (escaped(name), cel_type_of(part, part.embedded)) for name, part in node.properties.items()}
+    typed = {name: (escaped(name), cel_type_of(part, part.embedded)) for name, part in node.properties.items()}
     return {
         name: (escaped_name, cel_type)
-        for name, (escaped_name, cel_type) in found.items()
+        for name, (escaped_name, cel_type) in typed.items()
         if escaped_name is not None and cel_type is not None
     }
 

@@ -59,8 +59,8 @@ def rule_faults(raw: Raw, path: str) -> list[Cause]:
         return causes
     costs: list[_Cost] = []
     for place in places:
-        found, more = _check(place)
-        causes += found
+        faults, more = _check(place)
+        causes += faults
         costs += more
     return causes + _total_faults(costs, path)
 
@@ -162,8 +162,8 @@ class _Check:
             rule = read_rule(raw)
             texts.append(RuleText(rule.text, rule.optional_old))
             texts += [RuleText(rule.message_expression)] if rule.message_expression else []
-        found = answer(CheckRules(cel_type, place.count, tuple(texts)))
-        checked = found.rules if isinstance(found, CheckedRules) else ()
+        result = answer(CheckRules(cel_type, place.count, tuple(texts)))
+        checked = result.rules if isinstance(result, CheckedRules) else ()
         self._checked = dict(zip(texts, checked, strict=False))
 
     def rule(self, rule: Rule, path: str) -> list[Cause]:

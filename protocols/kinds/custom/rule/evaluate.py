@@ -33,10 +33,10 @@ def rule_causes(value: Any, node: Node, old: Any = MISSING, path: str = "", root
     if not walk.groups:
         return []
     try:
-        found = answer(EvaluateRules(tuple(walk.groups), SECONDS))
+        result = answer(EvaluateRules(tuple(walk.groups), SECONDS))
     except CelError as error:
         return [invalid(path or NOWHERE, "<value omitted>", str(error))]
-    return list(_causes(walk.asked, found.outcomes)) if isinstance(found, Evaluated) else []
+    return list(_causes(walk.asked, result.outcomes)) if isinstance(result, Evaluated) else []
 
 
 class _Walk:

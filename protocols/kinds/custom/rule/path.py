@@ -16,10 +16,10 @@ def path_fault(text: str, raw: dict[str, Any]) -> str:
     for step in _steps(text):
         if isinstance(step, _PathError):
             return str(step)
-        found = _below(raw, step)
-        if not isinstance(found, dict):
+        schema = _below(raw, step)
+        if not isinstance(schema, dict):
             return "does not refer to a valid field"
-        raw = found
+        raw = schema
     return ""
 
 
@@ -52,10 +52,10 @@ def _below(raw: dict[str, Any], step: str) -> Any:
 def _steps(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = STEP.match(text, at)
-        if found is None:
+        match = STEP.match(text, at)
+        if match is None:
             strange = re.split(r"[.\[\]]", text[at:], maxsplit=1)[0]
             yield _PathError(f"expected [ or . but got: {strange}" if strange else "unexpected end of JSON path")
             return
-        yield found["name"] if found["name"] is not None else re.sub(r"\\(.)", r"\1", found["quoted"])
-        at = found.end()
+        yield match["name"] if match["name"] is not None else re.sub(r"\\(.)", r"\1", match["quoted"])
+        at = match.end()

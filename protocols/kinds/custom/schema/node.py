@@ -55,10 +55,10 @@ def _uses_old_self(text: str) -> bool:
 
 def old_self_spans(text: str) -> list[tuple[int, int]]:
     """Return the (start, end) offsets of the variable oldSelf; fields and strings of that name do not count."""
-    found = tokens(text)
+    parsed = tokens(text)
     return [
         (token.start, token.end)
-        for before, token in zip([None, *found], found, strict=False)
+        for before, token in zip([None, *parsed], parsed, strict=False)
         if token.kind == "name" and token.text == OLD and (before is None or before.text != ".")
     ]
 
@@ -131,10 +131,10 @@ class Node:
         """True if this schema or a child is an embedded resource."""
 
     def child(self, name: str) -> "Node | None":
-        found = self.properties.get(name)
-        if found is None and isinstance(self.additional, Node):
+        child = self.properties.get(name)
+        if child is None and isinstance(self.additional, Node):
             return self.additional
-        return found
+        return child
 
     def knows(self, name: str) -> bool:
         """Return True if pruning preserves a field of this name."""

@@ -8,9 +8,9 @@ SCALARS = {"string": TEXT, "boolean": BOOL, "integer": INT64, "number": JSON}
 
 def _deduced() -> Shape:
     """Return the shape of schemaless values: maps are owned field by field, everything else as a whole."""
-    made = Shape(MAP)
-    made.item = made
-    return made
+    shape = Shape(MAP)
+    shape.item = shape
+    return shape
 
 
 DEDUCED = _deduced()
@@ -18,11 +18,11 @@ DEDUCED = _deduced()
 
 def shape_of(root: Node, name: str, metadata: Shape) -> Shape:
     """Return the shape of a kind; `name` is its OpenAPI component name."""
-    made = _shape(root, name)
-    made.fields.update(apiVersion=Shape(TEXT), kind=Shape(TEXT), metadata=metadata)
-    made.required = root.required
-    made.gvk = True
-    return made
+    shape = _shape(root, name)
+    shape.fields.update(apiVersion=Shape(TEXT), kind=Shape(TEXT), metadata=metadata)
+    shape.required = root.required
+    shape.gvk = True
+    return shape
 
 
 def _shape(node: Node, name: str) -> Shape:
@@ -38,22 +38,22 @@ def _shape(node: Node, name: str) -> Shape:
     open_ended = node.kept or node.embedded or node.additional is True
     if open_ended and not node.properties:
         return Shape(ANY, atomic=True) if atomic else DEDUCED
-    made = Shape(STRUCT, name=name, atomic=atomic)
-    made.fields = {field: _shape(part, f"{name}.{field}") for field, part in node.properties.items()}
-    made.item = DEDUCED if open_ended else None
-    return made
+    shape = Shape(STRUCT, name=name, atomic=atomic)
+    shape.fields = {field: _shape(part, f"{name}.{field}") for field, part in node.properties.items()}
+    shape.item = DEDUCED if open_ended else None
+    return shape
 
 
 def _list(node: Node, name: str) -> Shape:
     item = _shape(node.items, name) if node.items is not None else DEDUCED
-    made = Shape(LIST, item=item)
+    shape = Shape(LIST, item=item)
     if node.list_type == "set":
-        made.scalar_set = True
+        shape.scalar_set = True
     elif node.list_type == "map" and item.form == STRUCT:
-        made.keys = node.keys
+        shape.keys = node.keys
         for key in node.keys:
             field = item.fields.get(key)
             default = node.items.properties[key].raw.get("default") if field and node.items else None
             if field is not None and default is not None:
                 field.default = default
-    return made
+    return shape

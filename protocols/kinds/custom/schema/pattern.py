@@ -31,11 +31,11 @@ class Lru(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
+            entry = self._held.get(key)
+            if entry is None:
                 return None
             self._held.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: K, value: V) -> None:
         size = self._size(key, value) + ENTRY_BYTES
@@ -50,11 +50,11 @@ class Lru(Generic[K, V]):
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the cached value, or compute and cache it."""
-        found = self.get(key)
-        if found is None:
-            found = make()
-            self.put(key, found)
-        return found
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
 
     def __len__(self) -> int:
         return len(self._held)
@@ -101,13 +101,13 @@ class Pattern:
 
         Raises PatternInvalid, or BudgetSpent when the match could exceed the time limit of a request.
         """
-        made = compiled(self.text)
+        program = compiled(self.text)
         data = text.encode(errors="replace")
-        steps = len(data) * made.programsize
-        if made.programsize > USUAL_INSTRUCTIONS and steps > MATCH_STEPS:
+        steps = len(data) * program.programsize
+        if program.programsize > USUAL_INSTRUCTIONS and steps > MATCH_STEPS:
             raise BudgetSpent
         spend(steps // STEPS_PER_UNIT)
-        return made.search(data) is not None
+        return program.search(data) is not None
 
 
 def compiled(text: str) -> Any:
@@ -120,19 +120,19 @@ def _compile(text: str) -> Any:
     if len(text) * INSTRUCTION_BYTES > PROGRAM_BYTES:
         raise PatternInvalid("error parsing regexp: expression too large")
     try:
-        made = engine.compile(text, options=_options())
+        program = engine.compile(text, options=_options())
     except (UnicodeEncodeError, engine.error) as error:
         raise PatternInvalid(f"error parsing regexp: {_reason(error)}") from None
     engine.purge()  # the library keeps the last 128, whatever their size
     if r"\C" in text.replace("\\\\", ""):  # half a character: RE2 in C++ has it, Go has not
         raise PatternInvalid(r"error parsing regexp: invalid escape sequence: `\C`")
-    spend(made.programsize // INSTRUCTIONS_PER_UNIT)
-    return made
+    spend(program.programsize // INSTRUCTIONS_PER_UNIT)
+    return program
 
 
-def _memory(text: str, made: Any) -> int:
-    states = STATES_BYTES if made.programsize <= USUAL_INSTRUCTIONS else PROGRAM_BYTES // 3
-    return len(text) + int(made.programsize) * INSTRUCTION_BYTES + states
+def _memory(text: str, program: Any) -> int:
+    states = STATES_BYTES if program.programsize <= USUAL_INSTRUCTIONS else PROGRAM_BYTES // 3
+    return len(text) + int(program.programsize) * INSTRUCTION_BYTES + states
 
 
 _compiled: Lru[str, Any] = Lru(CACHE_BYTES, _memory)
@@ -156,5 +156,5 @@ def _options() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    found = error.args[0] if len(error.args) == 1 else str(error)
-    return found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+    reason = error.args[0] if len(error.args) == 1 else str(error)
+    return reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

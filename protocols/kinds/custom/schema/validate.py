@@ -165,13 +165,13 @@ def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
 
 
 def _type_cause(value: Any, node: Node, path: str) -> Cause | None:
-    found = _type_of(value)
+    actual = _type_of(value)
     if node.int_or_string:
-        fits = found in ("integer", "string") or _has_type(value, "integer")
+        fits = actual in ("integer", "string") or _has_type(value, "integer")
         wanted = "integer,string"
     else:
         fits, wanted = not node.type or _has_type(value, node.type), node.type
-    return None if fits else _type_invalid(path, found, f'{path} in body must be of type {wanted}: "{found}"')
+    return None if fits else _type_invalid(path, actual, f'{path} in body must be of type {wanted}: "{actual}"')
 
 
 def _object_causes(value: Object, node: Node, path: str, old: Any) -> list[Cause]:
@@ -234,8 +234,10 @@ def _combined(value: Any, node: Node, path: str) -> list[Cause]:
     if node.one_of:
         count = sum(_holds(value, each, path) for each in node.one_of)
         if count != 1:
-            found = f"Found {count} valid alternatives" if count else "Found none valid"
-            causes.append(invalid(NOWHERE, "", f'"{path}" must validate one and only one schema (oneOf). {found}'))
+            alternatives = f"Found {count} valid alternatives" if count else "Found none valid"
+            causes.append(
+                invalid(NOWHERE, "", f'"{path}" must validate one and only one schema (oneOf). {alternatives}')
+            )
     if node.no is not None and _holds(value, node.no, path):
         causes.append(invalid(NOWHERE, "", f'"{path}" must not validate the schema (not)'))
     return causes

@@ -92,8 +92,8 @@ def _warning(definition: Definition, version: Version) -> str:
 
 def priority(version: str) -> tuple[int, int, int, str]:
     """Return the sort key of discovery: v2, v1, v2beta1, v1alpha1, then others by name."""
-    found = VERSION.fullmatch(version)
-    if found is None:
+    match = VERSION.fullmatch(version)
+    if match is None:
         return 3, 0, 0, version
-    level = {None: 0, "beta": 1, "alpha": 2}[found[2]]
-    return level, -int(found[1]), -int(found[3] or 0), version
+    level = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return level, -int(match[1]), -int(match[3] or 0), version

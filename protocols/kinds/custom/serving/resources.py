@@ -81,9 +81,9 @@ def _getter(path: str) -> Callable[[Object], str]:
 
 
 def _subresources(definition: Definition, version: Version) -> tuple[Subresource, ...]:
-    made = []
+    subresources = []
     if version.status:
-        made.append(Subresource("status", STATUS_VERBS, definition.names.kind, definition.group, version.name))
+        subresources.append(Subresource("status", STATUS_VERBS, definition.names.kind, definition.group, version.name))
     if version.scale:
-        made.append(Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1"))
-    return tuple(made)
+        subresources.append(Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1"))
+    return tuple(subresources)

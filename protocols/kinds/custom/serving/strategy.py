@@ -48,8 +48,8 @@ def value_at(obj: Object, path: str) -> Any:
 
 def _wrong(path: str, shown: object, value: Any, wanted: str) -> Cause:
     kinds = {bool: "bool", float: "float64", str: "string", dict: "map[string]interface {}", list: "[]interface {}"}
-    found = kinds.get(type(value), "int64")
-    detail = f"{path} accessor error: {value} is of the type {found}, expected {wanted}"
+    actual = kinds.get(type(value), "int64")
+    detail = f"{path} accessor error: {value} is of the type {actual}, expected {wanted}"
     return invalid(path, shown, detail)
 
 

@@ -14,13 +14,13 @@ def volume_causes(path: str, volumes: list[Object], pod_name: str) -> tuple[Caus
     seen = set()
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name") or ""
-        found = _volume(where, volume, name, pod_name)
+        faults = _volume(where, volume, name, pod_name)
         if name in seen:
-            found.append(duplicate(f"{where}.name", name))
+            faults.append(duplicate(f"{where}.name", name))
         elif name:
             seen.add(name)
-        if found:
-            causes += found
+        if faults:
+            causes += faults
         else:
             valid[name] = volume
     return causes, valid

@@ -40,11 +40,11 @@ class Destination(msgspec.Struct, frozen=True):
     """URL in errors: the service's, not that of one of its endpoints."""
 
 
-def destination_of(service: Service, found: Object | None, slices: Iterable[Object]) -> Destination:
+def destination_of(service: Service, stored: Object | None, slices: Iterable[Object]) -> Destination:
     """Return the URL of one ready endpoint of a service. Raises WebhookFailed."""
-    if found is None:
+    if stored is None:
         raise WebhookFailed(f'service "{service.name}" not found in namespace "{service.namespace}"')
-    port = next((each for each in items(found, "spec", "ports") if each.get("port") == service.port), None)
+    port = next((each for each in items(stored, "spec", "ports") if each.get("port") == service.port), None)
     if port is None:
         raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
     targets = [
@@ -58,14 +58,14 @@ def destination_of(service: Service, found: Object | None, slices: Iterable[Obje
     return Destination(f"https://{host}:{number}{path}", name, f"https://{name}:{service.port}{path}")
 
 
-def _endpoints(found: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
-    if at(found, "metadata", "labels", SERVICE_NAME_LABEL) != service:
+def _endpoints(endpoints: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
+    if at(endpoints, "metadata", "labels", SERVICE_NAME_LABEL) != service:
         return
-    numbers = [each.get("port") for each in items(found, "ports") if (each.get("name") or "") == (port or "")]
+    numbers = [each.get("port") for each in items(endpoints, "ports") if (each.get("name") or "") == (port or "")]
     number = numbers[0] if numbers else None
     if not isinstance(number, int):
         return
-    for endpoint in items(found, "endpoints"):
+    for endpoint in items(endpoints, "endpoints"):
         if at(endpoint, "conditions", "ready") is False:
             continue
         for address in (endpoint.get("addresses") or ())[:1]:
@@ -112,8 +112,8 @@ class Caller:
         service = webhook.service
         if service is None:
             return Destination(webhook.url, "")
-        found = self._service(f"{service.namespace}/{service.name}")
-        return destination_of(service, found, self._slices(service.namespace))
+        stored = self._service(f"{service.namespace}/{service.name}")
+        return destination_of(service, stored, self._slices(service.namespace))
 
     async def _post(self, webhook: Webhook, target: Destination, context: ssl.SSLContext, body: bytes) -> bytes:
         answer = await self._client().post(

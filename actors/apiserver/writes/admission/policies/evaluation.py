@@ -46,8 +46,8 @@ class Condition(msgspec.Struct, frozen=True):
 
 def read_conditions(spec: Object) -> tuple[Condition, ...]:
     """Read matchConditions."""
-    found = items(spec, "matchConditions")
-    return tuple(Condition(str(each.get("name")), str(each.get("expression")).strip()) for each in found)
+    conditions = items(spec, "matchConditions")
+    return tuple(Condition(str(each.get("name")), str(each.get("expression")).strip()) for each in conditions)
 
 
 class Input:
@@ -78,10 +78,10 @@ class Input:
 
     def value(self, expression: str, scope: Any, data: dict[str, Any]) -> Any:
         """Return the value of an expression in a Scope of protocols.cel.policies. Raises CelError, NotAnswered."""
-        found = self.outcomes([(expression, scope)], data)
-        if found is None:
+        outcomes = self.outcomes([(expression, scope)], data)
+        if outcomes is None:
             raise NotAnswered
-        return value_of(found[0])
+        return value_of(outcomes[0])
 
     def outcomes(
         self, expressions: Sequence[tuple[str, Any]], data: dict[str, Any], gates: int = 0
@@ -107,10 +107,10 @@ class Input:
         """Return True if all conditions hold. Raises EvaluationError, NotAnswered."""
         if not conditions:
             return True
-        found = self.outcomes([(each.expression, scope) for each in conditions], data, len(conditions))
-        if found is None:
+        outcomes = self.outcomes([(each.expression, scope) for each in conditions], data, len(conditions))
+        if outcomes is None:
             raise NotAnswered
-        return all_hold(conditions, found)
+        return all_hold(conditions, outcomes)
 
     def _decide(self, asked: Any) -> bool:
         user = _account(asked["account"]) if "account" in asked else self._change.author

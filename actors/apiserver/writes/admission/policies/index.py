@@ -80,11 +80,11 @@ class PolicyIndex:
         if not all(replica.filled for replica in self._replicas.values()):
             await asyncio.gather(*(replica.wait_filled() for replica in self._replicas.values()))
         some = row.group != GROUP and any(len(replica.objects) for replica in self._replicas.values())
-        found = self._find(row, subresource, operation) if some else None
+        hooks = self._find(row, subresource, operation) if some else None
         if len(self._known) >= KNOWN:
             self._known.clear()
-        self._known[row, subresource, operation] = found
-        return found
+        self._known[row, subresource, operation] = hooks
+        return hooks
 
     def _follower(self, plural: str) -> Callable[[Change], None]:
         def follow(change: Change) -> None:
@@ -96,13 +96,13 @@ class PolicyIndex:
     def _find(self, row: Served, subresource: str, operation: str) -> Hooks | None:
         rows = (row, *(each for each in self._table.rows if each.store == row.store and each is not row))
         where = rows, subresource, operation
-        found = Hooks(
+        hooks = Hooks(
             mutating=tuple(self._policies("mutating", *where)),
             mutating_webhooks=tuple(self._webhooks("mutatingwebhookconfigurations", *where)),
             validating=tuple(self._policies("validating", *where)),
             validating_webhooks=tuple(self._webhooks("validatingwebhookconfigurations", *where)),
         )
-        return found or None
+        return hooks or None
 
     def _policies(self, kind: str, rows: tuple[Served, ...], subresource: str, operation: str) -> Iterator[PolicyHook]:
         from actors.apiserver.writes.admission.policies.validating import read_binding, read_policy

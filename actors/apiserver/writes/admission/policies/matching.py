@@ -105,8 +105,8 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def _labels_of(obj: Object | None) -> Mapping[str, str]:
-    found = at(obj, "metadata", "labels")
-    return found if isinstance(found, dict) else {}
+    labels = at(obj, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}
 
 
 EVERYTHING = Rule(*(frozenset((ALL,)),) * 3, ((ALL, ALL),), ALL, frozenset())

@@ -38,9 +38,9 @@ class Parameters:
         row = self._find(api_version, name)
         if row is None:
             raise ParametersMissing(f"failed to find resource referenced by paramKind: '{api_version}, Kind={name}'")
-        found: list[Object | None] = list(self._found(row, reference, _namespace(row, reference, namespace)))
-        if found:
-            return found
+        parameters: list[Object | None] = list(self._found(row, reference, _namespace(row, reference, namespace)))
+        if parameters:
+            return parameters
         if reference.get("parameterNotFoundAction") == "Deny":
             raise ParametersMissing(NO_PARAMS)
         return []

@@ -80,16 +80,16 @@ class Session:
     async def mutate(self) -> None:
         """Let policies and webhooks change the new object, then make it valid again. Raises StatusError."""
         change, target, new = self._change, self._change.target, self._change.sent
-        made = await self._mutate(fresh_copy(new), change.old) if self.hooks.mutates else new
-        if made is new or same(made, new):
+        mutated = await self._mutate(fresh_copy(new), change.old) if self.hooks.mutates else new
+        if mutated is new or same(mutated, new):
             return
         if change.old is None:
-            keep_server_fields(made["metadata"], new["metadata"])
-            _clean(made, {}, target)
-            target.resource.strategy.default(made)
-            change.new = made
+            keep_server_fields(mutated["metadata"], new["metadata"])
+            _clean(mutated, {}, target)
+            target.resource.strategy.default(mutated)
+            change.new = mutated
         else:
-            change.new = await offload(_size(made), partial(_updated, target, made, new, change.old))
+            change.new = await offload(_size(mutated), partial(_updated, target, mutated, new, change.old))
 
     async def check_policies(self) -> None:
         """Evaluate all validating policies. Raises the error of the first denial, BudgetSpent."""
@@ -136,13 +136,13 @@ class Session:
         self, hook: PolicyHook, binding: Binding, given: Input, views: "_Views", broken: Callable[[str], None]
     ) -> Iterable[dict[str, Any]]:
         try:
-            found = self._parts.parameters.of(hook.policy.kind, binding.reference, self._change.namespace)
+            parameters = self._parts.parameters.of(hook.policy.kind, binding.reference, self._change.namespace)
         except ParametersMissing as error:
             broken(str(error))
             return
         new, old = views.of(hook.row)
         request = request_of(self._change, hook.row, new, old)
-        for params in found:
+        for params in parameters:
             yield given.data(request, new, old, params)
 
     def _input(self) -> Input:
@@ -167,14 +167,14 @@ class Session:
         self, step: PolicyHook | WebhookHook, obj: Object, old: Object | None, fixed: Object
     ) -> tuple[Object, bool]:
         if isinstance(step, PolicyHook):
-            made = await offload(_size(obj), partial(self._apply, step, obj, old))
+            mutated = await offload(_size(obj), partial(self._apply, step, obj, old))
         else:
-            made = await self._ask(step, obj, old) or obj
-        if made is obj or not isinstance(made.get("metadata"), dict):
+            mutated = await self._ask(step, obj, old) or obj
+        if mutated is obj or not isinstance(mutated.get("metadata"), dict):
             return obj, False
-        made["metadata"].update({key: value for key, value in fixed.items() if value is not None})
-        made["apiVersion"], made["kind"] = obj["apiVersion"], obj["kind"]
-        return made, not same(made, obj)
+        mutated["metadata"].update({key: value for key, value in fixed.items() if value is not None})
+        mutated["apiVersion"], mutated["kind"] = obj["apiVersion"], obj["kind"]
+        return mutated, not same(mutated, obj)
 
     def _apply(self, hook: PolicyHook, obj: Object, old: Object | None) -> Object:
         """Apply one mutating policy with all its bindings. Raises PolicyRefused, BudgetSpent."""
@@ -272,10 +272,10 @@ def _reinvoked(step: PolicyHook | WebhookHook) -> bool:
     return step.webhook.reinvoked
 
 
-def _updated(target: Target, made: Object, new: Object, old: Object) -> Object:
+def _updated(target: Target, mutated: Object, new: Object, old: Object) -> Object:
     """Return the object as an update leaves it. Raises BadRequest, and as `amended`."""
-    _clean(made, old, target)
-    return amended(target, made, new, old)
+    _clean(mutated, old, target)
+    return amended(target, mutated, new, old)
 
 
 def _clean(new: Object, old: Object, target: Target) -> None:

@@ -192,13 +192,13 @@ def _patch(response: _Response) -> list[Any] | None:
 
 
 def _warnings(given: tuple[str, ...]) -> tuple[str, ...]:
-    left, found = WARNING_CHARACTERS, []
+    left, shown = WARNING_CHARACTERS, []
     for each in given[:WARNINGS]:
         text = each[:left]
         left -= len(text)
         if text:
-            found.append(text)
-    return tuple(found)
+            shown.append(text)
+    return tuple(shown)
 
 
 def _annotations(given: dict[str, str]) -> dict[str, str]:
