@@ -136,12 +136,10 @@ def _claim_causes(obj: Object) -> Causes:
 
 def _default_update(spec: Object) -> None:
     strategy = spec.setdefault("updateStrategy", {})
-    if not isinstance(strategy, dict):
-        return
     if not strategy.get("type"):
         strategy["type"] = ROLLING
         strategy.setdefault("rollingUpdate", {})
-    if strategy["type"] == ROLLING and isinstance(rolling := strategy.get("rollingUpdate"), dict):
+    if strategy["type"] == ROLLING and (rolling := strategy.get("rollingUpdate")) is not None:
         rolling.setdefault("partition", 0)
 
 

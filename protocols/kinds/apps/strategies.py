@@ -43,11 +43,9 @@ class AppsStrategy(WorkloadStrategy):
 def default_rolling(spec: Object, field: str, defaults: dict[str, Any]) -> None:
     """Set the defaults of an update strategy."""
     strategy = spec.setdefault(field, {})
-    if not isinstance(strategy, dict):
-        return
     strategy["type"] = strategy.get("type") or ROLLING
-    if strategy["type"] == ROLLING and isinstance(rolling := strategy.setdefault("rollingUpdate", {}), dict):
-        fill(rolling, defaults)
+    if strategy["type"] == ROLLING:
+        fill(strategy.setdefault("rollingUpdate", {}), defaults)
 
 
 def replicated_causes(template: Object, selector: Object | None) -> Causes:
@@ -184,8 +182,8 @@ def _generation(obj: Object) -> int:
 
 def _count_templates(obj: Object, number: int) -> None:
     """Set the number of the template, which upstream retains for clients of old versions."""
-    annotations = at(obj, "metadata", "annotations")
-    obj["metadata"]["annotations"] = {**(annotations if isinstance(annotations, dict) else {}), GENERATION: str(number)}
+    annotations = at(obj, "metadata", "annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, GENERATION: str(number)}
 
 
 def _daemon_update_causes(path: str, strategy: Object) -> Causes:

@@ -6,7 +6,7 @@ from protocols.kinds.batch.job_rules import job_spec_causes
 from protocols.kinds.batch.jobs import default_job_parts
 from protocols.kinds.batch.schedules import schedule_fault, zone_faults
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
-from protocols.kinds.check.table import Struct, causes_of
+from protocols.kinds.check.table import Struct, causes_of, one_of
 from protocols.kinds.workloads.rules import numbers
 from protocols.kinds.workloads.strategy import WorkloadStrategy, fill, spec_of
 from protocols.kube.meta import Object
@@ -14,8 +14,10 @@ from protocols.kube.objects import at
 
 LONGEST_NAME = 52
 """A job of it has 11 characters more: a label's 63."""
-POLICIES = ("Allow", "Forbid", "Replace")
-NUMBERS = Struct(fields=numbers("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+SPEC = Struct(
+    concurrencyPolicy=one_of("Allow", "Forbid", "Replace", empty=True),
+    fields=numbers("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
+)
 
 
 class CronJobStrategy(WorkloadStrategy):
@@ -31,10 +33,8 @@ class CronJobStrategy(WorkloadStrategy):
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
-        if not isinstance(spec, dict):
-            return
         fill(spec, self.spec_defaults)
-        if isinstance(job := at(spec, "jobTemplate", "spec"), dict):
+        if (job := at(spec, "jobTemplate", "spec")) is not None:
             default_job_parts(job)
 
     def validate_create(self, obj: Object) -> list[Cause]:
@@ -53,10 +53,8 @@ def _spec_causes(spec: Object, old: Object) -> list[Cause]:
     zone = spec.get("timeZone")
     if zone is not None and zone != old.get("timeZone"):
         causes += [invalid("spec.timeZone", zone, fault) for fault in zone_faults(zone)]
-    if (policy := spec.get("concurrencyPolicy")) not in POLICIES:
-        causes.append(unsupported("spec.concurrencyPolicy", policy, POLICIES))
     path, job = "spec.jobTemplate.spec", at(spec, "jobTemplate", "spec") or {}
-    causes += job_spec_causes(path, job) + causes_of(NUMBERS, "spec", spec)
+    causes += job_spec_causes(path, job) + causes_of(SPEC, "spec", spec)
     if job.get("selector") is not None:
         causes.append(invalid(f"{path}.selector", job["selector"], "`selector` will be auto-generated"))
     if job.get("manualSelector"):

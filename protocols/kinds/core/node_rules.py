@@ -3,7 +3,7 @@
 import re
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
-from protocols.kinds.check.table import Causes, Ordered, Struct, causes_of, each, one_of
+from protocols.kinds.check.table import Causes, Check, Ordered, anything, each, needed, one_of
 from protocols.kinds.check.values import address, cidr, label_key, label_value
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
@@ -19,23 +19,21 @@ FEATURE_TEXT = (
     "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
 )
 _effect = one_of("NoSchedule", "PreferNoSchedule", "NoExecute")
-TAINT = Struct("effect", effect=_effect, value=label_value)
+TAINT = Ordered("key effect", key=label_key, effect=needed(_effect), value=label_value)
 
 
-def _taints(values: list[Object], causes: Causes) -> None:
-    """Validate taints. Upstream reports them below `metadata`."""
+def _taints(path: str, taints: list[Object], causes: Causes) -> None:
+    """Check taints. Upstream reports them below `metadata`."""
     seen = set()
-    for index, value in enumerate(values):
-        path, pair = f"metadata.taints[{index}]", (value.get("key") or "", value.get("effect") or "")
-        label_key(f"{path}.key", pair[0], causes)
-        TAINT(path, value, causes)
+    for index, taint in enumerate(taints):
+        where, pair = f"metadata.taints[{index}]", (taint.get("key"), taint.get("effect"))
+        TAINT(where, taint, causes)
         if pair in seen:
-            causes.append(duplicate(path, value))
+            causes.append(duplicate(where, taint))
         seen.add(pair)
 
 
-def _networks(values: list[str], causes: Causes) -> None:
-    path = "spec.podCIDRs"
+def _networks(path: str, values: list[str], causes: Causes) -> None:
     for index, text in enumerate(values):
         cidr(f"{path}[{index}]", text, causes)
     families = [parsed and parsed.version for parsed in (address(text.partition("/")[0]) for text in values)]
@@ -57,22 +55,8 @@ def _amounts(path: str, values: Object, causes: Causes) -> None:
             causes.append(invalid(f"{path}.{name}", str(value), "must be an integer"))
 
 
-def _amount_causes(node: Object) -> list[Cause]:
-    causes: Causes = []
-    for field in ("capacity", "allocatable"):
-        _amounts(f"status.{field}", at(node, "status", field) or {}, causes)
-    return causes
-
-
-def _status_causes(node: Object) -> list[Cause]:
-    causes = _amount_causes(node)
-    seen = set()
-    for index, item in enumerate(items(node, "status", "addresses")):
-        pair = item.get("type"), item.get("address")
-        if pair in seen:
-            causes.append(duplicate(f"status.addresses[{index}]", {"Type": pair[0], "Address": pair[1]}))
-        seen.add(pair)
-    return causes
+def _address(address: Object) -> tuple[str, str]:
+    return address.get("type") or "", address.get("address") or ""
 
 
 def _feature(path: str, name: str, causes: Causes) -> None:
@@ -80,7 +64,8 @@ def _feature(path: str, name: str, causes: Causes) -> None:
         causes.append(invalid(path, name, f'invalid feature name "{name}": {FEATURE_TEXT}'))
 
 
-_FEATURES = Ordered(status=Ordered(declaredFeatures=each(_feature)))
+_AMOUNTS: dict[str, Check] = {"capacity": _amounts, "allocatable": _amounts}
+_features = each(_feature)
 
 
 def _same_taint(taint: Object) -> bool:
@@ -91,6 +76,12 @@ class NodeStrategy(Strategy):
     """Nodes: kubelets register with a status, and the taint not-ready is there from the first moment."""
 
     has_status = True
+    rules = Ordered(
+        spec=Ordered(taints=_taints, podCIDRs=_networks), status=Ordered(**_AMOUNTS, declaredFeatures=_features)
+    )
+    status_rules = Ordered(
+        status=Ordered(**_AMOUNTS, addresses=each(anything, key=_address), declaredFeatures=_features)
+    )
 
     def default(self, obj: Object) -> None:
         """Make podCIDRs agree with podCIDR, which wins; a node allocates what it has unless it reports less."""
@@ -116,12 +107,6 @@ class NodeStrategy(Strategy):
         super().prepare_status(new, old)
         self._default_status(new.get("status") or {})
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        causes: Causes = []
-        _taints(items(obj, "spec", "taints"), causes)
-        _networks(at(obj, "spec", "podCIDRs") or [], causes)
-        return causes + _amount_causes(obj) + causes_of(_FEATURES, "", obj)
-
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
         for field, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
@@ -130,6 +115,3 @@ class NodeStrategy(Strategy):
                 text = f'node updates may not change {shown} except from "" to valid'
                 causes.append(forbidden(f"spec.{field}", text))
         return causes
-
-    def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return _status_causes(new) + causes_of(_FEATURES, "", new)

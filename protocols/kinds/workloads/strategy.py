@@ -52,12 +52,10 @@ class WorkloadStrategy(Strategy):
 
 
 def spec_of(obj: Object) -> Object:
-    """Return the object's spec; an empty map if it is missing or no map."""
-    spec = obj.get("spec")
-    return spec if isinstance(spec, dict) else {}
+    """Return the object's spec; an empty map if it is missing."""
+    return obj.get("spec") or {}
 
 
 def template_of(obj: Object) -> Object:
-    """Return spec.template; an empty map if it is missing or no map."""
-    template = at(obj, "spec", "template")
-    return template if isinstance(template, dict) else {}
+    """Return spec.template; an empty map if it is missing."""
+    return at(obj, "spec", "template") or {}

@@ -8,8 +8,14 @@ from typing import Any
 from msgspec.structs import asdict
 
 from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.table import changed_causes
 from protocols.kinds.custom.definitions.definition import CLEANUP
-from protocols.kinds.custom.definitions.rules import changed_causes, definition_causes, stored_causes
+from protocols.kinds.custom.definitions.rules import (
+    FIXED_ONCE_SERVED,
+    IMMUTABLE,
+    definition_causes,
+    stored_causes,
+)
 from protocols.kinds.custom.definitions.warnings import definition_warnings
 from protocols.kinds.served.columns import CREATED, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Served, Subresource
@@ -95,7 +101,9 @@ class DefinitionStrategy(Strategy):
             return []
         established = condition(old, "Established") == "True"
         untidy = _tidied(new)
-        return untidy or _new_causes(new, old) + changed_causes(new, old, established) + stored_causes(new)
+        return untidy or _new_causes(new, old) + changed_causes(
+            new, old, *(FIXED_ONCE_SERVED if established else IMMUTABLE)
+        ) + stored_causes(new)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return stored_causes(new)

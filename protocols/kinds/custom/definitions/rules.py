@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.table import Causes, Ordered, causes_of, each, needed, one_of, texts, together
 from protocols.kinds.custom.definitions.version_rules import version_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, subdomain_faults
 from protocols.kube.objects import at, items, text
 from protocols.kube.request_uri import uri_fault
 
-SCOPES = ("Cluster", "Namespaced")
 MIXED = "may have mixed case, but should otherwise match: "
 APPROVAL = "api-approved.kubernetes.io"
 APPROVALS = "https://github.com/kubernetes/enhancements/pull/1111"
@@ -23,22 +23,64 @@ UNKNOWN_FIELDS = (
 )
 
 
+def _joined(faults: list[str], prefix: str = "") -> list[str]:
+    return [prefix + ",".join(faults)] if faults else []
+
+
+def _group_faults(group: str) -> list[str]:
+    if faults := subdomain_faults(group):
+        return _joined(faults)
+    return [] if "." in group else ["should be a domain with at least one dot"]
+
+
+def _two_kinds(path: str, names: Object, causes: Causes) -> None:
+    if names.get("kind") and names["kind"] == names.get("listKind"):
+        causes.append(invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same"))
+
+
+def _conversion(path: str, conversion: Object, causes: Causes) -> None:
+    strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
+    if strategy == "Webhook":
+        causes.append(invalid(f"{path}.strategy", strategy, NO_WEBHOOK))
+        return
+    _strategy(f"{path}.strategy", strategy, causes)
+    for field, name in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
+        if webhook.get(field):
+            causes.append(forbidden(f"{path}.{name}", "should not be set when strategy is not set to Webhook"))
+
+
+def _dropped(path: str, preserves: bool, causes: Causes) -> None:
+    if preserves:
+        causes.append(invalid(path, True, UNKNOWN_FIELDS))
+
+
+_strategy = needed(one_of("None", "Webhook"))
+_word = texts(lambda name: _joined(dns1035_faults(name)), empty=True)
+_kind = needed(texts(lambda name: _joined(dns1035_faults(name.lower()), MIXED)))
+_words = each(_word)
+NAMES = Ordered(
+    "plural singular kind listKind",
+    plural=needed(_word), singular=needed(_word), shortNames=_words, kind=_kind, listKind=_kind, categories=_words,
+)  # fmt: skip
+RULES = Ordered(
+    spec=Ordered(
+        "group scope names={} conversion={}",
+        group=needed(texts(_group_faults)),
+        scope=needed(one_of("Cluster", "Namespaced")),
+        names=together(NAMES, _two_kinds),
+        conversion=_conversion,
+        preserveUnknownFields=_dropped,
+    )
+)
+IMMUTABLE = ("spec.group", "spec.names.plural")
+FIXED_ONCE_SERVED = ("spec.scope", "spec.names.kind", *IMMUTABLE)
+"""Fields that do not change any more: stored objects and their keys depend on them."""
+
+
 def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
     """Check a definition; `old` is the stored one on an update, whose name and approval are not checked again."""
-    causes = [*([] if old else _name_causes(obj)), *_group_causes(obj), *_scope_causes(obj), *version_causes(obj)]
-    causes += [*_names_causes(obj), *_conversion_causes(obj), *_approval_causes(obj, old)]
-    if at(obj, "spec", "preserveUnknownFields"):
-        causes.append(invalid("spec.preserveUnknownFields", True, UNKNOWN_FIELDS))
-    return causes
-
-
-def changed_causes(new: Object, old: Object, established: bool) -> list[Cause]:
-    """Reject changes to immutable fields: stored objects and their keys depend on them."""
-    paths = [("spec", "group"), ("spec", "names", "plural")]
-    if established:
-        paths = [("spec", "scope"), ("spec", "names", "kind"), *paths]
-    changed = [path for path in paths if at(new, *path) != at(old, *path)]
-    return [invalid(".".join(path), at(new, *path), "field is immutable") for path in changed]
+    causes = [] if old else _name_causes(obj)
+    return [*causes, *causes_of(RULES, "", obj), *version_causes(obj), *_approval_causes(obj, old)]
 
 
 def stored_causes(obj: Object) -> list[Cause]:
@@ -56,64 +98,10 @@ def stored_causes(obj: Object) -> list[Cause]:
 
 
 def _name_causes(obj: Object) -> list[Cause]:
-    wanted = f"{text(obj, 'spec', 'names', 'plural')}.{text(obj, 'spec', 'group')}"
     name = text(obj, "metadata", "name")
-    return (
-        []
-        if name == wanted or not name
-        else [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
-    )
-
-
-def _group_causes(obj: Object) -> list[Cause]:
-    group = text(obj, "spec", "group")
-    if not group:
-        return [required("spec.group")]
-    if faults := subdomain_faults(group):
-        return [invalid("spec.group", group, ",".join(faults))]
-    return [] if "." in group else [invalid("spec.group", group, "should be a domain with at least one dot")]
-
-
-def _scope_causes(obj: Object) -> list[Cause]:
-    scope = text(obj, "spec", "scope")
-    if scope in SCOPES:
+    if not name or name == f"{text(obj, 'spec', 'names', 'plural')}.{text(obj, 'spec', 'group')}":
         return []
-    return [unsupported("spec.scope", scope, SCOPES) if scope else required("spec.scope")]
-
-
-def _names_causes(obj: Object) -> list[Cause]:
-    names = {field: text(obj, "spec", "names", field) for field in ("plural", "singular", "kind", "listKind")}
-    causes = [required(f"spec.names.{field}") for field, name in names.items() if not name]
-    causes += [cause for field, name in names.items() if name for cause in _one_name(f"spec.names.{field}", name)]
-    causes += _words(obj, "shortNames")
-    if names["kind"] and names["kind"] == names["listKind"]:
-        causes.append(invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same"))
-    return causes + _words(obj, "categories")
-
-
-def _words(obj: Object, field: str) -> list[Cause]:
-    words = at(obj, "spec", "names", field) or ()
-    return [cause for index, word in enumerate(words) for cause in _one_name(f"spec.names.{field}[{index}]", str(word))]
-
-
-def _one_name(path: str, value: str) -> list[Cause]:
-    mixed = path.endswith(("kind", "Kind"))
-    faults = ",".join(dns1035_faults(value.lower() if mixed else value))
-    return [invalid(path, value, f"{MIXED if mixed else ''}{faults}")] if faults else []
-
-
-def _conversion_causes(obj: Object) -> list[Cause]:
-    strategy, webhook = text(obj, "spec", "conversion", "strategy"), at(obj, "spec", "conversion", "webhook")
-    path = "spec.conversion"
-    if strategy == "Webhook":
-        return [invalid(f"{path}.strategy", strategy, NO_WEBHOOK)]
-    causes = [] if strategy else [required(f"{path}.strategy")]
-    if strategy not in ("", "None"):
-        causes.append(unsupported(f"{path}.strategy", strategy, ("None", "Webhook")))
-    for field, name in (("clientConfig", "webhookClientConfig"), ("conversionReviewVersions",) * 2):
-        if at(webhook, field):
-            causes.append(forbidden(f"{path}.{name}", "should not be set when strategy is not set to Webhook"))
-    return causes
+    return [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
 def _approval_causes(obj: Object, old: Object | None) -> list[Cause]:
