@@ -8,9 +8,26 @@ import pytest
 from protocols.kinds.admission.policies import VALIDATING_BINDINGS
 from protocols.kinds.admission.webhooks import VALIDATING
 from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import Ordered, anything, at_least, at_most, causes_of, each, needed, once, present
+from protocols.kinds.check.table import (
+    Ordered,
+    Struct,
+    anything,
+    at_least,
+    at_most,
+    causes_of,
+    each,
+    entries,
+    faulty,
+    needed,
+    never,
+    once,
+    one_of,
+    present,
+    texts,
+)
 from protocols.kinds.cluster.certificates import RequestStrategy
 from protocols.kinds.core.quotas import QuotaStrategy
+from protocols.kinds.served.strategy import Strategy
 
 MANY = 50_000
 SECONDS = 3.0
@@ -41,6 +58,43 @@ def test_present_accepts_an_empty_object_and_reports_an_absent_one() -> None:
     table = Ordered("cel", cel=present(anything))
     assert not causes_of(table, "spec", {"cel": {}})
     assert fields(causes_of(table, "spec", {})) == ["spec.cel"]
+
+
+def test_present_leaves_an_empty_text_to_its_check() -> None:
+    table = Ordered("action", action=present(one_of("Allow", "Deny", empty=True)))
+    assert [cause.reason for cause in causes_of(table, "spec", {})] == ["FieldValueRequired"]
+    assert [cause.reason for cause in causes_of(table, "spec", {"action": ""})] == ["FieldValueNotSupported"]
+
+
+def test_ordered_checks_an_absent_object_as_an_empty_one() -> None:
+    table = Ordered("ref={}", ref=Ordered("name", name=needed(anything)))
+    assert fields(causes_of(table, "spec", {})) == ["spec.ref.name"]
+
+
+def test_entries_checks_keys_and_values_at_their_key() -> None:
+    check = entries(texts(lambda name: ["no"] if name == "a" else []), at_least(1))
+    assert fields(causes_of(check, "hard", {"a": 1, "b": 0})) == ["hard[a]", "hard[b]"]
+
+
+def test_never_and_faulty_report_without_the_value() -> None:
+    (cause,) = causes_of(never("not here"), "field", "value")
+    assert cause.message == "Forbidden: not here"
+    (cause,) = causes_of(faulty(bool, "needs to be unset"), "field", "value")
+    assert cause.message == 'Invalid value: "": needs to be unset'
+
+
+class Example(Strategy):
+    rules = Struct(spec=Struct("size", size=at_least(1)))
+    immutable = ("spec.size",)
+    status_rules = Struct(status=Struct(used=at_least(0)))
+
+
+def test_strategy_checks_by_the_tables_it_names() -> None:
+    strategy, old = Example(), {"spec": {"size": 1}}
+    assert fields(strategy.validate_create({"spec": {}})) == ["spec.size"]
+    assert strategy.validate_update(old, old) == []
+    assert fields(strategy.validate_update({"spec": {"size": 2}}, old)) == ["spec.size"]
+    assert fields(strategy.validate_status({"status": {"used": -1}}, old)) == ["status.used"]
 
 
 def test_each_over_its_limit_checks_no_element() -> None:
