@@ -70,8 +70,8 @@ class ApiAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """
 
 
-class CertificateUnusable(NodeplaneError):
-    """Raised before anything is sent when a client's certificate, its key or the CA cannot be read or do not match."""
+class CredentialsUnusable(NodeplaneError):
+    """Raised before anything is sent when a client's certificate, key, CA or token cannot be read or used."""
 
 
 class EventInvalid(KubeError):

@@ -1,9 +1,10 @@
-"""A small client of the Kubernetes API: JSON over HTTPS with a client certificate, a deadline on every request.
+"""A small client of the Kubernetes API: JSON over HTTPS, a deadline on every request.
 
 Reads are repeated while the API is away, writes only when nothing can have been sent; everything else is the caller's.
 """
 
 import asyncio
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -15,9 +16,10 @@ import aiohttp
 import msgspec
 
 from protocols.kinds.table import Resource
-from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable, EventInvalid
+from protocols.kube.errors import ApiAway, ApiError, CredentialsUnusable, EventInvalid
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import Object, name_of, version_of
+from protocols.kubeclient.kubeconfig import ClientOptions
 from protocols.kubeclient.part import user_agent
 from protocols.process.rates import backoff_delay
 from protocols.process.sessions import send_once
@@ -27,6 +29,9 @@ LINE_LIMIT = 16 << 20
 """Bytes one event may have."""
 ANSWER_LIMIT, FAILURE_LIMIT = 256 << 20, 1 << 20
 """Bytes of an answer, which may be a page of 500 large objects, and of an error."""
+TOKEN_LIMIT = 64 << 10
+"""Bytes of a bearer token, more than a server takes in its headers."""
+TOKEN = re.compile(rb"[!-~]{1,%d}" % TOKEN_LIMIT)
 CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 T = TypeVar("T", bound=Mapping[str, Any])
@@ -82,30 +87,12 @@ REQUESTS = 64
 """Connections for requests. Each watch has one of its own besides: the caller bounds their number."""
 
 
-class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Address and credentials of an API server; a token is used instead of a client certificate."""
-
-    server: str
-    """https://host:port"""
-    ca: Path
-    cert: Path | None
-    key: Path | None
-    """None with a token."""
-    token: str = ""
-    """A bearer token instead of the certificate."""
-    token_file: Path | None = None
-    """A bearer token that is read again when it changes, as kubelet renews those of pods."""
-    user_agent: str = "nodeplane"
-    accept: str = "application/json"
-    timeout: float = 10.0
-    """Seconds a request may take, its repetitions included."""
-
-
 class ServerAccess(NamedTuple):
     """The server, and what authenticates a request to it."""
 
     server: str
     tls: ssl.SSLContext
+    server_name: str | None
     headers: dict[str, str]
 
 
@@ -122,10 +109,10 @@ class ApiClient:
         self._token: Renewed[str] | None = None
 
     async def start(self) -> None:
-        """Raises CertificateUnusable; OSError if the token cannot be read."""
+        """Raises CredentialsUnusable."""
         options = self._options
         if options.token_file is not None:
-            self._token = Renewed((options.token_file,), options.token_file.read_text, "token")
+            self._token = Renewed((options.token_file,), partial(_read_token, options.token_file), "token")
         self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
         self._session, self._watches = self._new_session(REQUESTS), self._new_session(0)
         send_once(self._session)
@@ -135,7 +122,7 @@ class ApiClient:
         return aiohttp.ClientSession(
             base_url=self._options.server,
             connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=60),
-            headers=_headers(self._options),
+            headers={"User-Agent": self._options.user_agent, "Accept": self._options.accept},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             read_bufsize=256 * 1024,
         )
@@ -218,7 +205,7 @@ class ApiClient:
         page = bytearray()
         try:
             async with self._http().get(
-                path, params=query, timeout=timeout, ssl=self._now(), headers=self._bearer()
+                path, params=query, timeout=timeout, headers=self._bearer(), **self._tls_options()
             ) as answer:
                 async for chunk in answer.content.iter_any():
                     page += chunk[: limit - len(page)]
@@ -242,7 +229,7 @@ class ApiClient:
         try:
             path = resource.path("", namespace)
             async with _open(self._watches).get(
-                path, params={"watch": "true", **query}, timeout=timeout, ssl=self._now(), headers=self._bearer()
+                path, params={"watch": "true", **query}, timeout=timeout, headers=self._bearer(), **self._tls_options()
             ) as answer:
                 if answer.status != 200:
                     raise _failure(answer, await _body(answer, FAILURE_LIMIT))
@@ -289,7 +276,7 @@ class ApiClient:
         if body is not None:
             headers["Content-Type"] = media
         timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
-        options: Any = {"headers": headers, "timeout": timeout, "ssl": self._now()}
+        options: Any = {"headers": headers, "timeout": timeout, **self._tls_options()}
         async with self._http().request(method, path, params=query, data=body, **options) as answer:
             if answer.status >= 400:
                 raise _failure(answer, await _body(answer, FAILURE_LIMIT))
@@ -301,7 +288,7 @@ class ApiClient:
 
     def access(self) -> ServerAccess:
         """Return what a connection to the server needs that is not made here, such as that of an exec."""
-        return ServerAccess(self._options.server, self._now(), self._bearer())
+        return ServerAccess(self._options.server, self._now(), self._options.server_name, self._bearer())
 
     def _now(self) -> ssl.SSLContext:
         """Return the current TLS context; connections of an older one are not reused."""
@@ -309,8 +296,11 @@ class ApiClient:
             raise RuntimeError("ApiClient.start() was not called")
         return self._contexts.now()
 
+    def _tls_options(self) -> dict[str, Any]:
+        return {"ssl": self._now(), "server_hostname": self._options.server_name}
+
     def _bearer(self) -> dict[str, str]:
-        return {} if self._token is None else {"Authorization": f"Bearer {self._token.now().strip()}"}
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token.now()}"}
 
     def _http(self) -> aiohttp.ClientSession:
         return _open(self._session)
@@ -363,19 +353,27 @@ def _retry_after(code: int, header: str) -> float | None:
 def _tls(options: ClientOptions) -> ssl.SSLContext:
     try:
         context = client_context(options.ca)
+        if options.insecure:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if options.cert is not None:
             context.load_cert_chain(str(options.cert), str(options.key))
     except (OSError, ssl.SSLError) as error:
-        raise CertificateUnusable(
+        raise CredentialsUnusable(
             f"cannot use {options.cert}, its key and {options.ca}: {_text(error)};"
-            " without them the next `nodeplane up` makes new ones"
+            " if they are a plane's, the next `nodeplane up` makes new ones once they are removed"
         ) from None
     return context
 
 
-def _headers(options: ClientOptions) -> dict[str, str]:
-    token = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-    return {"User-Agent": options.user_agent, "Accept": options.accept, **token}
+def _read_token(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            token = file.read(TOKEN_LIMIT + 1).strip()
+    except OSError as error:
+        raise CredentialsUnusable(f"cannot read the token in {path}: {error.strerror}") from None
+    if not TOKEN.fullmatch(token):
+        raise CredentialsUnusable(f"{path} holds no token: 1 to {TOKEN_LIMIT} visible ASCII characters")
+    return token.decode()
 
 
 def _selectors(field: str, label: str) -> dict[str, str]:

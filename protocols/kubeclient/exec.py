@@ -57,7 +57,7 @@ async def _dialed(client: ApiClient, where: ContainerName, command: Sequence[str
     access = client.access()
     url = f"{access.server}{path}?{urlencode([*query, *(('command', word) for word in command)])}"
     try:
-        return await dial(Upgrade(url, OFFERED, access.tls, headers=access.headers))
+        return await dial(Upgrade(url, OFFERED, access.tls, access.server_name, access.headers))
     except NotUpgraded as answer:
         raise error_of(answer.status, answer.body) from None
     except (TimeoutError, OSError) as error:

@@ -1,24 +1,63 @@
-"""Access to the API: by a kubeconfig with a client certificate, such as ROOT/kubeconfig, or by the token of a pod."""
+"""Access to an API: by a kubeconfig, such as ROOT/kubeconfig, or by the token of the pod that this runs in.
+
+Of a cluster are read its https server, CA (none: those of the system), tls-server-name and insecure-skip-tls-verify; of
+a user its client certificate, token and tokenFile. As in client-go, embedded data precedes the file of the same field,
+a tokenFile the token, and relative paths begin at the kubeconfig. Other credentials are rejected: they would start
+programs, or act as somebody else.
+"""
 
 import base64
-import binascii
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from protocols.errors import NodeplaneError
-from protocols.kubeclient.client import ClientOptions
+import msgspec
+
+from protocols.errors import SettingsInvalid
 from protocols.process.files import read_bounded
 
 
-class KubeconfigUnusable(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
-    """Raised when the kubeconfig cannot be read or names no client certificate."""
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Address and credentials of an API server. Secrets are in files, which are read again when they change."""
+
+    server: str
+    """https://host:port"""
+    ca: Path | None
+    """None: those of the system."""
+    cert: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    """A bearer token, such as that of a pod, which kubelet renews."""
+    server_name: str | None = None
+    """The name in the server's certificate, if not the host of `server`."""
+    insecure: bool = False
+    """True: the server's certificate is not verified."""
+    user_agent: str = "nodeplane"
+    accept: str = "application/json"
+    timeout: float = 10.0
+    """Seconds a request may take, its repetitions included."""
+
+
+class KubeconfigUnusable(SettingsInvalid):
+    """Raised when a kubeconfig cannot be read, or has no access of a supported kind; never names a secret."""
+
+
+class Kubeconfig(NamedTuple):
+    """The current context of a kubeconfig."""
+
+    cluster: dict[str, Any]
+    user_name: str
+    user: dict[str, Any]
+    extensions: dict[str, Any]
+    """Extensions of the file, by name."""
 
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+UNSUPPORTED = ("exec", "auth-provider", "username", "as")
+"""Fields of a user whose kind of access is rejected."""
 
 
 def in_cluster(user_agent: str) -> ClientOptions | None:
@@ -28,16 +67,14 @@ def in_cluster(user_agent: str) -> ClientOptions | None:
     if not (host and port and token.exists()):
         return None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return ClientOptions(
-        server=server, ca=ACCOUNT / "ca.crt", cert=None, key=None, token_file=token, user_agent=user_agent
-    )
+    return ClientOptions(server=server, ca=ACCOUNT / "ca.crt", token_file=token, user_agent=user_agent)
 
 
 @contextmanager
-def client_options(path: Path | None, user_agent: str) -> Iterator[ClientOptions]:
-    """Return options for an API client; embedded certificates are files (mode 0600) inside the context.
+def client_options(path: Path | None, user_agent: str = "nodeplane", timeout: float = 10.0) -> Iterator[ClientOptions]:
+    """Return options for an API client; embedded secrets are files (mode 0600) inside the context.
 
-    Without a path the pod's own access is used. Raises KubeconfigUnusable.
+    Without a path the pod's own access is used. `timeout` is that of a request, in seconds. Raises KubeconfigUnusable.
     """
     if path is None:
         found = in_cluster(user_agent)
@@ -45,53 +82,95 @@ def client_options(path: Path | None, user_agent: str) -> Iterator[ClientOptions
             raise KubeconfigUnusable("this is no pod with a token; name a kubeconfig with --kubeconfig")
         yield found
         return
-    cluster, user = _current(path)
+    access = _supported(path)
     with tempfile.TemporaryDirectory(prefix="np-key-") as folder:
-        files = {
-            name: _file(path, source, name, Path(folder))
-            for source, name in ((cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key"))
-        }
-        yield ClientOptions(
-            server=str(cluster.get("server", "")).rstrip("/"),
-            ca=files["certificate-authority"],
-            cert=files["client-certificate"],
-            key=files["client-key"],
-            user_agent=user_agent,
-        )
+        yield _options(path, access, Path(folder), user_agent, timeout)
 
 
-def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_kubeconfig(data: bytes, where: str) -> Kubeconfig:
+    """Return the current context; `where` names the file in errors. Raises KubeconfigUnusable."""
     import yaml
 
     from protocols.kube.yaml_text import read_yaml
 
     try:
-        config = read_yaml(read_bounded(path)).value
+        config = read_yaml(data).value
         context = _named(config["contexts"], config["current-context"])["context"]
-        return _named(config["clusters"], context["cluster"])["cluster"], _named(config["users"], context["user"])[
-            "user"
-        ]
-    except OSError as error:
-        why = (error.strerror or "").lower()
-        raise KubeconfigUnusable(f"cannot read {path}: {why}; name another one with --kubeconfig") from None
-    except (yaml.YAMLError, KeyError, TypeError, StopIteration) as error:
-        raise KubeconfigUnusable(f"{path} is no kubeconfig with a current context: {type(error).__name__}") from None
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        extensions = {str(each["name"]): each["extension"] for each in config.get("extensions") or ()}
+        return Kubeconfig(dict(cluster), str(context["user"]), dict(user), extensions)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        raise KubeconfigUnusable(f"{where} is no kubeconfig with a current context") from None
+
+
+def embedded(entry: dict[str, Any], field: str, where: str) -> bytes | None:
+    """Return the content that FIELD-data embeds, None if it is not set. Raises KubeconfigUnusable."""
+    if not (data := entry.get(f"{field}-data")):
+        return None
+    try:
+        return base64.b64decode(str(data), validate=True)
+    except ValueError:
+        raise KubeconfigUnusable(f"{where} is damaged: {field}-data is not base64") from None
 
 
 def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(entry for entry in entries if entry["name"] == name)
 
 
-def _file(path: Path, source: dict[str, Any], name: str, folder: Path) -> Path:
-    if source.get(name):
-        return path.parent / str(source[name])
-    if not source.get(f"{name}-data"):
-        raise KubeconfigUnusable(f"{path} names no {name}; a client certificate is needed")
-    target = folder / name
+def _supported(path: Path) -> Kubeconfig:
+    """Read a file and check that its server and credentials are of a supported kind."""
     try:
-        content = base64.b64decode(source[f"{name}-data"], validate=True)
-    except (binascii.Error, ValueError):
-        raise KubeconfigUnusable(f"{name}-data of {path} is not base64") from None
+        found = read_kubeconfig(read_bounded(path), str(path))
+    except OSError as error:
+        why = (error.strerror or "").lower()
+        raise KubeconfigUnusable(f"cannot read {path}: {why}; name another one with --kubeconfig") from None
+    if not str(found.cluster.get("server")).startswith("https://"):
+        raise KubeconfigUnusable(f"{path} names no https server; others are not supported")
+    if wrong := next((field for field in UNSUPPORTED if found.user.get(field)), None):
+        raise KubeconfigUnusable(
+            f"{path}: `{wrong}` of user {found.user_name!r} is not supported; give it a client certificate or a token"
+        )
+    return found
+
+
+def _options(path: Path, access: Kubeconfig, folder: Path, user_agent: str, timeout: float) -> ClientOptions:
+    cluster, user = access.cluster, access.user
+    insecure = cluster.get("insecure-skip-tls-verify") is True
+    cert, key = (_file(path, user, field, folder) for field in ("client-certificate", "client-key"))
+    token = _token_file(path, user, folder)
+    if (cert is None) != (key is None):
+        raise KubeconfigUnusable(f"{path} names no client-{'certificate' if cert is None else 'key'}")
+    if cert is None and token is None:
+        raise KubeconfigUnusable(f"{path} names no client certificate and no token")
+    return ClientOptions(
+        server=str(cluster["server"]).rstrip("/"),
+        ca=None if insecure else _file(path, cluster, "certificate-authority", folder),
+        cert=cert,
+        key=key,
+        token_file=token,
+        server_name=str(cluster["tls-server-name"]) if cluster.get("tls-server-name") else None,
+        insecure=insecure,
+        user_agent=user_agent,
+        timeout=timeout,
+    )
+
+
+def _file(path: Path, entry: dict[str, Any], field: str, folder: Path) -> Path | None:
+    """Return the file of a field, written if the kubeconfig embeds it; None if it has neither."""
+    content = embedded(entry, field, str(path))
+    if content is not None:
+        return _secret(folder / field, content)
+    return path.parent / str(entry[field]) if entry.get(field) else None
+
+
+def _token_file(path: Path, user: dict[str, Any], folder: Path) -> Path | None:
+    if user.get("tokenFile"):
+        return path.parent / str(user["tokenFile"])
+    return _secret(folder / "token", str(user["token"]).encode()) if user.get("token") else None
+
+
+def _secret(target: Path, content: bytes) -> Path:
     with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     return target

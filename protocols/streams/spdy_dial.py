@@ -62,8 +62,9 @@ async def dial(upgrade: Upgrade) -> DialedWire:
     """Raises NotUpgraded, OSError, TimeoutError."""
     async with asyncio.timeout(OPEN_S):
         parts = urlsplit(upgrade.url)
+        port = parts.port or (80 if upgrade.tls is None else 443)
         reader, writer = await asyncio.open_connection(
-            parts.hostname, parts.port or 80, ssl=upgrade.tls, server_hostname=upgrade.server_name
+            parts.hostname, port, ssl=upgrade.tls, server_hostname=upgrade.server_name
         )
         try:
             writer.write(_order(upgrade))

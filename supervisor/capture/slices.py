@@ -9,9 +9,10 @@ from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.kubeconfig import client_options
 from protocols.process.tasks import awaited, cancel, restarted
 from supervisor.capture.devices import MOST_CHANGES, Version
-from supervisor.dra.sources import client_options
+from supervisor.dra.sources import TIMEOUT_S
 
 TOGETHER_NS = 100_000_000
 """Changes within this time are one version: a list has many objects, and an update several slices."""
@@ -49,7 +50,7 @@ async def followed(kubeconfig: Path | None, driver: str) -> AsyncIterator[list[V
     if kubeconfig is None:
         yield []
         return
-    with client_options(kubeconfig) as options:
+    with client_options(kubeconfig, timeout=TIMEOUT_S) as options:
         client = ApiClient(options)
         await client.start()
         try:

@@ -1,11 +1,7 @@
 """Read DRA objects from YAML or JSON files, or from an API, older versions included."""
 
 import asyncio
-import base64
-import binascii
-import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,9 +23,8 @@ from protocols.kinds.table import (
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
-from protocols.kube.yaml_text import read_yaml
-from protocols.kubeclient.client import ApiClient, ClientOptions
-from protocols.process.files import read_bounded
+from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.kubeconfig import ClientOptions, client_options
 from supervisor.base.errors import NotRunning, SupervisorError, UsageError
 
 T = TypeVar("T")
@@ -38,6 +33,7 @@ VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 """Kinds whose older versions are read as v1."""
 TIMEOUT_S = 20.0
+"""Seconds an API may take for an answer."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -98,63 +94,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-PARTS = ("certificate-authority", "client-certificate", "client-key")
-
-
-@contextmanager
-def client_options(path: Path) -> Iterator[ClientOptions]:
-    """Return options for an API client by a kubeconfig; embedded certificates are files inside the context.
-
-    Raises UsageError.
-    """
-    cluster, user = _current(path)
-    server = str(cluster.get("server") or "")
-    if not server.startswith("https://"):
-        raise UsageError(f"{path} names no https server; only those are spoken to")
-    with tempfile.TemporaryDirectory(prefix="nodeplane-") as directory:
-        files = [
-            _file(path, holder, part, Path(directory))
-            for holder, part in zip((cluster, user, user), PARTS, strict=True)
-        ]
-        ca, cert, key = files
-        token = str(user.get("token") or "")
-        if ca is None or (not token and (cert is None or key is None)):
-            raise UsageError(f"{path} needs a CA, and a client certificate or a token; other credentials are not read")
-        yield ClientOptions(server=server.rstrip("/"), ca=ca, cert=cert, key=key, token=token, timeout=TIMEOUT_S)
-
-
-def _current(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        found = read_yaml(read_bounded(path)).value
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is no kubeconfig: {' '.join(str(error).split())[:200]}") from None
-    try:
-        context = _named(found, "contexts", found["current-context"])["context"]
-        cluster = _named(found, "clusters", context["cluster"])["cluster"]
-        return cluster, _named(found, "users", context["user"])["user"]
-    except (KeyError, TypeError, StopIteration):
-        raise UsageError(f"{path} has no current context with a cluster and a user") from None
-
-
-def _named(config: Any, kind: str, name: str) -> Any:
-    return next(entry for entry in config[kind] if entry["name"] == name)
-
-
-def _file(path: Path, holder: dict[str, Any], part: str, directory: Path) -> Path | None:
-    """Return the file of this part, written if the kubeconfig embeds it; None if it has none."""
-    if data := holder.get(f"{part}-data"):
-        made = directory / part
-        try:
-            made.write_bytes(base64.b64decode(str(data), validate=True))
-        except binascii.Error:
-            raise UsageError(f"{part}-data in {path} is no base64") from None
-        made.chmod(0o600)
-        return made
-    return path.parent / holder[part] if holder.get(part) else None
-
-
 RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
 OPTIONAL = (RESOURCESLICEPATCHES, DEVICETAINTRULES)
 """Resources that not every API serves."""
@@ -196,7 +135,7 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
         finally:
             await client.close()
 
-    with client_options(kubeconfig) as options:
+    with client_options(kubeconfig, timeout=TIMEOUT_S) as options:
         try:
             return asyncio.run(run(options))
         except (UsageError, SupervisorError):

@@ -5,17 +5,16 @@ kubelet's: a kube-apiserver without --kubelet-certificate-authority accepts it. 
 (`python -m supervisor.pki.foreign_kubeconfig FILE ADDRESS` prints the node's file), since it loads cryptography.
 """
 
-import base64
-import binascii
 import datetime
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from protocols.errors import NodeplaneError
+from protocols.kubeclient.kubeconfig import embedded
 from protocols.messages.podworker import serving_name
 from protocols.process.files import read_bounded
-from supervisor.base.errors import SupervisorError
 from supervisor.forkserver.client import environment
 from supervisor.pki import node_config
 from supervisor.pki.node_config import USER, NodeConfig, NodeConfigInvalid, Pair
@@ -44,8 +43,8 @@ def node_config_of(path: Path, address: str) -> NodeConfig:
     from supervisor.pki.certificates import Certificate
     from supervisor.pki.issue import self_signed
 
-    cluster, _, user, _ = node_config.parts(read_bounded(path), str(path))
-    client = _client(path, user)
+    found = node_config.parsed(read_bounded(path), str(path))
+    client = Pair(_content(path, found.user, "client-certificate"), _content(path, found.user, "client-key"))
     try:
         certificate = x509.load_pem_x509_certificate(client.certificate)
     except ValueError as error:
@@ -57,19 +56,15 @@ def node_config_of(path: Path, address: str) -> NodeConfig:
     hosts = (node, serving_name(node), address)
     serving = self_signed(Certificate("serving", name, hosts=hosts), datetime.datetime.now(datetime.UTC))
     return NodeConfig(
-        server=_server(path, cluster),
+        server=_server(path, found.cluster),
         node=node,
-        ca=_content(path, cluster, "certificate-authority"),
+        ca=_content(path, found.cluster, "certificate-authority"),
         client=client,
         serving=Pair(serving.certificate, serving.key),
         serving_name=serving_name(node),
         not_after=certificate.not_valid_after_utc.timestamp(),
         address=address,
     )
-
-
-def _client(path: Path, user: dict[str, Any]) -> Pair:
-    return Pair(_content(path, user, "client-certificate"), _content(path, user, "client-key"))
 
 
 def _server(path: Path, cluster: dict[str, Any]) -> str:
@@ -80,11 +75,8 @@ def _server(path: Path, cluster: dict[str, Any]) -> str:
 
 def _content(path: Path, entry: dict[str, Any], field: str) -> bytes:
     """Return PEM from FIELD-data or from the file that FIELD names, relative to the kubeconfig."""
-    if data := entry.get(f"{field}-data"):
-        try:
-            return base64.b64decode(str(data), validate=True)
-        except binascii.Error:
-            raise NodeConfigInvalid(f"{path} is damaged: {field}-data is not base64") from None
+    if (data := embedded(entry, field, str(path))) is not None:
+        return data
     if not entry.get(field):
         raise NodeConfigInvalid(f"{path} has neither {field}-data nor {field}; {node_config.MEND}")
     return (path.parent / str(entry[field])).read_bytes()
@@ -93,7 +85,7 @@ def _content(path: Path, entry: dict[str, Any], field: str) -> bytes:
 def main() -> int:
     try:
         print(node_config.write(node_config_of(Path(sys.argv[1]), sys.argv[2])), end="")
-    except (OSError, SupervisorError) as error:
+    except (OSError, NodeplaneError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from protocols.kubeclient.kubeconfig import Kubeconfig, KubeconfigUnusable, read_kubeconfig
 from supervisor.base.errors import UsageError
 from supervisor.pki.kubeconfig import KubeconfigAccess, embedded, kubeconfig
 
@@ -74,7 +75,8 @@ def write(what: NodeConfig) -> str:
 
 def read(data: bytes, where: str) -> NodeConfig:
     """Read the file; `where` names it in errors. Raises NodeConfigInvalid."""
-    cluster, name, user, extension = parts(data, where)
+    cluster, name, user, extensions = parsed(data, where)
+    extension = extensions.get(EXTENSION, {})
     if not name.startswith(USER):
         raise NodeConfigInvalid(f"{where} is of {name!r}, which is no node; {MEND}")
     try:
@@ -96,28 +98,15 @@ def read(data: bytes, where: str) -> NodeConfig:
 
 def is_foreign(data: bytes, where: str) -> bool:
     """Return True for a kubeconfig without our extension. Raises NodeConfigInvalid."""
-    return not parts(data, where)[3]
+    return EXTENSION not in parsed(data, where).extensions
 
 
-def parts(data: bytes, where: str) -> tuple[dict[str, Any], str, dict[str, Any], dict[str, Any]]:
-    """Return cluster, user name, user and our extension of the current context."""
-    import yaml
-
-    from protocols.kube.yaml_text import read_yaml
-
+def parsed(data: bytes, where: str) -> Kubeconfig:
+    """Return the current context of a kubeconfig. Raises NodeConfigInvalid."""
     try:
-        config = read_yaml(data).value
-        context = _named(config, "contexts", config["current-context"])["context"]
-        cluster = _named(config, "clusters", context["cluster"])["cluster"]
-        name = str(context["user"])
-        found = (item["extension"] for item in config.get("extensions") or () if item["name"] == EXTENSION)
-        return dict(cluster), name, dict(_named(config, "users", name)["user"]), dict(next(found, {}))
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
-        raise NodeConfigInvalid(f"{where} is no kubeconfig with a current context; {MEND}") from None
-
-
-def _named(config: Any, kind: str, name: str) -> Any:
-    return next(entry for entry in config[kind] if entry["name"] == name)
+        return read_kubeconfig(data, where)
+    except KubeconfigUnusable as error:
+        raise NodeConfigInvalid(f"{error}; {MEND}") from None
 
 
 def _server(url: str) -> str:

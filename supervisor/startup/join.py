@@ -104,7 +104,7 @@ def read_node_config(path: Path, node_ip: str = "") -> NodeConfig:
 
 def own_address(data: bytes, where: str, node_ip: str) -> str:
     """Return the address at which the API of a kubeconfig reaches this node."""
-    parts = urlsplit(str(node_config.parts(data, where)[0].get("server", "")))
+    parts = urlsplit(str(node_config.parsed(data, where).cluster.get("server", "")))
     return node_ip or address_towards(parts.hostname or "", parts.port or 443) or LOOPBACK
 
 

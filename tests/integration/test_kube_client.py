@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from protocols.kinds.table import PODS
-from protocols.kube.errors import ApiAway, ApiError, CertificateUnusable
+from protocols.kube.errors import ApiAway, ApiError, CredentialsUnusable
 from protocols.kube.meta import Object, name_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
@@ -425,8 +425,65 @@ async def test_files_that_are_no_certificates_are_named(certificates: Path, tmp_
     ca, cert = certificates / "ca.crt", certificates / "scheduler.crt"
     for files in ((ca, cert), (damaged, cert), (ca, tmp_path / "none.crt")):
         client = ApiClient(ClientOptions(server="https://127.0.0.1:1", ca=files[0], cert=files[1], key=damaged))
-        with pytest.raises(CertificateUnusable, match=str(files[1])):
+        with pytest.raises(CredentialsUnusable, match=str(files[1])):
             await client.start()
+
+
+async def test_token_file_is_read_again_and_a_bad_one_not_used(certificates: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    cert, key = certificates / "scheduler.crt", certificates / "scheduler.key"
+    server = KubeServer(certificates)
+    sent: list[str] = []
+    server.answer = lambda request, _body: sent.append(request.headers.get("Authorization", ""))
+    await server.start()
+    options = ClientOptions(server=server.url, ca=certificates / "ca.crt", cert=cert, key=key, token_file=token)
+    client = ApiClient(options)
+    try:
+        await client.start()
+        for content in ("first\n", "second", "two words", "x" * 100_000):
+            token.write_text(content)
+            await client.list(PODS)
+        assert sent == ["Bearer first", "Bearer second", "Bearer second", "Bearer second"]
+    finally:
+        await client.close()
+        await server.stop()
+    with pytest.raises(CredentialsUnusable, match="holds no token") as caught:
+        await ApiClient(options).start()
+    assert "xxx" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "trusted"), [
+    ({}, True),
+    ({"server_name": "kubernetes.default.svc"}, True),
+    ({"server_name": "elsewhere.example"}, False),
+    ({"ca": None}, False),
+    ({"ca": None, "insecure": True}, True),
+])  # fmt: skip
+async def test_server_is_verified_by_the_ca_and_the_name(
+    certificates: Path, changes: dict[str, Any], trusted: bool
+) -> None:
+    cert, key = certificates / "scheduler.crt", certificates / "scheduler.key"
+    server = KubeServer(certificates)
+    await server.start()
+    given: dict[str, Any] = {
+        "server": server.url,
+        "ca": certificates / "ca.crt",
+        "cert": cert,
+        "key": key,
+        "timeout": 1.0,
+    }
+    client = ApiClient(ClientOptions(**given | changes))
+    try:
+        await client.start()
+        if trusted:
+            assert (await client.list(PODS))["items"] == []
+        else:
+            with pytest.raises(ApiAway, match="certificate verify failed"):
+                await client.list(PODS)
+    finally:
+        await client.close()
+        await server.stop()
 
 
 REFUSED = ("404 NotFound", "403 Forbidden")

@@ -14,6 +14,7 @@ from protocols.kinds import views
 from protocols.kinds.table import PODS
 from protocols.kube.meta import name_of, namespace_of
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.kubeconfig import client_options
 from protocols.messages import adopt
 from protocols.messages import devices as messages
 from protocols.messages.devices import Device, DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
@@ -25,7 +26,7 @@ from supervisor.calls.client import read_calls
 from supervisor.client.connection import Asking, devices_known, running
 from supervisor.client.devices import rows_of
 from supervisor.client.drivers import drivers_view_of
-from supervisor.dra.sources import client_options
+from supervisor.dra.sources import TIMEOUT_S
 from supervisor.trace.collect import PodTrace, pod_trace
 from supervisor.why.gather.sources import LOG_BYTES, LOG_LINES, DeviceManager, Sources
 
@@ -105,7 +106,7 @@ async def connected(where: Layout, kubeconfig: str = "") -> AsyncIterator[LiveSo
     """
     running(where)  # or raises NotRunning
     plane = layout(str(where.plane), str(where.kubelet) if where.plane == where.root else "")
-    with client_options(_access(plane, kubeconfig)) as options:
+    with client_options(_access(plane, kubeconfig), timeout=TIMEOUT_S) as options:
         client, bus = ApiClient(options), Bus(BusOptions(name="", run_dir=where.run))
         try:
             await client.start()

@@ -20,7 +20,6 @@ from actors.simulator.driver.slices import slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.quantity import parse_quantity
-from protocols.kubeclient.kubeconfig import KubeconfigUnusable, client_options
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, conflict
@@ -193,32 +192,3 @@ def test_a_wrong_script_is_one_line() -> None:
         with pytest.raises(ScriptInvalid) as wrong:
             parse_script("s", raw, DriverScript)
         assert words in str(wrong.value)
-
-
-def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path) -> None:
-    config = tmp_path / "kubeconfig"
-    for text, words in (
-        (None, "cannot read"),
-        ("a: [", "no kubeconfig with a current context"),
-        ("contexts: []\ncurrent-context: x\n", "no kubeconfig with a current context"),
-    ):
-        if text is not None:
-            config.write_text(text)
-        with pytest.raises(KubeconfigUnusable, match=words), client_options(config, "x"):
-            pass
-    whole = (
-        "contexts: [{name: c, context: {cluster: k, user: u}}]\ncurrent-context: c\n"
-        "clusters: [{name: k, cluster: {server: 'https://h:1/', certificate-authority: ca.crt}}]\n"
-        "users: [{name: u, user: {client-certificate-data: YWJj%s}}]\n"
-    )
-    config.write_text(whole % "")
-    with pytest.raises(KubeconfigUnusable, match="names no client-key"), client_options(config, "x"):
-        pass
-    config.write_text(whole % ", client-key-data: ZGVm")
-    with client_options(config, "x") as options:
-        assert (options.server, options.ca) == ("https://h:1", tmp_path / "ca.crt")
-        assert options.cert is not None
-        assert options.key is not None
-        assert (options.cert.read_text(), options.key.read_text()) == ("abc", "def")
-        assert options.key.stat().st_mode & 0o077 == 0
-    assert not options.key.exists()
