@@ -9,7 +9,7 @@ from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
 from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object, labels_of, uid_of
-from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource, RoomTaken
+from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
 from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.room import NodeRoom
 from protocols.lifecycle.node.status import NodeStatusInputs, new_node, node_status
@@ -144,13 +144,9 @@ class Node:
     def admit(self, spec: PodSpec) -> Waiting | None:
         """Count the pod and give it its devices; return why the node rejects it. Raises RoomTaken."""
         verdict = self.room.admit(spec, self.object, frozenset())
-        if verdict.preempt:
-            self.room.preempting(verdict.preempt)
-            self.preempted.update(verdict.preempt)
-            pod = f"{spec.namespace}/{spec.name}"
-            raise RoomTaken(f"pod {pod}: waits until {len(verdict.preempt)} preempted pods ended")
-        if verdict.rejected is not None:
-            return Waiting(verdict.rejected.reason, f"{REJECTED}{verdict.rejected.message}")
+        self.preempted.update(verdict.preempt)
+        if (rejected := self.room.settle(spec, verdict)) is not None:
+            return rejected
         try:
             self.devices.reserve(spec)
         except (AdmissionRejected, NotEnoughResource) as error:

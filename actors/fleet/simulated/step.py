@@ -13,9 +13,9 @@ from actors.fleet.simulated.outcome import Outcome, StepInputs
 from actors.fleet.simulated.packing import fingerprint, unpacked
 from actors.fleet.simulated.pod import Pod
 from actors.fleet.simulated.probes import ProbeBook, read_outcomes
-from actors.fleet.simulated.sizes import resize
 from protocols.kinds import views
 from protocols.lifecycle.errors import ClaimsNotReady, HollowInvalid, RoomTaken
+from protocols.lifecycle.node import resize
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.claims import check, entries, uses_claims
@@ -30,7 +30,7 @@ from protocols.lifecycle.restarts.kills import stop_all
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
 from protocols.lifecycle.status.conditions import RESTARTING_ALL
 from protocols.lifecycle.status.device_health import Retention, initializing
-from protocols.lifecycle.status.events import PodEvent, claims_not_prepared, new_backoffs, sync_failed
+from protocols.lifecycle.status.events import RESIZE_STARTED, PodEvent, claims_not_prepared, new_backoffs, sync_failed
 from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, restart_counts
 from protocols.messages.health import PodHeld
@@ -175,14 +175,20 @@ class PodStep:
 
     def _resize(self) -> bool:
         """Give the containers what the spec wants. Return True if some are ended for it."""
-        if self._pod.sizes is None:
-            self._pod.sizes = Sizes()
-        allocatable = (self._node.object.get("status") or {}).get("allocatable") or {}
-        resized = resize(self._spec, self._runtime.status, self._pod.sizes, self._node.room, allocatable)
-        self._outcome.events += resized.events
-        if resized.deferred:
+        spec, node = self._spec, self._node
+        sizes = self._pod.sizes = self._pod.sizes or Sizes()
+        runs = resize.running(self._runtime.status)
+        resize.adopt(spec, sizes, runs, self._shown)
+        allocatable = (node.object.get("status") or {}).get("allocatable") or {}
+        events = resize.allocate(spec, sizes, resize.ResizeLimits(node.room.capacity_for(spec.uid, allocatable)))
+        if RESIZE_STARTED in events:
+            node.room.count(spec, sizes.allocated)
+        changes = resize.size_changes(spec, sizes, runs)
+        sizes.actuated.update((each.run.id, each.size) for each in changes if each.kill is None)
+        self._outcome.events += events + resize.conclude(sizes, changes)
+        if sizes.is_deferred:
             self._wake(self._now_ns + RETRY_NS)
-        kill = tuple(each for each in resized.kill if not self._runtime.is_stopping(each.id))
+        kill = tuple(each.kill for each in changes if each.kill and not self._runtime.is_stopping(each.run.id))
         if kill:
             self._follow(PodActions(kill=kill))
         return bool(kill)

@@ -15,8 +15,9 @@ from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.quantity import NANO
 from protocols.kube.resource_names import is_extended
 from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
-from protocols.lifecycle.errors import PodInvalid
+from protocols.lifecycle.errors import PodInvalid, RoomTaken
 from protocols.lifecycle.node.critical_pods import Occupant, is_critical, still_needed, victims
+from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.resources import NAMES, NodeCapacity, allocated_spec, qos_class
 from protocols.lifecycle.pods.resources import Amounts as Sizes
 from protocols.lifecycle.pods.types import PodSpec, Waiting, is_static
@@ -83,9 +84,18 @@ class NodeRoom:
         self.discount(spec.uid)
         self._add(spec.uid, pod)
 
-    def preempting(self, uids: Collection[str]) -> None:
-        """Record that these pods end for a critical one, so that it does not end others while it waits."""
-        self._preempted.update(uid for uid in uids if uid in self._pods)
+    def settle(self, spec: PodSpec, verdict: RoomVerdict) -> Waiting | None:
+        """Return why the node rejects the pod, None if it does not.
+
+        Raises RoomTaken while other pods end for it: they are recorded, so that it ends no others while it waits.
+        """
+        if verdict.preempt:
+            self._preempted.update(uid for uid in verdict.preempt if uid in self._pods)
+            ending = f"waits until {len(verdict.preempt)} preempted pods ended"
+            raise RoomTaken(f"pod {spec.namespace}/{spec.name}: {ending}")
+        if verdict.rejected is None:
+            return None
+        return Waiting(verdict.rejected.reason, f"{REJECTED}{verdict.rejected.message}")
 
     def discount(self, uid: str) -> None:
         if (pod := self._pods.pop(uid, None)) is not None:

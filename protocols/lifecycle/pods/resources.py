@@ -154,6 +154,11 @@ class Sizes(msgspec.Struct):
     """Some allocated resources are not actuated yet."""
 
     @property
+    def is_deferred(self) -> bool:
+        """True while the node lacks room that other pods may give back."""
+        return self.pending is not None and self.pending.reason == DEFERRED
+
+    @property
     def conditions(self) -> dict[str, Waiting]:
         """Resize conditions that are True."""
         found = {PENDING: self.pending} if self.pending else {}

@@ -14,6 +14,7 @@ from actors.scheduler.nodes.node_cache import reasons
 from protocols.bus import FailedPrecondition
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.errors import RoomTaken
 from protocols.lifecycle.node.critical_pods import SYSTEM_CRITICAL
 from protocols.lifecycle.node.room import NodeRoom, RoomVerdict
 from protocols.lifecycle.pods.types import SOURCE, PodStage, read_pod
@@ -130,7 +131,8 @@ def test_critical_pod_takes_the_fewest_pods_of_the_lowest_quality() -> None:
         room.count(read_pod(asking(uid, cpu=cpu)))
     critical = asking("critical", cpu="4", spec={"priority": SYSTEM_CRITICAL})
     assert judged(critical, room=room) == RoomVerdict(preempt=("large",))
-    room.preempting(["large"])
+    with pytest.raises(RoomTaken, match="waits until 1 preempted pods ended"):
+        room.settle(read_pod(critical), RoomVerdict(preempt=("large",)))
     room.discount("small")
     assert judged(critical, room=room) == RoomVerdict(preempt=("large",)), "no other one ends while it waits"
     room.discount("large")

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
@@ -21,7 +19,6 @@ from actors.podworker.pods.workers.resizing import Resizing
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.lifecycle.errors import RoomTaken
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
 from protocols.lifecycle.pods.claims import with_cdi
@@ -208,16 +205,9 @@ class PodSync:
             with contextlib.suppress(NodeplaneError, OSError, TimeoutError):
                 await node.refresh()
             verdict = room.admit(spec, node.node(), node.advertised())
-        if verdict.preempt:
-            room.preempting(verdict.preempt)
-            for uid in verdict.preempt:
-                self._preempt(uid)
-            raise RoomTaken(
-                f"pod {spec.namespace}/{spec.name}: waits until {len(verdict.preempt)} preempted pods ended"
-            )
-        if verdict.rejected is None:
-            return None
-        return msgspec.structs.replace(verdict.rejected, message=f"{REJECTED}{verdict.rejected.message}")
+        for uid in verdict.preempt:
+            self._preempt(uid)
+        return room.settle(spec, verdict)
 
     def _reject(self, rejected: Waiting) -> None:
         self._state.rejected = rejected
