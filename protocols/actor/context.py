@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from protocols.actor.heartbeats import READY, Heartbeats, LivenessDeadlines
+from protocols.actor.heartbeats import READY, Heartbeats
 from protocols.bus import Bus
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings
@@ -60,7 +60,6 @@ class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     log: logging.Logger
     registry: CollectorRegistry
     beats: Heartbeats
-    deadlines: LivenessDeadlines
     stopping: asyncio.Event
 
 
@@ -78,7 +77,6 @@ class Context:
         self.fault: BaseException | None = None
         """Why this process has to end with exit code 1; None as long as it has not."""
         self._beats = options.beats
-        self._deadlines = options.deadlines
         self._tasks = Tasks(lambda name, error: self.fail(error, f"task {name}"))
 
     def spawn(self, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -92,10 +90,6 @@ class Context:
     def note(self, text: str) -> None:
         """Report one line for users, e.g. what the instance waits for."""
         self._beats.change(note=text)
-
-    def progress(self, name: str, within: float) -> Callable[[], None]:
-        """Return a function to call at least every `within` seconds, else heartbeats report `name` as stuck."""
-        return self._deadlines.add(name, within)
 
     def fail(self, error: BaseException, where: str = "bus") -> None:
         """End this process with exit code 1; the first reason is the one that is logged."""

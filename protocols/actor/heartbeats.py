@@ -1,48 +1,14 @@
-"""Heartbeats to the supervisor, and the liveness deadlines they report.
+"""Heartbeats to the supervisor: with each tick of the bus (1 s, 2 s while nothing changes), and at changes.
 
-A heartbeat goes out with each tick of the bus (1 s, 2 s while nothing changes), and when the instance's state or a
-followed stream changes. Liveness deadlines are pure: a live event loop with a stuck reconciler is still a failure.
+Those are of the instance's state and of followed streams.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
-
-import msgspec
 
 from protocols.bus import Bus
 from protocols.bus.frames import body_of
 from protocols.messages.supervisor import HEARTBEAT, FollowedStream, Heartbeat, OwnedStream
-
-
-class _Deadline(msgspec.Struct):
-    within: float
-    kept: float
-
-
-class LivenessDeadlines:
-    """Deadlines by name. `now` is the clock, in seconds."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._deadlines: dict[str, _Deadline] = {}
-
-    def add(self, name: str, within: float) -> Callable[[], None]:
-        """Expect the returned function to be called at least every `within` seconds from now on."""
-        deadline = self._deadlines[name] = _Deadline(within, self._now())
-
-        def kept() -> None:
-            deadline.kept = self._now()
-
-        return kept
-
-    def overdue(self) -> str:
-        """Return the name longest overdue; empty when all deadlines are met."""
-        now = self._now()
-        overdue = {name: now - p.kept - p.within for name, p in self._deadlines.items()}
-        worst = max(overdue, key=overdue.__getitem__, default="")
-        return worst if worst and overdue[worst] > 0 else ""
-
 
 STARTING, READY, STOPPING = "starting", "ready", "stopping"
 
@@ -50,10 +16,9 @@ STARTING, READY, STOPPING = "starting", "ready", "stopping"
 class Heartbeats:
     """Casts only: without a supervisor nothing waits and nothing is retained."""
 
-    def __init__(self, bus: Bus, supervisor: str, deadlines: LivenessDeadlines) -> None:
+    def __init__(self, bus: Bus, supervisor: str) -> None:
         self._bus = bus
         self._supervisor = supervisor
-        self._deadlines = deadlines
         self._loop = asyncio.get_running_loop()
         self._beating = False
         self._due = False
@@ -95,7 +60,6 @@ class Heartbeats:
             epoch=self._bus.epoch,
             state=self.state,
             note=self.note,
-            stuck=self._deadlines.overdue(),
             owns=tuple(OwnedStream(s.name, s.seq, s.mark) for s in self._bus.owned()),
             follows=tuple(
                 FollowedStream(f.owner, f.stream, f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()
@@ -119,7 +83,7 @@ class Heartbeats:
     def _send(self) -> None:
         """Reuse the encoded heartbeat while nothing changed."""
         followed = [(f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()]
-        news = (self.state, self.note, self._deadlines.overdue(), self._bus.changes, followed)
+        news = (self.state, self.note, self._bus.changes, followed)
         if news != self._news:
             self._news, self._body = news, body_of(self.beat())
         self._bus.cast(self._supervisor, HEARTBEAT, self._body)

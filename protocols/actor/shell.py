@@ -16,7 +16,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from protocols.actor.context import Actor, Arguments, Context, ContextOptions, Timings
-from protocols.actor.heartbeats import STOPPING, Heartbeats, LivenessDeadlines
+from protocols.actor.heartbeats import STOPPING, Heartbeats
 from protocols.actor.memory import Heap, Trimmer
 from protocols.actor.metrics import BusCollector, SpanCollector, TaskCollector
 from protocols.actor.metrics_text import page
@@ -80,8 +80,7 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
         )
     )
     await bus.start()
-    deadlines = LivenessDeadlines(asyncio.get_running_loop().time)
-    beats = Heartbeats(bus, arguments.supervisor, deadlines)
+    beats = Heartbeats(bus, arguments.supervisor)
     registry = CollectorRegistry()
     context = Context(
         ContextOptions(
@@ -90,7 +89,6 @@ async def live(arguments: Arguments, settings: Settings, factory: Factory, log: 
             log=log,
             registry=registry,
             beats=beats,
-            deadlines=deadlines,
             stopping=stopping,
         )
     )

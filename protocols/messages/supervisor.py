@@ -63,8 +63,6 @@ class Heartbeat(msgspec.Struct, frozen=True):
     """starting, ready or stopping."""
     note: str = ""
     """One line for users: what it waits for, or the mode it runs in."""
-    stuck: str = ""
-    """Name of a task that made no progress before its liveness deadline; empty when all did."""
     owns: tuple[OwnedStream, ...] = ()
     follows: tuple[FollowedStream, ...] = ()
 

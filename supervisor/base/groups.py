@@ -44,8 +44,6 @@ class SupervisionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time without a heartbeat after which a working child is hung too: its event loop is blocked."""
     busy_share: float = 0.1
     """Share of a CPU that a child without heartbeats must use to count as working."""
-    stuck_s: float = 4.0
-    """Time for which its heartbeats may report `stuck` before it is hung."""
     abort_s: float = 1.0
     """From SIGABRT (stack dump) to SIGKILL."""
     backoff_s: float = 0.1

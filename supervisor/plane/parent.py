@@ -1,9 +1,8 @@
 """The connection of a node group to the plane's supervisor, for which it is an actor."""
 
-import time
 from collections.abc import Callable
 
-from protocols.actor.heartbeats import READY, Heartbeats, LivenessDeadlines
+from protocols.actor.heartbeats import READY, Heartbeats
 from protocols.bus import Bus, BusOptions, Call
 from protocols.messages.supervisor import METRICS, STOP, Empty, MetricsText, StopPlane
 from supervisor.startup.prepared import Parent
@@ -24,7 +23,7 @@ class ParentLink:
         await self._bus.start()
         self._bus.serve(STOP, StopPlane, self._end)
         self._bus.serve(METRICS, Empty, self._page)
-        self._beats = Heartbeats(self._bus, self._parent.supervisor, LivenessDeadlines(time.monotonic))
+        self._beats = Heartbeats(self._bus, self._parent.supervisor)
         self._beats.start()
 
     def report(self, note: str, ready: bool = False) -> None:

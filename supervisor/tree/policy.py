@@ -65,7 +65,6 @@ class Child:
         self.started_at = 0.0
         self.ready_at: float | None = None
         self._beat_at = 0.0
-        self._stuck_at: float | None = None
         self._worked_at = 0.0
         self._usage: tuple[ChildUsage, float] | None = None
         self._deadline: float | None = None
@@ -112,10 +111,6 @@ class Child:
         self.beat = beat
         self._beat_at = now
         self._usage = None
-        if not beat.stuck:
-            self._stuck_at = None
-        elif self._stuck_at is None:
-            self._stuck_at = now
         self._advance(beat, now)
 
     def is_silent(self, now: float) -> bool:
@@ -210,8 +205,6 @@ class Child:
         """Extend all limits of the child by a time in which the supervisor itself was stopped."""
         self._beat_at += seconds
         self._usage = None
-        if self._stuck_at is not None:
-            self._stuck_at += seconds
         if self._deadline is not None and self.state is not ChildState.BACKOFF:
             self._deadline += seconds
 
@@ -223,7 +216,7 @@ class Child:
         self.state, self.pid, self.beat = ChildState.STARTING, 0, None
         self.started_at = self._beat_at = now
         self._usage = None
-        self.ready_at = self._stuck_at = self._deadline = self._ordered_at = None
+        self.ready_at = self._deadline = self._ordered_at = None
         return [Spawn(self.spec.instance)]
 
     def _advance(self, beat: Heartbeat, now: float) -> None:
@@ -279,8 +272,6 @@ class Child:
         limits = self.limits
         if self.state not in SERVING and self.state is not ChildState.STARTING:
             return ""
-        if self._stuck_at is not None and now - self._stuck_at >= limits.stuck_s and self.beat:
-            return f"hung: {self.beat.stuck} made no progress"
         limit = limits.beat_s if self.beat else limits.start_s
         if now - self._beat_at >= max(limit, limits.busy_s):
             return f"hung: no turn of its loop for {now - self._beat_at:.0f} s, though it works"

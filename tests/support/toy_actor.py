@@ -20,8 +20,6 @@ class Toy:
             raise ValueError("cannot\nstart")
         if self._fault == "task":
             self._context.spawn(self._break(), "breaker")
-        if self._fault == "stuck":
-            self._context.progress("reconcile", within=0.05)
         if self._fault in ("memory", "callback"):
             asyncio.get_running_loop().call_soon(
                 self._raise, MemoryError() if self._fault == "memory" else ValueError("x")

@@ -99,8 +99,6 @@ def problem(actor: ActorStatus) -> str:
         return ": ".join(filter(None, (actor.last_reason, actor.beat.note if actor.beat else ""))) or actor.state
     if actor.beat is None:
         return ""
-    if actor.beat.stuck:
-        return f"no progress: {actor.beat.stuck}"
     stale = [f"{stream.owner}/{stream.stream}" for stream in actor.beat.follows if not stream.synced]
     return f"not synced: {', '.join(stale)}" if stale else ""
 

@@ -1,4 +1,4 @@
-"""Liveness deadlines and plain counters."""
+"""Plain counters and the metrics of the bus."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,24 +6,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from protocols.actor.heartbeats import LivenessDeadlines
 from protocols.actor.metrics import BusCollector, PlainCounter
 from protocols.actor.metrics_text import page
-
-
-def test_the_longest_overdue_promise_is_named() -> None:
-    now = 0.0
-    deadlines = LivenessDeadlines(lambda: now)
-    quick, _ = deadlines.add("quick", 1.0), deadlines.add("slow", 5.0)
-    assert deadlines.overdue() == ""
-    now = 1.5
-    assert deadlines.overdue() == "quick"
-    quick()
-    assert deadlines.overdue() == ""
-    now = 7.0
-    assert deadlines.overdue() == "quick"
-    quick()
-    assert deadlines.overdue() == "slow"
 
 
 async def test_a_plain_counter_keeps_its_name() -> None:

@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from protocols.actor.context import Context, ContextOptions
-from protocols.actor.heartbeats import LivenessDeadlines
 from protocols.actor.metrics import TaskCollector
 from protocols.process.tasks import FAILURES, HangingCalls, Tasks, Threads, TooManyHung, awaited, restarted
 from tests.support.product import ROOT, product_modules
@@ -110,7 +109,6 @@ async def test_task_of_an_actor_ends_its_process(caplog: pytest.LogCaptureFixtur
             log=logging.getLogger("actor"),
             registry=CollectorRegistry(),
             beats=Mock(),
-            deadlines=LivenessDeadlines(lambda: 0.0),
             stopping=stopping,
         )
     )

@@ -21,8 +21,8 @@ def make(restart: Restart = Restart.PERMANENT, **limits: Any) -> Child:
     return Child(spec, SupervisionLimits(**limits), random.Random(1))
 
 
-def beat(pid: int, state: str = "ready", stuck: str = "") -> Heartbeat:
-    return Heartbeat(instance="a", pid=pid, epoch=1, state=state, stuck=stuck)
+def beat(pid: int, state: str = "ready") -> Heartbeat:
+    return Heartbeat(instance="a", pid=pid, epoch=1, state=state)
 
 
 def up(child: Child, pid: int, now: float) -> None:
@@ -171,23 +171,6 @@ def test_child_without_beat_has_start_time() -> None:
     assert len(child.tick(20.1)) == 1
 
 
-def test_child_beats_stuck_is_hung() -> None:
-    child = started()
-    for second in range(1, 5):
-        child.on_beat(beat(100, stuck="reconcile"), float(second))
-        assert child.tick(float(second)) == []
-    (abort,) = child.tick(5.0)
-    assert isinstance(abort, Signal)
-    assert abort.why == "hung: reconcile made no progress"
-
-
-def test_child_stuck_for_a_moment_is_forgiven() -> None:
-    child = started()
-    for second in range(1, 60):
-        child.on_beat(beat(100, stuck="reconcile" if second % 3 else ""), float(second))
-        assert child.tick(float(second)) == []
-
-
 def test_child_supervisor_stopped_is_not_blamed() -> None:
     child = started()
     child.on_beat(beat(100), 1.0)
@@ -299,7 +282,6 @@ STEP = st.tuples(
     st.sampled_from(
         [
             "beat",
-            "stuck",
             "silent",
             "exit",
             "clean",
@@ -363,8 +345,8 @@ class _World:
         self.now += pause
         self.do(self.child.tick(self.now))
         child = self.child
-        if what in ("beat", "stuck"):
-            child.on_beat(beat(self.pid or 999, stuck="x" if what == "stuck" else ""), self.now)
+        if what == "beat":
+            child.on_beat(beat(self.pid or 999), self.now)
         elif what in ("exit", "clean"):
             self.end(KILLED if what == "exit" else ProcessExit())
         elif what == "stop":
