@@ -43,6 +43,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Devices:
+    """The actor: owns the device manager, the DRA manager and the watcher of plugins_registry/."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._calls = CallLog()

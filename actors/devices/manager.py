@@ -51,6 +51,8 @@ PLUGINS_RING = 256
 
 
 class DeviceManagerOptions(msgspec.Struct, frozen=True):
+    """Directories, limits and settings of the device manager."""
+
     plugin_directory: Path
     state_directory: Path
     bus: Bus
@@ -303,6 +305,7 @@ class DeviceManager:
 
 
 def with_claims(allocation: PodAllocation, claims: PodClaims) -> PodAllocation:
+    """Return the allocation with the devices of the pod's claims."""
     replace = msgspec.structs.replace
     containers = tuple(replace(item, claims=claims.containers.get(item.name, ())) for item in allocation.containers)
     return replace(allocation, containers=containers, claims=claims.unreferenced)

@@ -25,6 +25,8 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 
 class DeviceStreamsOptions(msgspec.Struct, frozen=True):
+    """Contents of the streams."""
+
     bus: Bus
     inventory: Inventory
     ledger: Ledger
@@ -33,6 +35,8 @@ class DeviceStreamsOptions(msgspec.Struct, frozen=True):
 
 
 class DeviceStreams:
+    """The streams `devices`, `allocatable`, `health` and `allocations`."""
+
     def __init__(self, options: DeviceStreamsOptions) -> None:
         self._options = options
         self._devices: dict[str, ResourceInventory] = {}
@@ -121,6 +125,8 @@ MACHINE_RING = 64
 
 
 class MachineStreams:
+    """The streams of the machine's CPUs and memory, and of what is given out of them."""
+
     def __init__(self, bus: Bus, machine: MachineManager) -> None:
         self._manager = machine
         self._machine: dict[str, msgspec.Struct] = {messages.NODE: machine.machine()}

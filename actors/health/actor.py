@@ -35,6 +35,8 @@ MIN_EVENT_WAIT_S = 0.01
 
 
 class HealthActor:
+    """The actor: reads devices and allocations, publishes `resource-status`, records events."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         settings = context.settings
@@ -191,6 +193,8 @@ DEVICES = GaugeFamily(
 
 
 class HealthMetrics:
+    """Counts published changes and events; the table is read when metrics are."""
+
     def __init__(self, registry: CollectorRegistry, table: StatusTable) -> None:
         self.published = Counter(*PUBLISHED, registry=registry)
         self.events = Counter(*EVENTS, registry=registry)

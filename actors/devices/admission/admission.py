@@ -66,6 +66,8 @@ Responses = dict[str, dict[str, bytes]]
 
 
 class PluginAllocator(msgspec.Struct, frozen=True):
+    """Calls the Allocate method of device plugins."""
+
     plugins: PluginConnections
     metrics: DeviceMetrics
     log: logging.Logger
@@ -102,6 +104,8 @@ class PluginAllocator(msgspec.Struct, frozen=True):
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True):
+    """Parts of the device manager that an admission uses."""
+
     ledger: Ledger
     inventory: Inventory
     plugins: PluginConnections
@@ -115,6 +119,8 @@ class AdmissionOptions(msgspec.Struct, frozen=True):
 
 
 class Admissions:
+    """Admissions of pods, one task each; a repeated request joins the task of the first."""
+
     def __init__(self, options: AdmissionOptions) -> None:
         self._options = options
         self._builder = AllocationBuilder(options.inventory, options.placer)

@@ -31,6 +31,8 @@ MAX_ATTEMPTS = 5
 
 
 class ChooserOptions(msgspec.Struct, frozen=True):
+    """Parts of the device manager from which devices, CPUs and memory are chosen."""
+
     ledger: Ledger
     inventory: Inventory
     plugins: PluginConnections
@@ -48,6 +50,8 @@ class PickRequest(msgspec.Struct, frozen=True):
 
 
 class Chooser:
+    """Chooses and reserves under a pod's uid; nothing is on disk or known to plugins yet."""
+
     def __init__(self, options: ChooserOptions) -> None:
         self._options = options
         self._placer = options.placer

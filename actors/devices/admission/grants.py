@@ -24,6 +24,8 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 
 class AllocationBuilder(msgspec.Struct, frozen=True):
+    """Builds ledger records with the CPUs and memory of each container."""
+
     inventory: Inventory
     placer: Placer
 

@@ -128,6 +128,8 @@ def _name(text: str) -> str:
 
 
 class CallLog:
+    """The calls of this incarnation; those that are open are shown, too."""
+
     def __init__(self) -> None:
         self._rings = Rings()
         self._incarnation = time.time_ns()

@@ -47,11 +47,13 @@ _encode = msgspec.msgpack.encode
 
 
 def entry_of(number: int, record: CallRecord, secrets: list[tuple[Path, str]]) -> RingEntry:
+    """Encode a record; `secrets` are the values that it hides, with their paths in request and reply."""
     body = _encode(msgspec.structs.replace(record, number=0, began_ns=0, seconds=0.0, times=1))
     return RingEntry(number, record.began_ns, record.seconds, 1, body, _encode(secrets) if secrets else b"")
 
 
 def decoded(entry: RingEntry, *, show_secrets: bool) -> CallRecord:
+    """Return the record of an entry, on request with the secrets in their places."""
     body = msgspec.msgpack.decode(entry.body, type=CallRecord)
     record = msgspec.structs.replace(
         body, number=entry.number, began_ns=entry.began_ns, seconds=entry.seconds, times=entry.times
@@ -62,6 +64,8 @@ def decoded(entry: RingEntry, *, show_secrets: bool) -> CallRecord:
 
 
 class Ring:
+    """At most `count` entries of `size` bytes together; the oldest make room."""
+
     def __init__(self, count: int, size: int) -> None:
         self._count, self._limit = count, size
         self._entries: deque[RingEntry] = deque()

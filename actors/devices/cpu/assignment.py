@@ -115,6 +115,10 @@ class PackedAssignment:
 def take_packed(
     topology: CpuTopology, available: Cpus, requested: int, by_cache: bool = False, spread: bool = False
 ) -> Cpus:
+    """Take `requested` CPUs, whole NUMA nodes, sockets and cores first. Raises NotEnoughCpus.
+
+    `by_cache`: prefer CPUs that share a last-level cache. `spread`: one CPU of each core before the second.
+    """
     if requested > len(available):
         raise NotEnoughCpus(requested, len(available))
     taking = PackedAssignment(topology, available, requested)

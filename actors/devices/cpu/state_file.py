@@ -13,6 +13,8 @@ NAME = "cpu_manager_state"
 
 
 class CpuState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The content of the file: CPU lists such as `0-3,8`, those of containers by pod uid and name."""
+
     policy_name: str
     default_cpu_set: str
     checksum: int
@@ -20,6 +22,7 @@ class CpuState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def encode(policy: str, shared: Cpus, holdings: Holdings) -> bytes:
+    """Return the file. `shared`: CPUs of all containers without exclusive ones."""
     entries = {
         uid: {name: format_list(cpus) for name, cpus in sorted(held.items())} for uid, held in sorted(holdings.items())
     }
@@ -41,6 +44,7 @@ def decode(raw: bytes) -> tuple[str, Holdings]:
 
 
 def checksum(state: CpuState) -> int:
+    """Return kubelet's checksum of the state, over Go's text form of it."""
     entries = mapping({uid: mapping(held) for uid, held in state.entries.items()})
     fields = (
         GoField("PolicyName", "string", state.policy_name),

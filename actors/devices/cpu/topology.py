@@ -66,6 +66,8 @@ class CpuTopology(msgspec.Struct, frozen=True):
 
 
 class CpuOptions(msgspec.Struct, frozen=True):
+    """Options of kubelet's static policy (`--cpu-manager-policy-options`), here by what they do."""
+
     full_cores: bool = False
     spread_numa: bool = False
     by_socket: bool = False
@@ -88,6 +90,8 @@ def read_options(given: Mapping[str, str]) -> CpuOptions:
 
 
 class CpuRequest(NamedTuple):
+    """A number of CPUs, and the ones from which to take them."""
+
     need: int
     available: Cpus
     reusable: Cpus = NOTHING
@@ -129,4 +133,5 @@ def _sockets_needed(topology: CpuTopology, nodes: int) -> int:
 
 
 def sockets_of(topology: CpuTopology, mask: int) -> set[int]:
+    """Return the sockets of the NUMA nodes in the bit mask."""
     return {place.socket for place in topology.places.values() if mask >> place.node & 1}

@@ -12,6 +12,8 @@ from protocols.messages.devices import PodAllocation, PodClaim, PreparedClaim
 
 
 class ClaimCache:
+    """Claims by NAMESPACE/NAME; the claim preparer is its only writer."""
+
     def __init__(self, claims: Iterable[ClaimInfo] = ()) -> None:
         self.claims = {claim.key: claim for claim in claims}
 
@@ -86,6 +88,7 @@ def cdi_devices(claims: Iterable[PreparedClaim]) -> tuple[str, ...]:
 
 
 def required_drivers(claims: Iterable[PodClaim]) -> list[str]:
+    """Return the drivers of all devices that are allocated to the claims, sorted."""
     return sorted({result.driver for claim in claims for result in claim.results})
 
 

@@ -21,6 +21,8 @@ VERSION: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = "checkpoint.dra.kubelet.k
 
 
 class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
+    """A device that a driver has prepared."""
+
     pool_name: str
     device_name: str
     share_id: str | None = msgspec.field(name="ShareID", default=None)
@@ -29,10 +31,14 @@ class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class CheckpointDriver(msgspec.Struct, frozen=True, rename="pascal"):
+    """The devices of one driver."""
+
     devices: tuple[CheckpointDevice, ...] | None = None
 
 
 class CheckpointClaim(msgspec.Struct, frozen=True, rename="pascal"):
+    """A claim in use; its pods are the keys of `pod_uids`."""
+
     claim_uid: str = msgspec.field(name="ClaimUID")
     claim_name: str
     namespace: str
@@ -41,18 +47,23 @@ class CheckpointClaim(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Inner(msgspec.Struct, frozen=True):
+    """The checkpoint, which the file holds as a text."""
+
     kind: Literal["DRACheckpoint"]
     api_version: Literal["checkpoint.dra.kubelet.k8s.io/v1"] = msgspec.field(name="apiVersion")
     claims: tuple[CheckpointClaim, ...] | None = msgspec.field(name="ClaimInfoStateList", default=None)
 
 
 class Outer(msgspec.Struct, frozen=True, rename="pascal"):
+    """The file."""
+
     data: str
     checksum: int
     """CRC-32 (IEEE) of `data`."""
 
 
 def encode(claims: Iterable[ClaimInfo]) -> bytes:
+    """Return the file, claims in the order of their keys."""
     ordered = tuple(_claim(claim) for claim in sorted(claims, key=lambda claim: claim.key))
     inner = msgspec.json.encode(Inner(KIND, VERSION, ordered or None))
     return msgspec.json.encode(Outer(data=inner.decode(), checksum=zlib.crc32(inner)))
@@ -127,6 +138,8 @@ def _prepared(device: CheckpointDevice) -> PreparedDevice:
 
 
 class ClaimWriterOptions(msgspec.Struct, frozen=True):
+    """Content and target of the checkpoint."""
+
     claims: Callable[[], list[ClaimInfo]]
     save: Callable[[bytes], None]
     """Blocks until the bytes are on disk; raises OSError."""
@@ -134,6 +147,8 @@ class ClaimWriterOptions(msgspec.Struct, frozen=True):
 
 
 class ClaimWriter:
+    """Writes the checkpoint, one write at a time: changes during a write share the next one."""
+
     def __init__(self, options: ClaimWriterOptions) -> None:
         self._options = options
         self._lock = asyncio.Lock()

@@ -30,6 +30,8 @@ from protocols.trace import span
 
 
 class KeyedLocks:
+    """Locks by name, which exist while somebody holds or awaits them."""
+
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
         self._users: dict[str, int] = {}
@@ -59,6 +61,8 @@ class KeyedLocks:
 
 
 class ClaimPreparerOptions(msgspec.Struct, frozen=True):
+    """Parts of the DRA manager that prepare claims."""
+
     cache: ClaimCache
     drivers: DriverRegistry
     writer: ClaimWriter
@@ -66,6 +70,8 @@ class ClaimPreparerOptions(msgspec.Struct, frozen=True):
 
 
 class ClaimPreparer:
+    """Prepares and unprepares; a repeated request of a pod joins the task of the first."""
+
     def __init__(self, options: ClaimPreparerOptions) -> None:
         self._options = options
         self._in_progress: dict[str, asyncio.Task[None]] = {}
@@ -189,12 +195,15 @@ class ClaimPreparer:
 
 
 def raise_first(outcomes: Iterable[ClaimsOutcome]) -> None:
+    """Raise the error of the first outcome that has one."""
     for outcome in outcomes:
         if outcome.error is not None:
             raise outcome.error
 
 
 class OrphanCleanerOptions(msgspec.Struct, frozen=True):
+    """Claims that may be orphaned, and how they are unprepared."""
+
     pods: Callable[[], set[str]]
     """Returns the uids of all pods with claims."""
     unprepare: Callable[[str], Awaitable[None]]
@@ -203,6 +212,8 @@ class OrphanCleanerOptions(msgspec.Struct, frozen=True):
 
 
 class OrphanCleaner:
+    """Unprepares the claims of pods that nobody requests any more, such as those deleted meanwhile."""
+
     def __init__(self, options: OrphanCleanerOptions) -> None:
         self._options = options
         self._requested_at: dict[str, float] = {}

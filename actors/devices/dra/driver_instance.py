@@ -138,6 +138,8 @@ RECONNECT = (
 
 
 class DriverInstanceOptions(msgspec.Struct, frozen=True):
+    """Registration of an instance: its socket and services."""
+
     driver: str
     endpoint: str
     service: str
@@ -267,6 +269,7 @@ class DriverInstance:
 
 
 def failed_outcome(text: str) -> ClaimsOutcome:
+    """Return an outcome with DriverFailed of this text."""
     outcome = ClaimsOutcome()
     outcome.error = DriverFailed(text)
     return outcome

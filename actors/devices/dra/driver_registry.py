@@ -31,6 +31,8 @@ _HEALTH = {0: UNKNOWN, 1: HEALTHY, 2: UNHEALTHY}
 
 
 class HealthMonitorOptions(msgspec.Struct, frozen=True):
+    """Target of health reports, and the pause in seconds before a stream is opened again."""
+
     health_cache: HealthCache
     clock: Callable[[], float]
     changed: Callable[[str], None]
@@ -41,6 +43,8 @@ class HealthMonitorOptions(msgspec.Struct, frozen=True):
 
 
 class HealthMonitor:
+    """Follows the health stream of each instance, one task each."""
+
     def __init__(self, options: HealthMonitorOptions) -> None:
         self._options = options
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -132,6 +136,8 @@ MAX_INSTANCES = 16
 
 
 class DriverRegistryOptions(msgspec.Struct, frozen=True):
+    """Parts of the DRA manager that instances use; `changed` publishes a driver."""
+
     health_monitor: HealthMonitor
     limits: DraLimits
     metrics: DraMetrics

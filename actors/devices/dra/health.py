@@ -76,6 +76,8 @@ class DeviceReport(NamedTuple):
 
 
 class HealthReport(NamedTuple):
+    """The last report about a device; `deadline` and `timeout` in seconds, infinity if it does not expire."""
+
     health: str
     message: str
     deadline: float
@@ -96,6 +98,8 @@ class HealthStream(msgspec.Struct):
 
 
 class HealthCache:
+    """Reports by driver and stream. The newest stream that has sent a message counts."""
+
     def __init__(self, timeout: float, overrides: HealthOverrides | None = None) -> None:
         self._timeout = timeout
         self._overrides = overrides or HealthOverrides()
@@ -195,4 +199,5 @@ class HealthCache:
 
 
 def known_state(health: str) -> str:
+    """Return the health, Unknown for any state that this release does not know."""
     return health if health in (HEALTHY, UNHEALTHY) else UNKNOWN

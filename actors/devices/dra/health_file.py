@@ -24,6 +24,8 @@ SECOND_NS = 1_000_000_000
 
 
 class DeviceHealthEntry(msgspec.Struct, frozen=True, rename="pascal"):
+    """The last report about a device; `last_updated` in RFC 3339."""
+
     pool_name: str
     device_name: str
     health: str
@@ -34,10 +36,14 @@ class DeviceHealthEntry(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class DriverHealth(msgspec.Struct, frozen=True, rename="pascal"):
+    """Reports of a driver, by POOL/DEVICE."""
+
     devices: dict[str, DeviceHealthEntry] = {}
 
 
 class HealthFileOptions(msgspec.Struct, frozen=True):
+    """The file, and the devices whose health it persists; times in seconds."""
+
     path: Path
     health_cache: HealthCache
     names: Callable[[], set[DeviceName]]
@@ -51,6 +57,8 @@ class HealthFileOptions(msgspec.Struct, frozen=True):
 
 
 class HealthFile:
+    """Writes the file soon after reports changed, and reads it at start."""
+
     def __init__(self, options: HealthFileOptions) -> None:
         self._options = options
         self._reported = asyncio.Event()

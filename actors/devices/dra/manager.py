@@ -43,6 +43,8 @@ async def _nothing_to_write() -> None:
 
 
 class DraOptions(msgspec.Struct, frozen=True):
+    """Files and limits of the DRA manager."""
+
     checkpoint: Path
     health_state: Path
     bus: Bus

@@ -34,6 +34,8 @@ IN_USE = GaugeFamily(
 
 
 class DraMetrics:
+    """Counts operations of pods, gRPC calls to drivers and health messages. `in_use`: claims by driver."""
+
     def __init__(self, registry: CollectorRegistry, in_use: Callable[[], Mapping[str, int]]) -> None:
         self._operations = Histogram(*OPERATIONS, buckets=BUCKETS, registry=registry)
         self._calls = Histogram(*CALLS, buckets=BUCKETS, registry=registry)

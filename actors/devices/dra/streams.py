@@ -51,6 +51,8 @@ TIMER_SLACK_S = 0.01
 
 
 class DraStreamsOptions(msgspec.Struct, frozen=True):
+    """Contents of the streams."""
+
     bus: Bus
     health_cache: HealthCache
     names: Callable[[], set[DeviceName]]
@@ -61,6 +63,8 @@ class DraStreamsOptions(msgspec.Struct, frozen=True):
 
 
 class DraStreams:
+    """Publishes drivers and health; reports within a moment are one event of the stream."""
+
     def __init__(self, options: DraStreamsOptions) -> None:
         self._options = options
         self._health: dict[str, DeviceHealth] = {}

@@ -26,6 +26,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class CheckpointFiles:
+    """Both files. Blocks; one writer at a time."""
+
     def __init__(self, ours: Path, kubelets: Path) -> None:
         """Use our own directory, and that of the plugins' sockets for kubelet's checkpoint."""
         self.ours = ours / "checkpoint.json"

@@ -31,6 +31,8 @@ class PendingChange(msgspec.Struct, frozen=True):
 
 
 class CommitterOptions(msgspec.Struct, frozen=True):
+    """Where changes come from, are written and are published."""
+
     snapshot: Callable[[], Snapshot]
     """Returns the state with all changes handed in so far, without position and events."""
     save: Callable[[Snapshot], None]

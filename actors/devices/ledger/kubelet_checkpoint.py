@@ -28,12 +28,16 @@ class CheckpointEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The part that the checksum covers."""
+
     entries: tuple[CheckpointEntry, ...] | None = msgspec.field(name="PodDeviceEntries")
     registered: dict[str, list[str] | None] | None = msgspec.field(name="RegisteredDevices")
     """Healthy ids by resource; empty for a disconnected plugin within its grace period."""
 
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
     data: Data = msgspec.field(name="Data")
     checksum: int = msgspec.field(name="Checksum")
 
@@ -50,19 +54,23 @@ def decode(raw: bytes) -> Data:
 
 
 def encode(data: Data) -> bytes:
+    """Return the file."""
     return seal(data, checksum(data))
 
 
 def seal(data: Data, signed: int) -> bytes:
+    """Return the file with a checksum that is known already."""
     return msgspec.json.encode(File(data, signed))
 
 
 def checksum(data: Data) -> int:
+    """Return the checksum that kubelet computes."""
     entries = None if data.entries is None else [entry_text(entry) for entry in data.entries]
     return sign(entries, registered_text(data.registered))
 
 
 def sign(entries: Iterable[bytes] | None, registered: Constant) -> int:
+    """Return the checksum of entries whose texts are known, see `entry_text`; None for null."""
     head = b"(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)"
     return registered.fold(fold(OFFSET, head + _slice(entries)))
 
@@ -74,6 +82,7 @@ def registered_text(listed: Mapping[str, list[str] | None] | None) -> Constant:
 
 
 def entry_text(entry: CheckpointEntry) -> bytes:
+    """Return Go's text of an entry, which its checksum covers."""
     nodes = None if entry.devices is None else sorted(entry.devices.items())
     devices = _map(None if nodes is None else [(str(node).encode(), _strings(ids)) for node, ids in nodes])
     response = _slice(None if entry.response is None else [b"%d" % byte for byte in entry.response])

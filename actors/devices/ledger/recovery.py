@@ -23,6 +23,8 @@ EMPTY = "no device allocation is known: containers that run will say what they w
 
 
 class RecoveredState(msgspec.Struct, frozen=True):
+    """The state to start with."""
+
     state: LedgerState
     registered: tuple[str, ...] = ()
     """Resources whose plugins are expected back; otherwise their devices expire."""
@@ -133,5 +135,6 @@ def _taken_over(found: LedgerState, mine: LedgerState | None) -> str:
 
 
 def resources_of(found: LedgerState) -> tuple[str, ...]:
+    """Return the resources that the state knows, sorted."""
     held = {key.resource for record in found.pods for key in held_by(record.allocation)}
     return tuple(sorted(held | set(found.resources)))

@@ -20,6 +20,8 @@ OLDEST = 1
 
 
 class Override(msgspec.Struct, frozen=True):
+    """A health that an administrator set, in place of the reported one."""
+
     resource: str
     """Empty for a DRA device."""
     id: str
@@ -54,6 +56,7 @@ def fresh() -> LedgerState:
 
 
 def encode(state: LedgerState) -> bytes:
+    """Return the file, sealed with its checksum."""
     return seal(msgspec.json.encode(state))
 
 

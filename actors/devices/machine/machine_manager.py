@@ -26,6 +26,8 @@ from protocols.node.cpulist import format_list
 
 
 class MachineManagerOptions(msgspec.Struct, frozen=True):
+    """Settings and files of CPU, memory and topology manager."""
+
     settings: Alignment
     directory: Path
     """kubelet's directory, with the state files."""

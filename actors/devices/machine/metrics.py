@@ -52,6 +52,8 @@ UNALIGNED = CounterFamily(
 
 
 class MachineMetrics:
+    """Counts admissions, pinned CPUs and bound memory."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(*ADMISSIONS, registry=registry)
         self.errors = Counter(*ADMISSION_ERRORS, registry=registry)

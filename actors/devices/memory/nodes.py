@@ -27,6 +27,8 @@ class MemoryTable(msgspec.Struct, frozen=True):
 
 
 class NodeMemory(msgspec.Struct, frozen=True):
+    """Memory of one NUMA node, by type: memory and huge pages."""
+
     tables: dict[str, MemoryTable]
     assignments: int = 0
     """Blocks that name this node."""
@@ -97,6 +99,7 @@ def memory_hints(nodes: Nodes, request: Request, reusable: Reusable) -> list[Hin
 
 
 def satisfies(nodes: Nodes, mask: int, request: Request) -> bool:
+    """Return True if the nodes of the bit mask have the requested bytes free, together."""
     return all(_sum(nodes, mask, kind, _free) >= size for kind, size in request.items())
 
 

@@ -18,12 +18,16 @@ NAME = "memory_manager_state"
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel"):
+    """Bytes of one type of memory on one or several NUMA nodes."""
+
     numa_affinity: tuple[int, ...]
     type: str
     size: int
 
 
 class TableState(msgspec.Struct, frozen=True, rename="camel"):
+    """One type of memory of a node, in bytes."""
+
     total: int
     system_reserved: int
     allocatable: int
@@ -32,12 +36,16 @@ class TableState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeState(msgspec.Struct, frozen=True, rename="camel"):
+    """A NUMA node; `cells` are the nodes of its group."""
+
     number_of_assignments: int
     memory_map: dict[str, TableState]
     cells: tuple[int, ...]
 
 
 class MemoryState(msgspec.Struct, frozen=True, rename="camel"):
+    """The content of the file: nodes by number, blocks by pod uid and container name."""
+
     policy_name: str
     checksum: int
     machine_state: dict[int, NodeState] = {}
@@ -45,6 +53,8 @@ class MemoryState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Read(NamedTuple):
+    """What was read of a file."""
+
     policy: str
     holdings: Holdings
     sound: bool
@@ -52,6 +62,7 @@ class Read(NamedTuple):
 
 
 def encode(policy: str, nodes: Nodes, holdings: Holdings) -> bytes:
+    """Return the file, in kubelet's order of keys."""
     state: dict[str, Any] = {
         "policyName": policy,
         "machineState": {str(node): _node(memory) for node, memory in sorted(nodes.items())},
@@ -76,6 +87,7 @@ def decode(raw: bytes) -> Read:
 
 
 def checksum(policy: str, nodes: Nodes, holdings: Holdings) -> int:
+    """Return kubelet's checksum of the state, over Go's text form of it."""
     machine = numbered({node: f"<*>{_spew_node(memory)}" for node, memory in nodes.items()})
     entries = {
         uid: {name: sequence(map(_spew_block, blocks)) for name, blocks in held.items()}

@@ -107,6 +107,7 @@ def status_of(error: grpc.RpcError) -> tuple[str, str]:
 
 
 def describe(error: grpc.RpcError) -> str:
+    """Return the text of a gRPC error as Go prints it, in one line."""
     if not isinstance(error, grpc.aio.AioRpcError):
         return str(error)
     details = " ".join((error.details() or "").split())

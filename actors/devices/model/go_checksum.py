@@ -36,16 +36,20 @@ class Constant:
 
 
 class GoField(NamedTuple):
+    """A field of a Go struct: name, type and the text of its value."""
+
     name: str
     type: str
     text: str
 
 
 def checksum_of(text: str) -> int:
+    """Return the 32-bit FNV-1a hash of the text."""
     return fold(OFFSET, text.encode())
 
 
 def struct(fields: Iterable[GoField]) -> str:
+    """Return Go's text of a struct, without its type."""
     return "{" + " ".join(f"{field.name}:({field.type}){field.text}" for field in fields) + "}"
 
 
@@ -55,8 +59,10 @@ def mapping(items: Mapping[str, str]) -> str:
 
 
 def numbered(items: Mapping[int, str]) -> str:
+    """Return Go's text of a map by numbers, sorted as Go sorts it."""
     return "map[" + " ".join(f"{key}:{items[key]}" for key in sorted(items)) + "]"
 
 
 def sequence(items: Iterable[object]) -> str:
+    """Return Go's text of a slice, without its type."""
     return "[" + " ".join(str(item) for item in items) + "]"

@@ -29,6 +29,8 @@ HEALTH = GaugeFamily(
 
 
 class DeviceMetrics:
+    """Counts registrations, calls of Allocate and devices by health."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registrations = Counter(*REGISTRATIONS, registry=registry)
         self.allocate = Histogram(*ALLOCATIONS, buckets=DEFAULT_BUCKETS, registry=registry)

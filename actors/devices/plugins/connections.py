@@ -34,6 +34,8 @@ async def _nothing_to_write() -> None:
 
 @dataclass(frozen=True)
 class PluginConnectionsOptions:
+    """Parts of the device manager that connections use."""
+
     directory: Path
     inventory: Inventory
     limits: CallDeadlines
@@ -51,6 +53,8 @@ class PluginConnectionsOptions:
 
 @dataclass(eq=False)
 class PluginConnection:
+    """One connection; of several for a resource the greatest generation serves."""
+
     plugin: Plugin
     generation: int
     devices: list[PluginDevice] | None = None
@@ -67,6 +71,8 @@ class PluginConnection:
 
 
 class PluginConnections:
+    """Connections by resource, the oldest first; each has a task that follows its device list."""
+
     def __init__(self, options: PluginConnectionsOptions) -> None:
         self._options = options
         self._unwritten: set[str] = set()

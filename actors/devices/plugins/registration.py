@@ -27,6 +27,8 @@ MAX_CONCURRENT_REGISTRATIONS = 100
 
 
 class RegistrationOptions(msgspec.Struct, frozen=True):
+    """The socket to serve, kubelet.sock."""
+
     socket: Path
     plugins: PluginConnections
     log: logging.Logger
@@ -34,6 +36,8 @@ class RegistrationOptions(msgspec.Struct, frozen=True):
 
 
 class RegistrationServer:
+    """gRPC server of the Registration service."""
+
     def __init__(self, options: RegistrationOptions) -> None:
         self._options = options
         self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=MAX_CONCURRENT_REGISTRATIONS)
@@ -80,6 +84,8 @@ def remove_sockets(directory: Path) -> None:
 
 
 class RegistryHandler:
+    """Handler of sockets in plugins_registry/ whose type is DevicePlugin."""
+
     def __init__(self, plugins: PluginConnections) -> None:
         self._plugins = plugins
 

@@ -24,6 +24,7 @@ ProviderHints = Mapping[str, list[Hint] | None] | None
 
 
 def mask_of(nodes: Iterable[int]) -> int:
+    """Return the bit mask of NUMA nodes."""
     mask = 0
     for node in nodes:
         mask |= 1 << node
@@ -31,6 +32,7 @@ def mask_of(nodes: Iterable[int]) -> int:
 
 
 def nodes_of(mask: int) -> list[int]:
+    """Return the NUMA nodes of a bit mask, in ascending order."""
     return [node for node in range(mask.bit_length()) if mask >> node & 1]
 
 

@@ -77,6 +77,8 @@ POD = "pod"
 
 
 class MergedHint(NamedTuple):
+    """The best common hint, and the policy's decision about it."""
+
     hint: Hint
     admit: bool
 

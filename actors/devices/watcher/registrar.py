@@ -51,6 +51,8 @@ NOT_REGISTERED = "not registered; it is tried again"
 
 
 class Registrar:
+    """Registers sockets with the handlers of their plugin types."""
+
     def __init__(self, handlers: Mapping[str, PluginHandler], calls: CallLog) -> None:
         self._handlers = handlers
         self._calls = calls
@@ -162,6 +164,7 @@ async def wait_listening(socket: Path) -> None:
 
 
 def check_endpoint(info: PluginInfo) -> None:
+    """Raise RegistrationFailed unless the endpoint is an absolute path that fits into a socket address."""
     if not info.endpoint.startswith("/") or len(info.endpoint.encode()) > SOCKET_PATH_LIMIT:
         raise RegistrationFailed(
             f'the endpoint "{info.endpoint[:MAX_NAME_LENGTH]}" is no absolute path of at most {SOCKET_PATH_LIMIT} bytes'

@@ -29,6 +29,8 @@ class SocketIdentity(NamedTuple):
 
 
 class Scan(NamedTuple):
+    """What is in the directory and those below it."""
+
     sockets: dict[Path, SocketIdentity]
     directories: list[Path]
     full: bool = False
@@ -81,17 +83,23 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.5, 122.0
 
 
 class Operation(Enum):
+    """What is done about a socket."""
+
     REGISTER = "register"
     DEREGISTER = "deregister"
 
 
 class SocketStep(NamedTuple):
+    """An operation that is due."""
+
     path: Path
     identity: SocketIdentity
     operation: Operation
 
 
 class SocketState(msgspec.Struct):
+    """Desired and actual state of one path; `due` is the monotonic time of its next step, in seconds."""
+
     desired: SocketIdentity | None = None
     """The socket in the directory; None = none."""
     actual: SocketIdentity | None = None
@@ -102,6 +110,8 @@ class SocketState(msgspec.Struct):
 
 
 class RegistryState:
+    """The state of all paths. Failed registrations are tried again with back-off."""
+
     def __init__(self) -> None:
         self._entries: dict[Path, SocketState] = {}
 

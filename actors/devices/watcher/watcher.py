@@ -28,6 +28,8 @@ MAX_CONCURRENT = 32
 
 
 class WatcherOptions(msgspec.Struct, frozen=True):
+    """The directory to follow, and who handles its sockets."""
+
     directory: Path
     handlers: Mapping[str, PluginHandler]
     """By plugin type."""
@@ -37,6 +39,8 @@ class WatcherOptions(msgspec.Struct, frozen=True):
 
 
 class PluginWatcher:
+    """Follows the directory by inotify, and by a scan from time to time."""
+
     def __init__(self, options: WatcherOptions) -> None:
         self._options = options
         self._state = RegistryState()

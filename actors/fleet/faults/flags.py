@@ -14,6 +14,8 @@ ORDERS = (FAULT, STATUS)
 
 
 class FaultFlag(NamedTuple):
+    """A flag, and the field of a fault that it sets; `read` parses its value."""
+
     option: str
     key: str
     """Name of the field in a script."""

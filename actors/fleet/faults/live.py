@@ -47,6 +47,7 @@ def perform(fleet: Fleet, player: Player, order: Order) -> Answer:
 
 
 def fleet_status(fleet: Fleet, player: Player) -> FleetStatus:
+    """Count the nodes, pods and devices of a fleet, and the faults that were played."""
     nodes = fleet.nodes.values()
     return FleetStatus(
         name=fleet.options.name,

@@ -27,6 +27,7 @@ async def give_order(args: argparse.Namespace, layout: Layout) -> int:
 
 
 def status_lines(status: FleetStatus) -> Iterator[str]:
+    """Yield the lines of `nodeplane fleet status`."""
     yield f"fleet    {status.name}"
     yield f"nodes    {status.nodes}, {status.registered} registered, {status.silent} silent"
     yield f"pods     {_counts(status.pods)}"

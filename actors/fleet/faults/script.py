@@ -180,6 +180,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Due(NamedTuple):
+    """A step of a script whose time has come."""
+
     at: float
     """Seconds since the start of the script."""
     number: int

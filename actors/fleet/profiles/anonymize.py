@@ -20,6 +20,7 @@ NUMERIC = ("Gt", "Lt")
 def anonymized(
     nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice]
 ) -> tuple[list[views.Node], list[views.ResourceSlice]]:
+    """Return copies without names and ids of the owner; the same names are replaced alike everywhere."""
     specs = sorted((each["spec"] for each in slices), key=_order)
     names = OwnerNames(map(name_of, nodes), set(_domains(nodes, specs)))
     for value, node in _label_homes(nodes).items():

@@ -13,6 +13,7 @@ def builtin_files(module: str) -> dict[str, Path]:
 
 
 def builtin_profiles() -> dict[str, Path]:
+    """Return the profiles that come along, by name."""
     return builtin_files(__file__)
 
 

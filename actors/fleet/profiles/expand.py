@@ -32,17 +32,23 @@ from protocols.process.scripts import ScriptInvalid
 
 
 class PluginTemplate(msgspec.Struct, frozen=True):
+    """The devices that a device plugin lists on a node."""
+
     resource: str
     devices: tuple[PluginDevice, ...]
 
 
 class DriverTemplate(msgspec.Struct, frozen=True):
+    """The slices that a DRA driver publishes on a node."""
+
     driver: str
     slices: tuple[Object, ...]
     """Specs of ResourceSlices in generation 1, as the API stores them."""
 
 
 class NodeTemplate(msgspec.Struct, frozen=True):
+    """A node to simulate."""
+
     name: str
     group: str
     index: int

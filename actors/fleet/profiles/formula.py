@@ -27,6 +27,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class Formula(msgspec.Struct, frozen=True):
+    """A parsed expression in braces; `names` are the variables that it reads."""
+
     tree: ast.expr
     names: frozenset[str]
     width: int

@@ -38,6 +38,7 @@ _ID = re.compile(
 
 
 def is_well_known(domain: str) -> bool:
+    """Return True for a domain, or one below it, that identifies no owner."""
     return any(domain == known or domain.endswith(f".{known}") for known in WELL_KNOWN)
 
 

@@ -53,11 +53,15 @@ class NotRecorded(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
 
 
 class PoolKey(NamedTuple):
+    """A pool of ResourceSlices."""
+
     driver: str
     name: str
 
 
 class Pool(NamedTuple):
+    """The specs of a pool's slices."""
+
     key: PoolKey
     specs: Sequence[views.ResourceSliceSpec]
 

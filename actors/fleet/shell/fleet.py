@@ -19,6 +19,8 @@ RECORDERS = 16
 
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes to simulate."""
+
     name: str
     """Name of the fleet, in the label of all its objects."""
     templates: tuple[NodeTemplate, ...]

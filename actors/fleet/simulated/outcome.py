@@ -10,6 +10,8 @@ from protocols.lifecycle.status.events import PodEvent
 
 
 class StepInputs(msgspec.Struct, frozen=True):
+    """What a step reads beside the pod itself."""
+
     now_ns: int
     """Wall clock."""
     now: float

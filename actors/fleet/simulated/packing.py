@@ -25,4 +25,5 @@ def fingerprint(body: Object) -> int:
 
 
 def unpacked(content: bytes) -> views.Pod:
+    """Return the object of packed content."""
     return cast("views.Pod", read_json_object(zlib.decompress(content)))

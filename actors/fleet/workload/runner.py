@@ -37,6 +37,8 @@ log = logging.getLogger("fleet")
 
 
 class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of the run's objects, and the processes whose CPU is counted."""
+
     name: str
     """Name of the fleet; its pods are in a namespace `fleet-NAME-...`."""
     supervisor: int = 0

@@ -65,6 +65,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def builtin_scenarios() -> dict[str, Path]:
+    """Return the scenarios that come along, by name."""
     return builtin_files(__file__)
 
 
@@ -75,6 +76,8 @@ class _Head(msgspec.Struct):
 
 
 class Found(NamedTuple):
+    """A scenario, with the profile of its nodes."""
+
     scenario: Scenario
     profile: str
     """Its profile: a name, or a path from here."""

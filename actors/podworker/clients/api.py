@@ -41,6 +41,8 @@ NAMES = ("name", "namespace", "uid", "resourceVersion")
 
 
 class Mirrors(Protocol):
+    """Finds the mirror pods of static pods."""
+
     def mirror_of(self, spec: PodSpec) -> views.Pod | None:
         """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
         ...
@@ -175,5 +177,6 @@ def addresses(service: views.Service) -> Object:
 
 
 def address(url: str) -> Address:
+    """Return host and port of a URL; the port is 443 if it names none."""
     parts = urlsplit(url)
     return Address(parts.hostname or "", parts.port or 443)

@@ -27,6 +27,8 @@ Load: TypeAlias = Callable[[], Awaitable[Object | None]]
 
 
 class SharedReads:
+    """Reads in flight, and objects that were read a moment ago, by kind, namespace and name."""
+
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting: dict[Key, asyncio.Task[Object | None]] = {}

@@ -46,6 +46,8 @@ V = TypeVar("V")
 
 
 class Caller(msgspec.Struct, frozen=True):
+    """The user of a request, by certificate or token."""
+
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -70,6 +72,8 @@ class ExpiringCache(Generic[K, V]):
 
 
 class CallerAccess:
+    """Asks the API who a caller is (TokenReview) and what it may do (SubjectAccessReview); caches the answers."""
+
     def __init__(self, client: ApiClient, node: str) -> None:
         self._client = client
         self._node = node
@@ -157,6 +161,7 @@ def needed_right(method: str, path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def access_review(caller: Caller, verb: str, subresource: str, node: str) -> Object:
+    """Return the SubjectAccessReview of a request to the node's proxy, log, stats or metrics."""
     groups = caller.groups if "system:authenticated" in caller.groups else (*caller.groups, "system:authenticated")
     attributes = {"verb": verb, "version": "v1", "resource": "nodes", "subresource": subresource, "name": node}
     spec = {

@@ -58,6 +58,7 @@ class RuntimeUnavailable(EndpointError, http=503, grpc="UNAVAILABLE"):
 
 
 def status(error: EndpointError) -> dict[str, object]:
+    """Return the Status object of an error."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -71,4 +72,5 @@ def status(error: EndpointError) -> dict[str, object]:
 
 
 def error_response(error: EndpointError) -> web.Response:
+    """Return the response of an error, with its Status as JSON."""
     return web.Response(body=msgspec.json.encode(status(error)), status=error.http, content_type="application/json")

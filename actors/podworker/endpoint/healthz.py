@@ -50,6 +50,11 @@ class NodeHealth:
 
 
 def node_health(complete: Callable[[], bool], plugins: Path, pod_resources: Path) -> NodeHealth:
+    """Return the node's checks, by kubelet's names for them.
+
+    `complete` returns True once all sources of pods have been read; somebody must listen on the sockets at the paths.
+    """
+
     async def ping() -> bool:
         return True
 

@@ -28,6 +28,8 @@ KINDS = ("resource", "probes")
 
 
 class MetricsPages:
+    """The pages; those of other actors are asked over the bus."""
+
     def __init__(
         self,
         bus: Bus,

@@ -18,6 +18,8 @@ JSON = "application/json"
 
 
 class PodPages:
+    """/pods and /runningpods."""
+
     def __init__(
         self, pods: Mapping[str, views.Pod], statuses: Callable[[], Iterable[PodStatus]], complete: Callable[[], bool]
     ) -> None:
@@ -62,6 +64,7 @@ async def _send_list(request: web.BaseRequest, pods: Iterable[Mapping[str, Any]]
 
 
 def running_pods(statuses: Iterable[PodStatus]) -> list[Object]:
+    """Return the pods that the runtime has, by names and images only, as kubelet shows them."""
     found = []
     for status in statuses:
         running = [run for run in status.containers if run.state == "running"]
@@ -73,6 +76,8 @@ def running_pods(statuses: Iterable[PodStatus]) -> list[Object]:
 
 
 class ConfigPage:
+    """/configz."""
+
     def __init__(self, settings: Settings, port: Callable[[], int]) -> None:
         self._settings = settings
         self._port = port
@@ -132,6 +137,8 @@ def kubelet_configuration(settings: Settings, port: int) -> dict[str, Any]:
 
 
 class HealthPage:
+    """/healthz and the pages of single checks below it."""
+
     def __init__(self, health: NodeHealth) -> None:
         self._health = health
 

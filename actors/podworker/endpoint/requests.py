@@ -17,6 +17,8 @@ RAN = ("running", "exited")
 
 
 class PodTarget(msgspec.Struct, frozen=True):
+    """The container that a path names."""
+
     namespace: str
     pod: str
     container: str
@@ -25,6 +27,8 @@ class PodTarget(msgspec.Struct, frozen=True):
 
 
 class ExecOptions(msgspec.Struct, frozen=True):
+    """Command and streams of an exec or attach."""
+
     command: tuple[str, ...] = ()
     stdin: bool = False
     stdout: bool = False
@@ -33,6 +37,7 @@ class ExecOptions(msgspec.Struct, frozen=True):
 
 
 def log_options(query: Mapping[str, str]) -> LogOptions:
+    """Read the query of a log request. Raises RequestInvalid."""
     stream = query.get("stream", "")
     if stream not in STREAMS:
         raise RequestInvalid(f"stream is {stream!r}; use All, Stdout or Stderr")
@@ -127,10 +132,12 @@ def ready_sandbox(target: PodTarget, known: PodStatus | None) -> str:
 
 
 def is_running(known: PodStatus | None, id: str) -> bool:
+    """Return True if the container run with this id runs."""
     return any(run.id == id and run.state == "running" for run in (known.containers if known else ()))
 
 
 def shown_status(pod: views.Pod, container: str) -> views.ContainerStatus | None:
+    """Return the container's status of any kind in the pod's status, None if it has none yet."""
     status = pod.get("status") or {}
     shown = (entry for kind in STATUS_LISTS for entry in status.get(kind) or ())
     return next((entry for entry in shown if entry.get("name") == container), None)

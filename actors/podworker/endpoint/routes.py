@@ -96,6 +96,8 @@ class PodLookup(msgspec.Struct, frozen=True):
 
 
 class LogRoute:
+    """/containerLogs/NAMESPACE/POD/CONTAINER."""
+
     def __init__(self, view: PodLookup) -> None:
         self._view = view
 

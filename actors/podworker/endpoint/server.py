@@ -32,6 +32,8 @@ log = logging.getLogger("podworker")
 
 
 class EndpointOptions(msgspec.Struct, frozen=True):
+    """Certificates and address of the endpoint."""
+
     cert: Path
     key: Path
     client_ca: Path

@@ -26,6 +26,8 @@ Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):
+    """Usage of a container, or of the node; memory in bytes."""
+
     at_ns: int = 0
     cpu_ns: int = 0
     """CPU time since the container's start."""
@@ -36,6 +38,8 @@ class ContainerUsage(msgspec.Struct, frozen=True):
 
 
 class MeasuredContainer(msgspec.Struct, frozen=True):
+    """A container with its usage."""
+
     namespace: str
     pod: str
     uid: str
@@ -45,6 +49,8 @@ class MeasuredContainer(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
+    """One measurement of node and containers; `window` in seconds since the one before."""
+
     taken: float
     """Monotonic time in seconds."""
     window: float
@@ -116,6 +122,7 @@ def _machine() -> ContainerUsage:
 
 
 def summary(node: str, sample: Sample) -> dict[str, Any]:
+    """Return the page of a sample."""
     pods: dict[str, list[MeasuredContainer]] = {}
     for container in sample.containers:
         pods.setdefault(container.uid, []).append(container)
@@ -147,6 +154,8 @@ def _figures(usage: ContainerUsage) -> dict[str, Any]:
 
 
 class StatsRoute:
+    """/stats/summary."""
+
     def __init__(self, node: str, sampler: UsageSampler) -> None:
         self._node = node
         self._sampler = sampler

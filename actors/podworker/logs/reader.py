@@ -52,6 +52,8 @@ class LogOptions(msgspec.Struct, frozen=True):
 
 
 class Line(NamedTuple):
+    """One CRI log line; `partial` lines go on in the next one."""
+
     stamp: bytes
     stream: bytes
     partial: bool

@@ -18,6 +18,8 @@ _LOG = logging.getLogger("podworker")
 
 
 class RotationSchedule:
+    """Decides which logs each pass checks: those that do not grow are checked less often. Pure."""
+
     def __init__(self) -> None:
         self._passes = 0
         self._known: dict[str, tuple[int, int, int]] = {}
@@ -58,6 +60,8 @@ class RotationSchedule:
 
 
 class RotationOptions(msgspec.Struct, frozen=True):
+    """Limits of the logs of one container run."""
+
     most_bytes: int
     """Size above which a log is rotated."""
     most_files: int

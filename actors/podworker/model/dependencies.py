@@ -65,6 +65,8 @@ class Runtime(Protocol):
 
 
 class ImageFound(msgspec.Struct, frozen=True):
+    """An image that the runtime has."""
+
     id: str
     """Identifier of the image in the runtime."""
     uid: int = 0
@@ -73,6 +75,8 @@ class ImageFound(msgspec.Struct, frozen=True):
 
 
 class Pleg(Protocol):
+    """Runtime status of pods: the stream, and requests for a newer one."""
+
     def known(self, uid: str) -> PodStatus | None:
         """Return the last status on the stream."""
         ...
@@ -83,6 +87,8 @@ class Pleg(Protocol):
 
 
 class DeviceManagerClient(Protocol):
+    """Requests to the device manager. All raise BusError."""
+
     async def admit(self, request: AdmitPod) -> AdmittedPod:
         """Raises FailedPrecondition on rejection, other BusErrors when the call is to be retried."""
         ...
@@ -133,6 +139,8 @@ class Statuses(Protocol):
 
 
 class PodDeleter(Protocol):
+    """Deletes pods that have ended from the API."""
+
     async def delete(self, spec: PodSpec) -> None:
         """Delete the pod for good. No error if it is gone or its name belongs to another uid."""
         ...
@@ -154,6 +162,8 @@ class ObjectReader(Protocol):
 
 
 class PodEventRecorder(Protocol):
+    """Records events of pods."""
+
     def pod(self, spec: PodSpec, kind: str, reason: str, message: str, container: ContainerSpec | None = None) -> None:
         """Record an event about a pod. `kind`: Normal or Warning. Never blocks."""
         ...
@@ -202,6 +212,8 @@ class LocalNode(Protocol):
 
 
 class ProbeObserver(Protocol):
+    """Counts results of probes."""
+
     def observe(self, spec: PodSpec, container: str, kind: str, outcome: str) -> None:
         """Count the result of a probe."""
         ...
@@ -253,6 +265,8 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Dependencies(msgspec.Struct, frozen=True):
+    """What the workers of all pods share."""
+
     runtime: Runtime
     pleg: Pleg
     devices: DeviceManagerClient

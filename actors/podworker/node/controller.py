@@ -22,6 +22,8 @@ from protocols.node.sysctls import allowlist
 
 
 class NodeController:
+    """Owns the tasks that report the node. `info` is what pods are given of it."""
+
     def __init__(self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams) -> None:
         settings = context.settings
         machine = read_machine(context.layout, settings.node_ip)

@@ -22,6 +22,8 @@ log = logging.getLogger("podworker")
 
 
 class GoneDrivers:
+    """Drivers by the time at which their slices are deleted. Pure: callers pass the time in seconds."""
+
     def __init__(self, grace: float = GRACE_S) -> None:
         self._grace = grace
         self._due: dict[str, float] = {}
@@ -67,6 +69,8 @@ class GoneDrivers:
 
 
 class SliceCleanerOptions(msgspec.Struct, frozen=True):
+    """The node, and the drivers that are connected to it."""
+
     node: str
     client: ApiClient
     connected: Callable[[], Mapping[str, bool] | None]
@@ -76,6 +80,8 @@ class SliceCleanerOptions(msgspec.Struct, frozen=True):
 
 
 class SliceCleaner:
+    """Deletes what is due, again after failures."""
+
     def __init__(self, options: SliceCleanerOptions) -> None:
         self._options = options
         self._gone = GoneDrivers(options.grace)

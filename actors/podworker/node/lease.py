@@ -25,6 +25,8 @@ def now_s() -> float:
 
 
 class LeaseRenewer:
+    """Creates and renews the Lease."""
+
     def __init__(
         self, client: ApiClient, node: str, on_trouble: Callable[[str], None], on_late: Callable[[], None]
     ) -> None:

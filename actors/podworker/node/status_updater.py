@@ -101,6 +101,8 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 class NodeStatusOptions(msgspec.Struct, frozen=True):
+    """The node to register, and callbacks about what the API shows."""
+
     name: str
     machine: MachineInfo
     client: ApiClient
@@ -115,6 +117,8 @@ class NodeStatusOptions(msgspec.Struct, frozen=True):
 
 
 class NodeStatusUpdater:
+    """Owns the Node object; `wake` is called when its state may have changed."""
+
     def __init__(self, options: NodeStatusOptions) -> None:
         self._options = options
         self._readiness = Readiness()

@@ -51,6 +51,8 @@ class PodsNode(LocalNode, Protocol):
 
 
 class PodController:
+    """Owns the tasks that run the pods."""
+
     def __init__(
         self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: PodsNode
     ) -> None:

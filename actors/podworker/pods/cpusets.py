@@ -23,6 +23,8 @@ log = logging.getLogger("podworker")
 
 
 class AdmittedContainer(msgspec.Struct, frozen=True):
+    """A running container and the CPUs that it was granted."""
+
     id: str
     name: str
     spec: PodSpec
@@ -30,6 +32,8 @@ class AdmittedContainer(msgspec.Struct, frozen=True):
 
 
 class CpusetOptions(msgspec.Struct, frozen=True):
+    """The containers to update, and the pools that the device manager publishes."""
+
     runtime: Runtime
     recorder: PodEventRecorder
     running: Callable[[], Iterator[AdmittedContainer]]
@@ -38,6 +42,8 @@ class CpusetOptions(msgspec.Struct, frozen=True):
 
 
 class Cpusets:
+    """Writes CPU sets that differ from what was written last."""
+
     def __init__(self, options: CpusetOptions) -> None:
         self._options = options
         self._wake = asyncio.Event()

@@ -31,6 +31,8 @@ log = logging.getLogger("podworker")
 
 
 class ManagerOptions(msgspec.Struct, frozen=True):
+    """What the workers of this node get."""
+
     deps: Dependencies
     runtime_name: Callable[[], str]
     resources: Callable[[str], PodResourceStatus | None]

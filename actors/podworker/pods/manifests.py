@@ -98,6 +98,7 @@ def _of_node(obj: Object, path: str, text: bytes, node: str) -> Object:
 
 
 def mirror_of(pod: views.Pod, node_uid: str) -> views.Pod:
+    """Return the mirror pod of a static pod, owned by the node, as kubelet makes it."""
     own, node = pod["metadata"], pod["spec"]["nodeName"]
     metadata: views.ObjectMeta = {
         "name": own["name"],
@@ -118,6 +119,7 @@ def mirrored(pod: views.Pod) -> str:
 
 
 def full_name(pod: views.Pod) -> str:
+    """Return NAMESPACE/NAME."""
     metadata = pod.get("metadata") or {}
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
 

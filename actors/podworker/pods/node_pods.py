@@ -32,6 +32,8 @@ class PodSourceHandler(Protocol):
 
 
 class NodePods:
+    """The stream's content; statuses are those that the pod workers publish, before the API has them."""
+
     def __init__(self, manager: PodSourceHandler) -> None:
         self._manager = manager
         self._objects: dict[str, views.Pod] = {}

@@ -29,6 +29,8 @@ log = logging.getLogger("podworker")
 
 
 class Steps(msgspec.Struct, frozen=True):
+    """What the API lacks, or has too much of."""
+
     create: tuple[views.Pod, ...] = ()
     """Static pods without a mirror in the API."""
     delete: tuple[views.Pod, ...] = ()
@@ -56,6 +58,8 @@ def _of_api(pod: views.Pod) -> views.Pod:
 
 
 class MirrorApi(Protocol):
+    """Writes mirror pods. Both raise ApiError, ApiAway."""
+
     async def create_pod(self, pod: views.Pod) -> None: ...
 
     async def delete_pod(self, pod: views.Pod) -> None:
@@ -81,6 +85,8 @@ class MirrorTable:
 
 
 class StaticOptions(msgspec.Struct, frozen=True):
+    """The directory, and who runs its pods."""
+
     directory: Path
     node: str
     pods: Any  # Pods: a struct cannot check protocols

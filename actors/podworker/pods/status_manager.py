@@ -36,6 +36,8 @@ log = logging.getLogger("podworker")
 
 
 class PodApi(Protocol):
+    """Writes and reads statuses. Both raise ApiError, ApiAway."""
+
     async def patch_status(self, spec: PodSpec, body: Object) -> views.Pod:
         """Return the pod after the patch."""
         ...

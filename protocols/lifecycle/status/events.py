@@ -27,14 +27,17 @@ RESIZE_COMPLETED = PodEvent("Normal", "ResizeCompleted", "Pod resize completed")
 
 
 def resize_pending(why: Waiting) -> PodEvent:
+    """Return the event of a resize that the node does not allocate."""
     return PodEvent("Warning", f"Resize{why.reason}", f"Pod resize {why.reason}: {why.message}")
 
 
 def claims_not_prepared(why: str) -> PodEvent:
+    """Return the event of claims that are not ready for the pod's containers."""
     return PodEvent("Warning", "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {why}")
 
 
 def sync_failed(why: object) -> PodEvent:
+    """Return the event of a failed pass over the pod."""
     return PodEvent("Warning", "FailedSync", f"error syncing pod: {why}")
 
 

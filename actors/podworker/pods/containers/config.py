@@ -102,6 +102,7 @@ def _image_mount(mount: views.VolumeMount, inputs: MountInputs) -> "cri_pb2.Moun
 
 
 def wants_recursive(mount: views.VolumeMount) -> bool:
+    """Return True for a mount that is to be read-only with all mounts below it."""
     return (mount.get("recursiveReadOnly") or DISABLED) != DISABLED
 
 
@@ -120,6 +121,8 @@ def _is_recursive(mount: views.VolumeMount, supported: bool) -> bool:
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):
+    """What a ContainerConfig is made of."""
+
     spec: PodSpec
     container: ContainerSpec
     attempt: int

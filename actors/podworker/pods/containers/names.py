@@ -42,6 +42,7 @@ def hostname(spec: PodSpec) -> str:
 
 
 def short_name(spec: PodSpec) -> str:
+    """Return the pod's host name without a domain, cut to the length that Linux takes."""
     name = str((spec.raw.get("spec") or {}).get("hostname") or spec.name)
     return name[:LONGEST].rstrip("-.")
 
@@ -108,6 +109,7 @@ def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
 
 
 def aliases(spec: PodSpec) -> list[views.HostAlias]:
+    """Return the pod's own lines of /etc/hosts."""
     return (spec.raw.get("spec") or {}).get("hostAliases") or []
 
 
@@ -120,6 +122,7 @@ def has_hosts(spec: PodSpec, ip: str, mounted: bool = False) -> bool:
 
 
 def hosts_file(root: Path, uid: str) -> Path:
+    """Return the path of the pod's /etc/hosts on this host."""
     return pod_directory(root, uid) / "etc-hosts"
 
 

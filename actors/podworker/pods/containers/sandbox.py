@@ -21,6 +21,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def pod_labels(spec: PodSpec) -> dict[str, str]:
+    """Return the labels by which a sandbox or container names its pod."""
     return {POD_NAME: spec.name, POD_NAMESPACE: spec.namespace, POD_UID: spec.uid}
 
 

@@ -51,6 +51,7 @@ def effective(spec: PodSpec, container: ContainerSpec) -> Object:
 
 
 def pod_context(spec: PodSpec) -> views.PodSecurityContext:
+    """Return the security context of the pod, empty without one."""
     return (spec.raw.get("spec") or {}).get("securityContext") or {}
 
 
@@ -107,6 +108,7 @@ def sysctls(spec: PodSpec) -> dict[str, str]:
 
 
 def namespaces(spec: PodSpec) -> "cri_pb2.NamespaceOption":
+    """Return the namespaces of the pod's sandbox."""
     pod = spec.raw.get("spec") or {}
     shared = cri_pb2.POD if pod.get("shareProcessNamespace") else cri_pb2.CONTAINER
     return cri_pb2.NamespaceOption(

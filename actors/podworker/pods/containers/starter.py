@@ -53,12 +53,16 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class SandboxRef(msgspec.Struct, frozen=True):
+    """The sandbox in which a container starts; `ip` is empty on the host's network."""
+
     sandbox_id: str
     attempt: int
     ip: str = ""
 
 
 class StartRequest(msgspec.Struct, frozen=True):
+    """A container to start, as a plan wants it."""
+
     spec: PodSpec
     container: ContainerSpec
     step: Start
@@ -67,6 +71,8 @@ class StartRequest(msgspec.Struct, frozen=True):
 
 
 class Starter:
+    """Starts containers of one pod."""
+
     def __init__(self, deps: Dependencies, killer: Killer) -> None:
         self._deps = deps
         self._killer = killer

@@ -19,6 +19,7 @@ ON_ERROR = "FallbackToLogsOnError"
 
 
 def message_path(container: ContainerSpec) -> str:
+    """Return the path of the message file in the container."""
     return str(container.raw.get("terminationMessagePath") or DEFAULT_PATH)
 
 

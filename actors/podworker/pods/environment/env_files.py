@@ -18,11 +18,15 @@ _SPACE = re.compile(r"\s*")
 
 
 class FileRef(msgspec.Struct, frozen=True, order=True):
+    """A file of a volume; the path is relative to it."""
+
     volume: str
     path: str
 
 
 class EnvFile(msgspec.Struct, frozen=True):
+    """The variables of a file."""
+
     variables: dict[str, str]
     """Those before the first fault; the first assignment of a name counts."""
     fault: str = ""
@@ -39,6 +43,7 @@ Files = Mapping[FileRef, EnvFile | None]
 
 
 def file_refs(container: ContainerSpec) -> set[FileRef]:
+    """Return the files that the container's variables refer to."""
     sources = ((entry.get("valueFrom") or {}).get("fileKeyRef") for entry in container.raw.get("env") or ())
     return {FileRef(str(ref.get("volumeName") or ""), str(ref.get("path") or "")) for ref in sources if ref}
 

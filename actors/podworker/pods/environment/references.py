@@ -19,6 +19,8 @@ Contents = dict[str, bytes]
 
 
 class Ref(msgspec.Struct, frozen=True, order=True):
+    """A ConfigMap or Secret in the pod's namespace."""
+
     kind: str
     """ConfigMap or Secret."""
     name: str
@@ -32,12 +34,15 @@ Found = Mapping[Ref, Contents | None]
 
 
 class Reader(Protocol):
+    """Reads objects of the API, or of a cache."""
+
     async def read(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return the object, None if it does not exist. Raises NodeplaneError on failure."""
         ...
 
 
 def env_refs(container: ContainerSpec) -> set[Ref]:
+    """Return what the container's variables refer to."""
     found: set[Ref] = set()
     for entry in container.raw.get("env") or ():
         source = entry.get("valueFrom") or {}
@@ -48,6 +53,7 @@ def env_refs(container: ContainerSpec) -> set[Ref]:
 
 
 def volume_refs(spec: PodSpec) -> set[Ref]:
+    """Return what the pod's volumes project."""
     found: set[Ref] = set()
     for volume in (spec.raw.get("spec") or {}).get("volumes") or ():
         parts = (volume.get("projected") or {}).get("sources") or ()

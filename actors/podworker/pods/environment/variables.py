@@ -88,6 +88,7 @@ def build_environment(
 
 
 def needs_pod_ip(container: ContainerSpec) -> bool:
+    """Return True if a variable shows the pod's address, which it has once its sandbox runs."""
     fields = (
         ((e.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "") for e in container.raw.get("env") or ()
     )

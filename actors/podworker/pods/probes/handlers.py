@@ -31,6 +31,7 @@ POST_START_S = 600.0
 
 
 async def check(deps: Dependencies, handler: views.Probe, target: ProbeTarget, timeout: float) -> ProbeAttempt:
+    """Try a probe once, for at most `timeout` seconds. Failures are results, not errors."""
     try:
         if handler.get("exec"):
             return await _exec(deps, handler["exec"], target, timeout)
@@ -84,6 +85,7 @@ def address(source: views.HTTPGetAction | views.TCPSocketAction, target: ProbeTa
 
 
 def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
+    """Return the URL of an httpGet handler."""
     host, port = address(source, target)
     path = str(source.get("path") or "/")
     shown = f"[{host}]" if ":" in host else host
@@ -92,6 +94,7 @@ def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
 
 
 def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> dict[str, str]:
+    """Return the headers of an httpGet handler; those of the spec override the defaults."""
     given = {str(h.get("name")): str(h.get("value") or "") for h in source.get("httpHeaders") or ()}
     return {"User-Agent": agent, "Accept": "*/*", **given}
 

@@ -38,6 +38,8 @@ ADOPTED_JITTER_S = 1.0
 
 
 class ProberOptions(msgspec.Struct, frozen=True):
+    """Probes of one container run; `known` has the outcomes of earlier ones."""
+
     deps: Dependencies
     spec: Callable[[], PodSpec]
     container: ContainerSpec
@@ -51,6 +53,8 @@ class ProberOptions(msgspec.Struct, frozen=True):
 
 
 class Prober:
+    """Owns the tasks. `verdict` is the outcome of all probes together."""
+
     def __init__(self, options: ProberOptions) -> None:
         self._options = options
         self._states = {p.kind: (p, initial_state(p.kind, p.kind in options.known)) for p in options.probes}

@@ -22,10 +22,12 @@ FOLDERS = {
 
 
 def pod_directory(root: Path, uid: str) -> Path:
+    """Return the directory of the pod's volumes and files below ROOT."""
     return root / PODS / uid
 
 
 def pod_log_directory(base: Path, spec: PodSpec) -> Path:
+    """Return the directory of the pod's logs, under kubelet's name for it."""
     return base / f"{spec.namespace}_{spec.name}_{spec.uid}"
 
 

@@ -27,6 +27,8 @@ MAX_VOLUME = 128 << 20
 
 
 class File(msgspec.Struct, frozen=True):
+    """A file to write; `mode` has its permissions."""
+
     data: bytes
     mode: int
     owner: int = -1
@@ -49,6 +51,8 @@ Part = views.Volume | views.VolumeProjection
 
 
 class Inputs(msgspec.Struct, frozen=True):
+    """What the volumes of a pod project."""
+
     spec: PodSpec
     node: NodeFields
     found: Found = {}
@@ -56,6 +60,7 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 def volumes_of(spec: PodSpec) -> list[views.Volume]:
+    """Return the pod's volumes."""
     return (spec.raw.get("spec") or {}).get("volumes") or []
 
 
@@ -65,6 +70,7 @@ def kind_of(volume: views.Volume) -> str:
 
 
 def token_refs(volume: views.Volume) -> set[TokenRef]:
+    """Return the tokens that a volume projects."""
     sources = (volume.get("projected") or {}).get("sources") or ()
     return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
 

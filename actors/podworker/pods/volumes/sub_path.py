@@ -23,6 +23,8 @@ _NOT_ALLOWED = (errno.EPERM, errno.EACCES)
 
 
 class SubPath(msgspec.Struct, frozen=True):
+    """A part of a volume that is mounted by itself."""
+
     volume: Path
     """Directory of the whole volume."""
     part: str

@@ -16,6 +16,8 @@ from protocols.trace import span
 
 
 class ClaimPreparation:
+    """Prepares and adopts the claims of one pod."""
+
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
 

@@ -26,6 +26,8 @@ from protocols.messages.pleg import STEP_NS, PodStatus
 
 
 class PodState(msgspec.Struct):
+    """What is known of a pod, lost with this process unless API or runtime have it."""
+
     spec: PodSpec
     stage: PodStage = PodStage.SYNCING
     gone: bool = False
@@ -210,6 +212,8 @@ class StatusReporter:
 
 
 class WorkerContext(NamedTuple):
+    """What the parts of one pod's worker share."""
+
     state: PodState
     deps: Dependencies
     observer: RuntimeObserver

@@ -58,6 +58,8 @@ HEALTH = HistogramFamily(
 
 
 class PodMetrics:
+    """Counts and times the work of all pods."""
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self.start = Histogram(*START, buckets=START_BUCKETS, registry=registry)
         self.worker_start = Histogram(*WORKER_START, buckets=DEFAULT_BUCKETS, registry=registry)
@@ -71,6 +73,8 @@ class PodMetrics:
 
 
 class PodTimer:
+    """Times the steps of one pod until it runs. `phase`: the phase at which this process saw it first."""
+
     def __init__(self, metrics: PodMetrics | None, phase: str) -> None:
         self._metrics = metrics
         self._seen = time.monotonic()

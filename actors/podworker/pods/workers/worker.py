@@ -50,6 +50,8 @@ log = logging.getLogger("podworker")
 
 
 class ResyncSuppression:
+    """Lets periodic syncs of a pod pass without work while nothing about it has changed."""
+
     def __init__(self) -> None:
         self._seen: tuple[Any, ...] = ()
         self._current: tuple[Any, ...] = ()
@@ -123,6 +125,8 @@ def resync_in(now: float) -> float:
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
+    """A pod to run."""
+
     spec: PodSpec
     deps: Dependencies
     runtime_name: Callable[[], str]
@@ -139,6 +143,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
 
 
 class PodWorker:
+    """Owns the task of the pod; `wake` lets it sync soon."""
+
     def __init__(self, options: WorkerOptions) -> None:
         self.state = PodState(options.spec, gone=options.gone)
         deps, clock = options.deps, options.clock
