@@ -1,7 +1,9 @@
-"""The behaviours: each module of the folder `behaviours`, and of folders of the user's own, is one.
+"""The behaviours: coroutines in the chapters of the folder `behaviours`, and modules of the user's own folders.
 
-A module's name is the behaviour's. It has the texts RULE, SOURCE, ADVICE and PHASE, the first line of its docstring is
-its title, ORDER a number by which those of a phase are sorted before their names, and one coroutine judges:
+A coroutine of ours is named as its behaviour, and `run` or `check` before it has the title and the texts. A module of a
+user is one behaviour, named as its file: it has the texts RULE, SOURCE, ADVICE and PHASE, the first line of its
+docstring is the title, and ORDER is a number by which those of a phase are sorted before their names. One coroutine
+judges:
 
 - `run(stage)`, for the program as a whole, or
 - `check(plugin)`, which is called for each resource of a plugin, or each driver.
@@ -12,17 +14,20 @@ It returns when the rule holds, raises Failed with what it found, or NotApplicab
 import importlib.util
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
 from supervisor.base.errors import UsageError
-from supervisor.conform.kinds import PLUGIN, Kind
+from supervisor.conform.kinds import PLUGIN, SHARED, Kind
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import CallFailed, Failed, Listed, NotApplicable
 
 PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
 """In this order: later ones disturb the plugin more."""
+LISTING = ("list", "health")
+"""Phases whose evidence is what the program listed."""
 LAST = 100
 MAX_FINDINGS = 5
 Run: TypeAlias = Callable[[Any], Awaitable[None]]
@@ -32,15 +37,37 @@ Check: TypeAlias = Callable[[Any], Awaitable[None]]
 
 
 class Behaviour(Listed, frozen=True):
-    """One behaviour; `run` is its coroutine for the whole program, whatever the module has."""
+    """One behaviour; `run` is its coroutine for the whole program, also where each plugin is judged."""
 
     order: int
     run: Run
 
 
+def run(
+    title: str, *, phase: str, rule: str, source: str, advice: str, order: int = LAST
+) -> Callable[[Run], Behaviour]:
+    """Make a behaviour of a coroutine that judges the program as a whole."""
+
+    def made(judge: Run) -> Behaviour:
+        name = judge.__name__.replace("_", "-")
+        return Behaviour(name, title, phase, rule, source, advice, order, judge)
+
+    return made
+
+
+def check(
+    title: str, *, phase: str, rule: str, source: str, advice: str, order: int = LAST
+) -> Callable[[Check], Behaviour]:
+    """Make a behaviour of a coroutine that judges each resource of a plugin, or each driver."""
+    whole = run(title, phase=phase, rule=rule, source=source, advice=advice, order=order)
+    return lambda judge: whole(for_each(judge, shows_list=phase in LISTING))
+
+
 def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
     """Return ours and those of the folders, in the order in which they run. Raises UsageError."""
-    found = [load(path) for path in (*kind.scripts(), *(path for folder in folders for path in _scripts(folder)))]
+    found = [each for path in kind.chapters() for each in _chapter(path)]
+    found += [each for each in _chapter(SHARED) if each.name in kind.shared]
+    found += [load(path) for folder in folders for path in _scripts(folder)]
     names = [behaviour.name for behaviour in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two behaviours are called {min(twice)}; rename the file of one")
@@ -51,6 +78,10 @@ def _scripts(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a directory of behaviours")
     return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+
+
+def _chapter(path: Path) -> list[Behaviour]:
+    return [each for each in vars(_module(path)).values() if isinstance(each, Behaviour)]
 
 
 def load(path: Path) -> Behaviour:
@@ -80,16 +111,17 @@ def _module(path: Path) -> ModuleType:
 
 
 def _runner(path: Path, module: ModuleType) -> Run:
-    if (run := getattr(module, "run", None)) is not None:
-        return run  # type: ignore[no-any-return]  # what users' modules have is theirs
-    if (check := getattr(module, "check", None)) is not None:
-        return for_each(check, shows_list=module.PHASE in ("list", "health"))
+    if (whole := getattr(module, "run", None)) is not None:
+        return whole  # type: ignore[no-any-return]  # what users' modules have is theirs
+    if (each := getattr(module, "check", None)) is not None:
+        return for_each(each, shows_list=module.PHASE in LISTING)
     raise UsageError(f"{path}: it has neither run(stage) nor check(plugin)")
 
 
 def for_each(check: Check, *, shows_list: bool) -> Run:
     """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
 
+    @wraps(check)
     async def run(stage: ProgramStage[Any, Any]) -> None:
         plugins = await stage.peers()
         failures, reasons = [], []

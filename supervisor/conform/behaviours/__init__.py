@@ -1,1 +1,1 @@
-"""The behaviours, a script each; `supervisor.conform.scripts` says what a script is."""
+"""The behaviours, in chapters by subject; `supervisor.conform.scripts` says what one is."""

@@ -1,1 +1,1 @@
-"""The behaviours of agents, a script each."""
+"""The behaviours of agents."""

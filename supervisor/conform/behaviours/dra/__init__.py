@@ -1,1 +1,1 @@
-"""The behaviours of DRA drivers, a script each."""
+"""The behaviours of DRA drivers."""

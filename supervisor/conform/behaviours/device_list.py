@@ -1,0 +1,248 @@
+"""The lists that ListAndWatch sends."""
+
+import asyncio
+from collections import Counter
+
+from protocols.messages.devices import HEALTHY, UNHEALTHY
+from supervisor.conform.peer import PluginPeer
+from supervisor.conform.program_stage import NotServing
+from supervisor.conform.scripts import check, run, several
+from supervisor.conform.sources import API, BITMASK, CONSTANTS, DOCS, MANAGER
+from supervisor.conform.stage import Stage
+from supervisor.conform.verdict import Failed, NotApplicable
+
+
+@run(
+    "ListAndWatch sends the whole list at once, in a message that the kubelet takes.",
+    phase="list",
+    order=0,
+    rule=(
+        "ListAndWatch sends the list of all devices at its begin, and again whenever one changes; a message has at"
+        " most 4 MiB."
+    ),
+    source=f"{API}; {DOCS}",
+    advice=(
+        "Find the devices before Register, and send them before waiting for changes: until the list comes, the node"
+        " has 0 of the resource, and rejects pods that had some before a restart."
+    ),
+)
+async def first_list(stage: Stage) -> None:
+    """Wait for the lists of all resources."""
+    try:
+        plugins = await stage.plugins()
+    except NotServing as error:
+        if any(attempt.peer for attempt in stage.kubelet.attempts):
+            raise Failed(error.why) from None
+        raise
+    for plugin in plugins:
+        stage.show(plugin.lists.first if plugin.lists else None)
+        if not plugin.devices:
+            raise Failed(f"the list of {plugin.resource} is empty")
+        if plugin.lists and plugin.lists.first and not plugin.lists.first.reply.size:
+            raise Failed(f"the first list of {plugin.resource} is empty, its devices came in a later one")
+
+
+LONGEST = 63
+
+
+@check(
+    "Each device has an id of its own, of 1 to 63 characters.",
+    phase="list",
+    rule="The ID of a device is unique within its resource, not empty, and has at most 63 characters.",
+    source=API,
+    advice="Use a serial number, UUID or PCI address; of devices with one id the kubelet retains the last.",
+)
+async def device_ids(plugin: PluginPeer) -> None:
+    """Look at the newest list."""
+    counts = Counter(plugin.ids)
+    faults = [f"{counts['']} devices have an empty id"] if counts[""] else []
+    faults += [f"the id {id!r} is there {count} times" for id, count in counts.items() if count > 1 and id]
+    faults += [f"the id {id[:LONGEST]!r}... has {len(id)} characters" for id in counts if len(id) > LONGEST]
+    if faults:
+        raise Failed(several(faults))
+
+
+LAST = 63
+
+
+@check(
+    "NUMA nodes of devices are numbers from 0.",
+    phase="list",
+    rule=(
+        "topology names NUMA nodes that exist, from 0; kubelet knows none above 63; a device without a NUMA node has"
+        " no topology."
+    ),
+    source=f"{API}; {DOCS}; {BITMASK}",
+    advice=(
+        "Send the number in /sys/bus/pci/devices/ADDRESS/numa_node, and leave topology out where that is -1: no node"
+        " is known."
+    ),
+)
+async def numa(plugin: PluginPeer) -> None:
+    """Look at the newest list."""
+    devices = [device for device in plugin.devices if device.HasField("topology")]
+    if not devices:
+        raise NotApplicable("no device has a topology")
+    faults = []
+    for device in devices:
+        nodes = [node.ID for node in device.topology.nodes]
+        if not nodes or min(nodes) < 0 or max(nodes) > LAST or len(set(nodes)) < len(nodes):
+            faults.append(f"{device.ID} has the NUMA nodes {nodes}")
+    if faults:
+        raise Failed(several(faults))
+
+
+WORDS = (HEALTHY, UNHEALTHY)
+
+
+@check(
+    "The health of a device is the word Healthy or Unhealthy.",
+    phase="list",
+    rule="health is exactly Healthy or Unhealthy; the kubelet takes every other text, such as healthy, for Unhealthy.",
+    source=f"{CONSTANTS}; {MANAGER}",
+    advice="Use the constants of the API: with another word the device is never given out, and nothing says why.",
+)
+async def health_words(plugin: PluginPeer) -> None:
+    """Look at the newest list."""
+    faults = [f"{each.ID} has the health {each.health!r}" for each in plugin.devices if each.health not in WORDS]
+    if faults:
+        raise Failed(several(faults))
+
+
+WATCHED_S, MOST = 1.0, 3
+
+
+@run(
+    "ListAndWatch stays open, and silent while nothing changes; so does Register.",
+    phase="list",
+    rule="The end of ListAndWatch means that the plugin is gone; each message costs the kubelet a checkpoint.",
+    source=f"{API}; {MANAGER}",
+    advice=(
+        "Wait for a change of a device, or for the end of the call, after each list; do not return and do not poll by"
+        " sending."
+    ),
+)
+async def list_stays_open(stage: Stage) -> None:
+    """Count lists for a second."""
+    plugins = await stage.plugins()
+    registered = len(stage.kubelet.attempts)
+    before = [plugin.lists.count if plugin.lists else 0 for plugin in plugins]
+    await asyncio.sleep(WATCHED_S)
+    if (more := len(stage.kubelet.attempts) - registered) > len(plugins):
+        raise Failed(f"it registered {more} times within {WATCHED_S:g} s, without a new kubelet.sock")
+    for plugin, count in zip(plugins, before, strict=True):
+        if plugin.lists is None or plugin.lists.ended:
+            raise Failed(f"ListAndWatch of {plugin.resource} ended: {plugin.lists.ended if plugin.lists else ''}")
+        if (more := plugin.lists.count - count) > MOST:
+            raise Failed(f"{plugin.resource} sent {more} lists within {WATCHED_S:g} s")
+
+
+@check(
+    "ListAndWatch may be called again: by another connection, and after the kubelet has hung up.",
+    phase="calls",
+    rule=(
+        "Each registration opens a new ListAndWatch, possibly before the last one has ended; each gets the whole list."
+    ),
+    source=MANAGER,
+    advice=(
+        "Keep no state of one call beyond it, send the whole list at the begin of each, serve several at once, and do"
+        " not exit when one ends."
+    ),
+)
+async def list_again(plugin: PluginPeer) -> None:
+    """Open a second one beside the first, hang up, and open a third."""
+    for number in ("second", "third"):
+        another = plugin.another()
+        try:
+            listed = [device.ID for device in (await another.first_list()).devices]
+        except Failed as error:
+            raise Failed(f"{number} call: {error}") from None
+        finally:
+            await another.close()
+        if sorted(listed) != sorted(plugin.ids):
+            raise Failed(
+                f"the {number} call lists {len(listed)} devices, other ones than the {len(plugin.ids)} of the first"
+            )
+
+
+CALLS, LATE = 60, 3
+"""Calls, and timeouts after which a plugin that looks for the end now and then must have noticed it."""
+OPEN_S = 0.03
+"""Time that each call stays open: one that is closed at once never gets to wait for changes."""
+
+
+@check(
+    "Calls of ListAndWatch that are over take nothing of the plugin.",
+    phase="restarts",
+    rule="Every restart of a kubelet ends a ListAndWatch and begins another; a plugin lives through many of them.",
+    source=f"{DOCS}; {MANAGER}",
+    advice=(
+        "Return from ListAndWatch when its call is cancelled: a call that waits on for changes holds a thread, or"
+        " goroutine, for ever, and the last thread of a server with few of them."
+    ),
+)
+async def list_often(plugin: PluginPeer) -> None:
+    """Open and close many lists, one after another."""
+    for number in range(CALLS):
+        try:
+            await _open_and_close(plugin)
+        except Failed:
+            await asyncio.sleep(plugin.timeout * LATE)
+            await _last_try(plugin, number)
+            return
+
+
+async def _open_and_close(plugin: PluginPeer) -> None:
+    another = plugin.another()
+    try:
+        await another.first_list()
+        await asyncio.sleep(OPEN_S)
+    finally:
+        await another.close()
+
+
+async def _last_try(plugin: PluginPeer, number: int) -> None:
+    try:
+        await _open_and_close(plugin)
+    except Failed as error:
+        raise Failed(f"after {number} calls of ListAndWatch that were opened and closed: {error}") from None
+
+
+MANY = 1000
+MAX_RESPONSE = 1 << 20
+
+
+@check(
+    "A list of 1,000 devices and an Allocate of all of them work.",
+    phase="calls",
+    rule="Nothing limits the number of devices but the 4 MiB of a message.",
+    source=f"{API}; {MANAGER}",
+    advice="Keep ids short, and time and size of an answer proportional to the number of devices.",
+)
+async def many_devices(plugin: PluginPeer) -> None:
+    """Allocate all of many devices."""
+    if len(plugin.ids) < MANY:
+        raise NotApplicable(f"the plugin lists {len(plugin.ids)} devices; start it with {MANY:,} to check this")
+    answers = await plugin.allocate_all()
+    if (size := sum(answer.ByteSize() for answer in answers)) > MAX_RESPONSE:
+        raise Failed(f"the answer has {size} bytes; it becomes part of each checkpoint of the node")
+
+
+@run(
+    "Devices have the same ids after restarts of kubelet and plugin.",
+    phase="end",
+    rule="The kubelet knows by its id which device a pod holds, across restarts; another id is another device.",
+    source=f"{API}; {MANAGER}",
+    advice="Derive ids from the hardware, not from a counter, a random number or the order of discovery.",
+)
+async def ids_stay(stage: Stage) -> None:
+    """Compare the first list with that of each later start."""
+    await stage.plugins()
+    if len(stage.history) == 1:
+        await stage.restart_program()
+        await stage.serve_started()
+    first, *later = stage.history
+    for listed in later:
+        for resource, ids in listed.items():
+            if gone := set(first[resource]) - set(ids):
+                raise Failed(f"{min(gone)} of {resource} was listed at first, and {', '.join(ids[:3])} later")

@@ -1,0 +1,202 @@
+"""The health of devices, and how a driver reports it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from supervisor.conform.busy import check_idle
+from supervisor.conform.dra.driver_peer import DriverPeer, Health, Key
+from supervisor.conform.dra.driver_stage import DriverStage
+from supervisor.conform.scripts import check, run, several
+from supervisor.conform.sources import DRA_API, HEALTH_API, HEALTH_KEP, REGISTRATION
+from supervisor.conform.verdict import Failed, NotApplicable
+
+LONGEST = 1024
+
+
+@check(
+    "NodeWatchResources reports all devices at once, by pool and name.",
+    phase="health",
+    order=0,
+    rule=(
+        "The stream begins with a report of every device of the driver, each once, under the pool and name of its"
+        " slice; health is HEALTHY or UNHEALTHY, a message has at most 1,024 bytes."
+    ),
+    source=f"{HEALTH_API}; {HEALTH_KEP}",
+    advice=(
+        "Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown; a timeout is"
+        " 0 or more seconds."
+    ),
+)
+async def health_report(driver: DriverPeer) -> None:
+    """Compare the first report with the slices."""
+    if driver.health is None:
+        raise NotApplicable("GetInfo names no health service")
+    reported = await driver.first_health(driver.health)
+    names = [(each.device.pool_name, each.device.device_name) for each in reported]
+    published = {(pool.name, device.name) for pool in driver.pools for device in pool.devices}
+    faults = [f"{pool}/{name} is missing" for pool, name in sorted(published - set(names))]
+    faults += [f"{pool}/{name} is in no slice" for pool, name in sorted(set(names) - published)]
+    faults += [f"{pool}/{name} is there twice" for pool, name in set(names) if names.count((pool, name)) > 1]
+    for each in reported:
+        if each.health_check_timeout_seconds < 0:
+            faults.append(f"{each.device.device_name} has the timeout {each.health_check_timeout_seconds}")
+        if each.health not in (0, 1, 2):
+            faults.append(f"{each.device.device_name} has the health {each.health}")
+        if len(each.message.encode()) > LONGEST:
+            faults.append(f"{each.device.device_name} has a message of {len(each.message.encode())} bytes")
+    if faults:
+        raise Failed(several(faults))
+
+
+UNHEALTHY = 2
+
+
+@run(
+    "A device that breaks, and one that recovers, are reported.",
+    phase="health",
+    rule="Whenever the health of a device changes, NodeWatchResources sends the list of all devices.",
+    source=f"{HEALTH_API}; {HEALTH_KEP}",
+    advice="Wake the stream at each change in both directions; UNHEALTHY is 2 and HEALTHY is 1.",
+)
+async def health_change(stage: DriverStage) -> None:
+    """Let the user break and mend devices; those that were broken before may stay so."""
+    if not stage.break_with:
+        raise NotApplicable("it needs --break and --mend, commands that break and mend a device")
+    drivers = await stage.drivers()
+    if not [await driver.first_health(driver.health) for driver in drivers if driver.health]:
+        raise NotApplicable("GetInfo names no health service")
+    before = broken(drivers)
+    breaks, mends = (lambda: bool(broken(drivers) - before)), (lambda: broken(drivers) <= before)
+    await stage.reported_after(stage.break_with, "report with one more UNHEALTHY device", breaks)
+    if stage.mend_with:
+        await stage.reported_after(stage.mend_with, "report in which it is not", mends)
+
+
+def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
+    """Return driver, pool and name of the devices that the newest reports call UNHEALTHY."""
+    return {
+        (driver.name, each.device.pool_name, each.device.device_name)
+        for driver in drivers
+        if driver.health and driver.health.newest
+        for each in driver.health.newest.devices
+        if each.health == UNHEALTHY
+    }
+
+
+DEFAULT_S, MOST_S = 30, 40.0
+
+
+@run(
+    "Reports are repeated before the health of a device counts as unknown, and the stream stays open.",
+    phase="health",
+    order=200,
+    rule=(
+        "A device that was not reported for health_check_timeout_seconds (30 if that is 0) is Unknown: reports are"
+        " repeated within that time although nothing changes, on a stream that stays open."
+    ),
+    source=f"{HEALTH_API}; {HEALTH_KEP}",
+    advice="Repeat the whole list every third of the timeout, and return from the call only when it is cancelled.",
+)
+async def health_keepalive(stage: DriverStage) -> None:
+    """Open another stream, and wait for its reports after the first."""
+    for driver in await stage.drivers():
+        if driver.health is None:
+            raise NotApplicable("GetInfo names no health service")
+        another = driver.another()
+        stream = another.watch()
+        try:
+            await _repeats(another, stream)
+        finally:
+            await stream.close()
+            await another.close()
+        if driver.health.ended:
+            raise Failed(f"NodeWatchResources ended: {driver.health.ended}")
+
+
+async def _repeats(driver: DriverPeer, stream: Health) -> None:
+    """Wait until the devices with the shortest timeout are reported again. Raises Failed, NotApplicable."""
+    times: Counter[Key] = Counter()
+    timeouts: dict[Key, int] = {}
+
+    def take(reply: Any) -> None:
+        for each in reply.devices:
+            key = (each.device.pool_name, each.device.device_name)
+            times[key] += 1
+            timeouts[key] = each.health_check_timeout_seconds or DEFAULT_S
+
+    stream.listener = take
+    await driver.first_health(stream)
+    seconds = min(timeouts.values(), default=DEFAULT_S)
+    if seconds > MOST_S:
+        raise NotApplicable(f"the timeout is {seconds:g} s, too long to wait for")
+    due = {key for key, timeout in timeouts.items() if timeout == seconds}
+    await stream.until(lambda stream: bool(stream.ended) or missing(due, times) == set(), seconds + driver.timeout / 4)
+    if stream.ended:
+        raise Failed(f"NodeWatchResources ended: {stream.ended}")
+    if (late := missing(due, times)) == due and due:
+        raise Failed(f"no report came within {seconds:g} s after the last: all devices are Unknown")
+    if late:
+        raise Failed(f"{'/'.join(min(late))} was not reported again within {seconds:g} s: it is Unknown")
+
+
+def missing(due: set[Key], times: Mapping[Key, int]) -> set[Key]:
+    """Return the devices that were reported once."""
+    return {key for key in due if times[key] < 2}
+
+
+@check(
+    "Each health service that GetInfo names reports, to several kubelets' connections at once.",
+    phase="health",
+    rule=(
+        "A kubelet opens the stream of v1.DRAResourceHealth or v1alpha1.DRAResourceHealth, and again 5 s after its end."
+    ),
+    source=f"{HEALTH_API}; {REGISTRATION}",
+    advice="Serve all that supported_versions names, keep no state of one stream beyond it, and serve several at once.",
+)
+async def health_versions(driver: DriverPeer) -> None:
+    """Open a stream of each beside the first, twice."""
+    if driver.health is None:
+        raise NotApplicable("GetInfo names no health service")
+    first = {each.device.device_name for each in await driver.first_health(driver.health)}
+    for version in driver.health_versions * 2:
+        another = driver.another()
+        stream = another.watch(version)
+        try:
+            names = {each.device.device_name for each in await another.first_health(stream)}
+        except Failed as error:
+            raise Failed(f"{version}: {error}") from None
+        finally:
+            await stream.close()
+            await another.close()
+        if names != first:
+            raise Failed(f"{version} reports {len(names)} devices, not the {len(first)} of the first stream")
+
+
+@run(
+    "The driver needs no processor while nothing happens.",
+    phase="health",
+    order=110,
+    rule=(
+        "A driver waits for calls and for changes of the API; it must not take processor time from the pods of the"
+        " node."
+    ),
+    source=DRA_API,
+    advice=(
+        "Leave the loop of a health stream when its call ends, and wait for the next event of a watch instead of"
+        " asking."
+    ),
+)
+async def idle(stage: DriverStage) -> None:
+    """Open health streams, hang up, and watch its threads."""
+    for driver in await stage.drivers():
+        another = driver.another()
+        try:
+            another.open_health()
+            if another.health:
+                await another.first_health(another.health)
+        except Failed as error:
+            raise NotApplicable(f"it needs a health stream: {error}") from None
+        finally:
+            await another.close()
+    await check_idle(stage.program, "while nothing happened")

@@ -1,0 +1,102 @@
+"""Programs of several kinds: `Kind.shared` names those that judge others than plugins."""
+
+import asyncio
+from typing import Any, TypeAlias
+
+from supervisor.conform.program_stage import ProgramStage
+from supervisor.conform.scripts import run
+from supervisor.conform.sources import DOCS, MANAGER, POD_LIFECYCLE
+from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
+
+WATCHED_S, MOST = 1.0, 2
+Registering: TypeAlias = ProgramStage[Any, Any]
+
+
+@run(
+    "Two instances of the program may serve side by side, as in a rolling update.",
+    phase="restarts",
+    rule=(
+        "With maxSurge, the next version of a plugin or driver registers while the last one runs; the end of the old"
+        " one must not touch the new one."
+    ),
+    source=f"{DOCS}; {MANAGER}; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go",
+    advice=(
+        "Use a socket of your own for each instance, such as with the uid of its pod, and remove nothing but this"
+        " socket; a pid does not distinguish them: that of a container may always be 1."
+    ),
+)
+async def two_instances(stage: Registering) -> None:
+    """Start a second one, end the first one, and see whether the second one still serves."""
+    old = {peer.name: peer for peer in await stage.peers()}
+    before = len(stage.played.attempts)
+    first = stage.program
+    stage.program = stage.another_program()
+    await stage.start_program()
+    try:
+        await _registered(stage, before)
+        new = stage.played.serving
+        if shared := [name for name in old if new[name].socket == old[name].socket]:
+            raise NotApplicable(f"both use the socket {new[shared[0]].socket.name}; do not update with maxSurge")
+        await _no_contest(stage)
+        await first.terminate()
+        await _serves_on(stage)
+    except (Failed, NotApplicable):
+        stage.soil()
+        raise
+    finally:
+        await first.kill()
+
+
+async def _registered(stage: Registering, before: int) -> None:
+    def registered() -> bool:
+        return stage.names <= {each.name for each in stage.played.attempts[before:] if each.peer}
+
+    if not await stage.until(registered, stage.timeout * 3):
+        if not stage.program.runs:
+            raise NotApplicable(f"a second instance does not run beside the first: {stage.program.end}")
+        raise Failed("the second instance did not register")
+
+
+async def _no_contest(stage: Registering) -> None:
+    """Instances that take the other's socket for a new kubelet register in turns for ever."""
+    before = _accepted(stage)
+    await asyncio.sleep(WATCHED_S)
+    if (more := _accepted(stage) - before) > MOST:
+        raise Failed(f"the two registered {more} times within {WATCHED_S:g} s, in turns")
+
+
+def _accepted(stage: Registering) -> int:
+    return sum(not attempt.fault for attempt in stage.played.attempts)
+
+
+async def _serves_on(stage: Registering) -> None:
+    await asyncio.sleep(WATCHED_S / 2)
+    for peer in await stage.serve():
+        if not peer.socket.exists():
+            raise Failed(f"the first instance removed {peer.socket.name} of the second one at its end")
+        another = peer.another()
+        try:
+            await another.probe()
+        except CallFailed as error:
+            raise Failed(f"after the end of the first instance: {error}") from None
+        finally:
+            await another.close()
+
+
+@run(
+    "The program ends soon after SIGTERM.",
+    phase="end",
+    rule="A container is sent SIGTERM, and SIGKILL when the grace period of the pod is over.",
+    source=POD_LIFECYCLE,
+    advice=(
+        "Handle SIGTERM: end the open streams, stop the server, exit; GracefulStop alone waits for streams that never"
+        " end. As process 1 of a container it has no default action."
+    ),
+)
+async def ends_at_sigterm(stage: ProgramStage[Any, Any]) -> None:
+    """Send SIGTERM."""
+    await stage.peers()
+    ended = await stage.program.terminate(stage.timeout)
+    stage.soil()
+    if not ended:
+        raise Failed(f"it still ran {stage.timeout:g} s after SIGTERM")
