@@ -1,7 +1,7 @@
 """Run work on evaluators, replace those that die, and blame the expression that they died of.
 
-Two evaluators are ready, so that the end of one is a handover; another one is forked while both are busy for long, so
-that nobody waits for the expressions of others.
+Owners have their turns, with one piece of work of each at a time. Two evaluators are ready, so that the end of one is a
+handover; another one is forked while both are busy for long, so that nobody waits for the expressions of others.
 """
 
 import asyncio
@@ -9,17 +9,58 @@ import logging
 import os
 import signal
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from actors.cel.quarantine import Quarantine
-from actors.cel.turns import Turns
 from protocols.bus import ResourceExhausted
 from protocols.cel.worker.evaluator import ANSWER, HEAD, OUT_OF_MEMORY, Evaluator, key_of
 from protocols.cel.worker.messages import Answers, Batch, Work, WorkerFault, encode
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
+
+W = TypeVar("W")
+QUEUED, QUEUED_PER_OWNER = 1024, 256
+
+
+class Turns(Generic[W]):
+    """Queued work, bounded for all owners and for each."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[W]] = OrderedDict()
+        self._busy: set[str] = set()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, owner: str, work: W) -> bool:
+        """Queue work; return False when too much of it waits already."""
+        waiting = self._waiting.get(owner)
+        if self._count >= QUEUED or (waiting is not None and len(waiting) >= QUEUED_PER_OWNER):
+            return False
+        self._waiting.setdefault(owner, deque()).append(work)
+        self._count += 1
+        return True
+
+    def next(self) -> tuple[str, W] | None:
+        """Return the next work, whose owner is then busy until `done`."""
+        owner = next((each for each in self._waiting if each not in self._busy), None)
+        if owner is None:
+            return None
+        waiting = self._waiting.pop(owner)
+        work = waiting.popleft()
+        if waiting:
+            self._waiting[owner] = waiting
+        self._count -= 1
+        self._busy.add(owner)
+        return owner, work
+
+    def done(self, owner: str) -> None:
+        self._busy.discard(owner)
+
 
 READY, MOST = 2, 3
 """Evaluators without work, and at once."""

@@ -1,17 +1,30 @@
-"""Follow streams of the bus into a recording: objects of the API, and what the node's actors publish."""
+"""Follow streams of the bus into a recording: objects of the API, and what the node's actors publish.
+
+Only resources of RECORDED are followed at all, so no Secret, ConfigMap, token, or certificate request is ever read;
+secrets in others are left out before they are recorded.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from actors.recorder.redact import RECORDED, redacted
 from protocols.bus import Bus, Event, Op, Replica
-from protocols.kinds.table import EVENTS
+from protocols.kinds.table import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    EVENTS,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICEPATCHES,
+    RESOURCESLICES,
+)
 from protocols.kube.jsons import read_json_object
-from protocols.kube.meta import key_of
+from protocols.kube.meta import CONTAINER_LISTS, LAST_APPLIED, Object, key_of, meta
 from protocols.messages import devices, objects, pleg
+from protocols.messages.calls import HIDDEN
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from protocols.messages.objects import DELETED, STORED, ObjectEvent, stream_of
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
@@ -132,3 +145,31 @@ class LifecycleSink(_Sink):
     def on_event(self, event: Event[PodLifecycleEvent]) -> None:
         if event.value is not None:
             self._writer.happened(self._source, event.key, msgspec.to_builtins(event.value), now_ms())
+
+
+RECORDED = (PODS, NODES, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
+
+
+def redacted(obj: Object) -> Object:
+    """Return the object, changed in place: without values of environment variables and copies of the manifest."""
+    metadata = meta(obj)
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict) and LAST_APPLIED in annotations:
+        annotations[LAST_APPLIED] = HIDDEN
+    if not metadata.get("finalizers"):
+        metadata.pop("managedFields", None)
+    for variable in _variables(obj.get("spec")):
+        if variable.get("value"):
+            variable["value"] = HIDDEN
+    return obj
+
+
+def _variables(spec: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(spec, dict):
+        for kind in CONTAINER_LISTS:
+            for container in _maps(spec.get(kind)):
+                yield from _maps(container.get("env"))
+
+
+def _maps(value: Any) -> Iterable[dict[str, Any]]:
+    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()

@@ -6,7 +6,7 @@ replaced whole.
 
 from typing import Any
 
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 
 REMOVED, SET, FIELDS = 0, 1, 2
 DEEPEST = 64

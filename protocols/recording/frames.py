@@ -11,7 +11,12 @@ from typing import Any
 
 import msgspec
 
-from protocols.recording.errors import RecordingInvalid
+from protocols.errors import NodeplaneError
+
+
+class RecordingInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+    """Raised for a file that is no recording, is damaged, too large, or of a version that is not read."""
+
 
 SIGNATURE = b"NPREC\r\n\x1a"
 VERSION = 1

@@ -13,7 +13,6 @@ import msgspec
 
 from protocols.recording import frames
 from protocols.recording.delta import apply
-from protocols.recording.errors import RecordingInvalid
 from protocols.recording.frames import (
     CHANGES,
     ENTRIES,
@@ -24,6 +23,7 @@ from protocols.recording.frames import (
     RecordedChanges,
     RecordedEntry,
     RecordedFrame,
+    RecordingInvalid,
 )
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 
 T = TypeVar("T")
 

@@ -14,8 +14,16 @@ import msgspec
 
 from protocols.recording import frames
 from protocols.recording.delta import REMOVED, SET, delta_of
-from protocols.recording.errors import RecordingInvalid
-from protocols.recording.frames import CHANGES, ENTRIES, HEADER, KEY, Header, RecordedChange, RecordedEntry
+from protocols.recording.frames import (
+    CHANGES,
+    ENTRIES,
+    HEADER,
+    KEY,
+    Header,
+    RecordedChange,
+    RecordedEntry,
+    RecordingInvalid,
+)
 
 KEY_S = 60.0
 """Seconds between two key frames of a plane that changes."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from protocols.kube.times import format_micro, parse_time
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 from protocols.recording.reader import Recording
 from supervisor.base.errors import UsageError
 

@@ -1,18 +1,43 @@
 """Write a project of a device plugin, DRA driver or agent: templates are real files, which work as they stand.
 
-Of their texts only the names in `ProjectNames` are replaced.
+Of their texts only the names in `ProjectNames` are replaced. No file that is there is lost.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import protocols.wire
 from protocols.kube.names import subdomain_faults
+from protocols.process.files import write_atomic
 from protocols.wire.plugin_names import resource_fault
-from supervisor.base.errors import UsageError
-from supervisor.begin.files import write_files
-from supervisor.begin.protos import proto_files
+from supervisor.base.errors import SupervisorError, UsageError
+
+MAX_NAMED = 3
+
+
+class FilesExist(SupervisorError, http=409, grpc="ALREADY_EXISTS"):
+    """Raised before anything is written when files with other contents would be overwritten."""
+
+
+def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = False) -> list[Path]:
+    """Write texts by path below a directory and return the paths. Raises FilesExist unless `force`."""
+    paths = {directory / name: text for name, text in texts.items()}
+    others = [path for path, text in paths.items() if path.exists() and not _holds(path, text)]
+    if others and not force:
+        named = ", ".join(str(path) for path in others[:MAX_NAMED])
+        more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+        raise FilesExist(f"{named}{more} exist with other contents; --force overwrites them")
+    for path, text in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text.encode(), 0o644)
+    return list(paths)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 PLUGIN, DRIVER, AGENT = "plugin", "dra-driver", "agent"
@@ -76,3 +101,27 @@ def _template(folder: Path) -> Iterator[tuple[str, str]]:
         hidden = name.parts[0].startswith(".") and name.parts[0] not in (".github", ".gitignore")
         if path.is_file() and not hidden and "__pycache__" not in name.parts:
             yield str(name), path.read_text()
+
+
+APIS = {
+    "deviceplugin_v1beta1": "device plugins",
+    "pluginregistration_v1": "registration by a socket in plugins_registry/: DRA drivers",
+    "dra_v1": "DRA drivers",
+    "dra_v1beta1": "DRA drivers, the version before",
+    "drahealth_v1": "health of a DRA driver's devices",
+    "drahealth_v1alpha1": "the same, the version before",
+    "podresources_v1": "agents: lists of pods with their devices, and nodeplane's watches",
+    "pods_v1alpha1": "agents: the pods of the node as objects",
+}
+"""Names of .proto files beside protocols/wire, with who speaks the API. They import no other file."""
+FOLDER = Path(protocols.wire.__file__).parent
+
+
+def proto_files(names: Iterable[str] = APIS) -> dict[str, str]:
+    """Return the files' texts by name."""
+    return {f"{name}.proto": (FOLDER / f"{name}.proto").read_text() for name in names}
+
+
+def write_protos(directory: Path, *, force: bool = False) -> list[Path]:
+    """Return the files in the order of APIS. Raises FilesExist."""
+    return write_files(directory, proto_files(), force=force)

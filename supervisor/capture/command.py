@@ -12,7 +12,7 @@ from protocols.messages.calls import CallRecord
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 from supervisor.base.errors import UsageError
 from supervisor.calls.client import CallQuery, read_calls
 from supervisor.calls.peers import check_peer

@@ -17,12 +17,35 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from supervisor.base.errors import UsageError
-from supervisor.conform.kinds import PLUGIN, SHARED, Kind
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import CallFailed, Failed, Listed, NotApplicable
+
+FOLDER = Path(__file__).parent / "behaviours"
+SHARED = FOLDER / "every_kind.py"
+"""The chapter with behaviours of several kinds."""
+
+
+class Kind(NamedTuple):
+    """`shared` are behaviours of device plugins that judge this kind, too."""
+
+    name: str
+    noun: str
+    folder: Path
+    shared: tuple[str, ...] = ()
+
+    def chapters(self) -> Iterable[Path]:
+        """Return the files of its behaviours."""
+        return sorted(path for path in self.folder.glob("*.py") if not path.name.startswith("_"))
+
+
+PLUGIN = Kind("plugin", "a device plugin", FOLDER)
+DRA = Kind("dra", "a DRA driver", FOLDER / "dra", ("two-instances", "ends-at-sigterm"))
+AGENT = Kind("agent", "an agent of the pod resources API", FOLDER / "agent", ("ends-at-sigterm",))
+KINDS = {kind.name: kind for kind in (PLUGIN, DRA, AGENT)}
+
 
 PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
 """In this order: later ones disturb the plugin more."""

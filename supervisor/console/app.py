@@ -1,5 +1,6 @@
 """The application: modes by key, a clock that draws, and actions that ask first."""
 
+import asyncio
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 
 from protocols.errors import NodeplaneError
-from protocols.process.layout import Layout
+from protocols.process.layout import Layout, layout
 from protocols.trace import Row
 from supervisor.calls.client import CallBatch
 from supervisor.console.drawing.text import safe
@@ -26,7 +27,6 @@ from supervisor.console.screens.pleg import PlegScreen
 from supervisor.console.screens.pods import PodsScreen
 from supervisor.console.screens.timeline import TimelineScreen
 from supervisor.console.screens.watch import WatchScreen
-from supervisor.console.shell import run_shell, shell_command
 from supervisor.console.widgets.dialogs import Question
 from supervisor.console.widgets.frame import TABS, label_of
 from supervisor.console.widgets.host import Host
@@ -207,3 +207,26 @@ def event_line(event: dict[str, Any]) -> str:
     when = str(event.get("lastTimestamp") or event.get("eventTime") or "-")
     count = f" x{event['count']}" if isinstance(event.get("count"), int) and event["count"] > 1 else ""
     return safe(f"{when[11:19]}  {event.get('type')}  {event.get('reason')}{count}  {event.get('message')}")
+
+
+KUBECTL = "kubectl"
+SHELL = "sh"
+
+
+def shell_command(where: Layout, pod: Pod, container: str) -> list[str]:
+    """Return the command that opens a shell, with the rights of the plane's kubeconfig."""
+    config = layout(str(where.plane)).kubeconfig
+    words = [KUBECTL, f"--kubeconfig={config}", f"--namespace={pod.namespace}", "exec", "-it", pod.name]
+    return [*words, f"--container={container}", "--", SHELL]
+
+
+async def run_shell(command: Sequence[str]) -> str:
+    """Run it in the terminal; return why it failed, empty for a shell that was left."""
+    try:
+        process = await asyncio.create_subprocess_exec(*command)
+    except FileNotFoundError:
+        return f"a shell needs {command[0]}, which is not installed; x runs a command without it"
+    except OSError as error:
+        return f"{command[0]}: {error}"
+    code = await process.wait()
+    return f"the shell ended with exit code {code}" if code else ""

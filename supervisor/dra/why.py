@@ -9,8 +9,7 @@ import msgspec
 from protocols.dra.allocator import Claim, Node, claim_of
 from protocols.dra.allocator.extended import Backing, TooManyRequests, backing
 from protocols.dra.allocator.plan import CelSelectors
-from protocols.dra.diagnosis.diagnose import Diagnosis
-from protocols.dra.diagnosis.tally import RejectionTally
+from protocols.dra.diagnosis.diagnose import Diagnosis, RejectionTally
 from protocols.dra.diagnosis.types import Case, DiagnosisReport, Group, Rejection
 from protocols.dra.gates import Gates
 from protocols.dra.pods import device_of, extended_claim_key, results_of

@@ -11,7 +11,7 @@ from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings, load_settings, save_settings
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 from protocols.recording.writer import open_recording
 from supervisor.base.errors import AlreadyRunning, UsageError
 from supervisor.base.groups import GROUPS, NODE, WATCHER, check_nodes, check_watchers, children

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.kube.times import format_micro
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 from protocols.trace import Row
 from supervisor.base.errors import UsageError
 from supervisor.base.recordings import opened

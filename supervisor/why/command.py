@@ -5,7 +5,7 @@ import asyncio
 
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.layout import Layout
-from protocols.recording.errors import RecordingInvalid
+from protocols.recording.frames import RecordingInvalid
 from protocols.recording.reader import Recording
 from supervisor.base.errors import NotRunning, SupervisorError, UsageError
 from supervisor.base.recordings import opened, time_in

@@ -9,8 +9,7 @@ from supervisor.why.gather.pod import gather_pod
 from supervisor.why.gather.sources import Sources
 from supervisor.why.model.types import Diagnosis, DriverEvidence, Finding
 from supervisor.why.others.claims import diagnose_claim
-from supervisor.why.others.devices import diagnose_device
-from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.others.devices import diagnose_device, diagnose_driver
 from supervisor.why.others.nodes import diagnose_node
 from supervisor.why.others.plugins import diagnose_plugin
 from supervisor.why.pods.diagnose import diagnose_pod

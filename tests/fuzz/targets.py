@@ -14,7 +14,7 @@ from protocols.cel.evaluation.closures import Special
 from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import PolicyScope
-from protocols.cel.rules import evaluate
+from protocols.cel.rules import check as rules
 from protocols.cel.rules.cel_type import size_of
 from protocols.cel.rules.check import Checker
 from protocols.cel.rules.values import converted
@@ -104,8 +104,8 @@ def _checker() -> Checker:
 def _rule(text: str) -> Accepted:
     assert TYPE is not None
     _checker().check(text, False)
-    evaluate.program.cache_clear()
-    program = evaluate.program(text, False)
+    rules.program.cache_clear()
+    program = rules.program(text, False)
     values = [converted(each, TYPE) for each in VALUES]
     return Accepted(program.serialized, [*(lambda each=each: program.value(each, values[0], True) for each in values)])
 
@@ -211,7 +211,7 @@ def _rules() -> Kind:
     size = size_of(TYPE)
     values = [converted(each, TYPE) for each in (*VALUES, *(_values() for _ in range(INPUTS)))]
     inputs = [(each, _chance.choice((None, *values)), True) for each in values]
-    return Kind(evaluate.VARIABLES, None, estimate.LIMIT, {evaluate.THIS: size, evaluate.OLD: size}, inputs)
+    return Kind(rules.VARIABLES, None, estimate.LIMIT, {rules.THIS: size, rules.OLD: size}, inputs)
 
 
 _selectors = [*((DRIVER, each) for each in DEVICES), *(_device() for _ in range(INPUTS))]

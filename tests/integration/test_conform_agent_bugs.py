@@ -10,10 +10,9 @@ import pytest
 
 from supervisor.cli.operate.judging import environment
 from supervisor.conform.agent.agent_stage import AgentStage
-from supervisor.conform.kinds import AGENT
 from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
-from supervisor.conform.scripts import behaviours
+from supervisor.conform.scripts import AGENT, behaviours
 from supervisor.conform.verdict import FAIL, PASS, Result
 from tests.support.plane import REPO
 

@@ -13,10 +13,9 @@ from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import DraObjects
 from supervisor.conform.exchange import ExchangeRecorder
-from supervisor.conform.kinds import DRA
 from supervisor.conform.program import CommandLauncher
 from supervisor.conform.runner import run_all
-from supervisor.conform.scripts import behaviours
+from supervisor.conform.scripts import DRA, behaviours
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, PASS, Result
 from supervisor.testing.api import Api
 from tests.support.apiserver_plane import Plane

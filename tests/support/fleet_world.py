@@ -9,10 +9,8 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.fleet.profiles.expand import NodeTemplate, expand
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.outcome import Outcome, StepInputs
-from actors.fleet.simulated.packing import packed, unpacked
-from actors.fleet.simulated.pod import Pod, take_over
-from actors.fleet.simulated.step import PodStep
+from actors.fleet.simulated.pod import Pod, packed, take_over, unpacked
+from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.lifecycle.pods.types import SECOND

@@ -14,13 +14,13 @@ from actors.devices.model.errors import PluginFailed, RegistrationRejected
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import CallDeadlines
 from actors.devices.plugins.plugin import Plugin, PluginEndpoint
-from actors.devices.plugins.resource_names import check_registration
 from actors.devices.plugins.status_table import PluginStatusTable
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.types import PluginDevice
 from protocols.messages.devices import PluginView
 from protocols.process.tasks import Tasks, failed
 from protocols.trace import span
+from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
 from protocols.wire.plugins import LIST_AND_WATCH
 
 MAX_RESOURCES = 1000
@@ -276,3 +276,9 @@ class PluginConnections:
         for timer in self._timers:
             timer.cancel()
         await self._tasks.close()
+
+
+def check_registration(version: str, resource: str, endpoint: str) -> None:
+    """Raise RegistrationRejected, with kubelet's message where it has one."""
+    if fault := version_fault(version) or resource_fault(resource) or endpoint_fault(endpoint):
+        raise RegistrationRejected(fault)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from actors.fleet.shell.errors import NodeTaken
 from actors.fleet.shell.objects import reduced_node
 from actors.fleet.simulated.node import Node
+from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.errors import ApiError
@@ -20,6 +20,11 @@ from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.node.lease import NAMESPACE, lease_object
 from protocols.lifecycle.node.status import node_patch
+
+
+class NodeTaken(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
+    """Raised when the API has a node of a name that the fleet needs, and it is not the fleet's."""
+
 
 FLEET = "nodeplane.dev/fleet"
 """Label of every object that a fleet makes: its name."""

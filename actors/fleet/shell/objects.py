@@ -1,6 +1,6 @@
 """Reduce objects of the API to what the fleet retains: it has ten thousand pods."""
 
-from actors.fleet.simulated.packing import packed
+from actors.fleet.simulated.pod import packed
 from protocols.kinds import views
 from protocols.kube.meta import Object, fields_of
 

@@ -9,10 +9,8 @@ from typing import Any, cast
 
 from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.outcome import Outcome, StepInputs
-from actors.fleet.simulated.packing import fingerprint, packed
-from actors.fleet.simulated.pod import Pod, take_over
-from actors.fleet.simulated.step import PodStep
+from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
+from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError

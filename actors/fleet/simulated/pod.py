@@ -3,10 +3,17 @@
 It is its packed object and little else: a fleet has ten thousand pods.
 """
 
+import zlib
+from typing import cast
+
+import msgspec
+
 from actors.fleet.simulated.containers import Containers, runtime_of
 from actors.fleet.simulated.node import Node
-from actors.fleet.simulated.packing import unpacked
 from actors.fleet.simulated.probes import ProbeBook
+from protocols.kinds import views
+from protocols.kube.jsons import read_json_object
+from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
 from protocols.lifecycle.pods.resources import Sizes, desired_amounts, shown_sizes
 from protocols.lifecycle.pods.types import INIT, BackoffEntry, PodStage, Waiting, read_pod
@@ -72,3 +79,23 @@ def take_over(pod: Pod) -> None:
     pod.admitted = True
     pod.sizes = Sizes(allocated={**desired_amounts(spec), **shown_sizes(shown)})
     pod.node.take_back(spec, shown, pod.sizes.allocated or {})
+
+
+FAST = 1
+"""Level of compression: 15 us a pod, and 9 us to read it."""
+
+
+def packed(pod: views.Pod) -> bytes:
+    """Return a pod in a third of its JSON, without the record of who wrote which field."""
+    metadata = {name: value for name, value in (pod.get("metadata") or {}).items() if name != "managedFields"}
+    return zlib.compress(msgspec.json.encode({**pod, "metadata": metadata}), FAST)
+
+
+def fingerprint(body: Object) -> int:
+    """Return a number for the content of a patch."""
+    return zlib.crc32(msgspec.json.encode(body))
+
+
+def unpacked(content: bytes) -> views.Pod:
+    """Return the object of packed content."""
+    return cast("views.Pod", read_json_object(zlib.decompress(content)))

@@ -5,15 +5,15 @@ of a real node asks of a runtime, the pod's `Containers` do at once.
 """
 
 import sys
+from collections.abc import Mapping
 
 import msgspec
 
 from actors.fleet.simulated.containers import RUNTIME, Containers
-from actors.fleet.simulated.outcome import Outcome, StepInputs
-from actors.fleet.simulated.packing import fingerprint, unpacked
-from actors.fleet.simulated.pod import Pod
+from actors.fleet.simulated.pod import Pod, fingerprint, unpacked
 from actors.fleet.simulated.probes import ProbeBook, read_outcomes
 from protocols.kinds import views
+from protocols.kube.meta import Object
 from protocols.lifecycle.errors import ClaimsNotReady, HollowInvalid, RoomTaken
 from protocols.lifecycle.node import resize
 from protocols.lifecycle.pods import runtime_status
@@ -34,6 +34,34 @@ from protocols.lifecycle.status.events import RESIZE_STARTED, PodEvent, claims_n
 from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, restart_counts
 from protocols.messages.health import PodHeld
+
+
+class StepInputs(msgspec.Struct, frozen=True):
+    """What a step reads beside the pod itself."""
+
+    now_ns: int
+    """Wall clock."""
+    now: float
+    """Seconds of a clock that never steps, as `Devices` counts them."""
+    start_s: float = 0.0
+    """Seconds from admission until containers run."""
+    claims: Mapping[str, views.ResourceClaim | None] = {}
+    """The claims that the last outcome asked for, by name; None for one that does not exist."""
+
+
+class Outcome(msgspec.Struct):
+    """Work for the caller after a step."""
+
+    patch: Object | None = None
+    """Body of PATCH pods/NAME/status."""
+    delete: bool = False
+    """Delete the pod now, with grace period 0."""
+    wake_ns: int = 0
+    """Time of the next step; 0 for not before something changes."""
+    claims: tuple[str, ...] = ()
+    """Names of the ResourceClaims to read before the next step."""
+    events: list[PodEvent] = msgspec.field(default_factory=list)
+
 
 STOP = "nodeplane.dev/hollow-stop"
 """Annotation: how long a container takes to end after SIGTERM, such as `5s`; it ends at once without it."""

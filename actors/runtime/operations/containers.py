@@ -1,6 +1,7 @@
 """Operations on containers: the rules of CRI, whichever backend runs them."""
 
 import asyncio
+import os
 import signal
 
 import msgspec
@@ -24,11 +25,11 @@ from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, 
 from actors.runtime.model.pods import Clock, RuntimePods, container_key, new_id, running_containers
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
 from actors.runtime.operations.host_paths import MountPoints, ready_sources
-from actors.runtime.operations.image_volumes import resolve_images
 from actors.runtime.spec import command
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import wait_ended
+from protocols.process.beneath import LeadsOut, open_beneath, proc_path
 from protocols.wire import cri_pb2 as pb
 
 _NAMES = {number: name.removeprefix("SIGNAL_") for name, number in pb.Signal.items()}
@@ -271,3 +272,43 @@ def _stop_signal(container: Container) -> int:
 def _require_ready(sandbox: Sandbox) -> None:
     if not sandbox.ready:
         raise WrongState(f'sandbox "{sandbox.id}" is not ready; run a new one')
+
+
+def resolve_images(config: pb.ContainerConfig, images: ImageStore) -> pb.ContainerConfig:
+    """Return the configuration with a host path for every mount of an image. Raises NotFound, InvalidRequest."""
+    if not any(mount.HasField("image") for mount in config.mounts):
+        return config
+    changed = pb.ContainerConfig()
+    changed.CopyFrom(config)
+    for mount in changed.mounts:
+        if mount.HasField("image"):
+            _resolve(mount, images)
+    return changed
+
+
+def _resolve(mount: pb.Mount, images: ImageStore) -> None:
+    name = mount.image.user_specified_image or mount.image.image
+    image = images.find(mount.image.image) or images.find(name)
+    if image is None:
+        raise NotFound(f'image "{name}" of the volume at {mount.container_path} was not imported')
+    mount.host_path = _directory(image.root, mount.image_sub_path, name)
+    mount.readonly = True
+    mount.image.image, mount.image.user_specified_image = image.id, name
+
+
+def _directory(root: str, sub_path: str, name: str) -> str:
+    """Return the path of a part of an image, whose files never change."""
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = open_beneath(top, sub_path.lstrip("/"))
+    except LeadsOut:
+        raise InvalidRequest(f'image "{name}": image_sub_path "{sub_path}" leads out of it') from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise NotFound(f'image "{name}": image_sub_path "{sub_path}": {why}') from None
+    finally:
+        os.close(top)
+    try:
+        return os.readlink(proc_path(found))
+    finally:
+        os.close(found)

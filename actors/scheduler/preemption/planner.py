@@ -19,8 +19,7 @@ from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
-from actors.scheduler.preemption.budgets import DisruptionBudget, budgets_of
-from actors.scheduler.preemption.selection import best, candidate_count, select_victims
+from actors.scheduler.preemption.selection import DisruptionBudget, best, budgets_of, candidate_count, select_victims
 from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
 from protocols.dra.allocator import Holdings, held_by_picks
 from protocols.kinds import views

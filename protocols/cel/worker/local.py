@@ -15,8 +15,7 @@ from protocols.cel.costs.estimate import cost_of
 from protocols.cel.evaluation.running import CALL_LIMIT, CostBudget
 from protocols.cel.libraries import authorizing
 from protocols.cel.programs import compiled
-from protocols.cel.rules import evaluate
-from protocols.cel.rules.check import Checker
+from protocols.cel.rules.check import Checker, program
 from protocols.cel.rules.values import converted
 from protocols.cel.text.source import SPENT, CelError, CompileError, EvaluationError
 from protocols.cel.worker.messages import (
@@ -243,7 +242,7 @@ class Engine:
     def _rule_value(self, rule: RuleText, this: Any, old: Any, has_old: bool, budget: CostBudget) -> Outcome:
         try:
             self._begin(rule.text)
-            value = evaluate.program(rule.text, rule.optional_old).value(this, old, has_old, budget)
+            value = program(rule.text, rule.optional_old).value(this, old, has_old, budget)
         except MemoryError:
             raise
         except Exception as error:

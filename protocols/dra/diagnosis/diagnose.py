@@ -10,22 +10,53 @@ from typing import NamedTuple
 from protocols.dra.allocator import DeviceInfo
 from protocols.dra.allocator.claims import ALL, Claim, SubRequest
 from protocols.dra.allocator.plan import missing_class
-from protocols.dra.diagnosis.devices import DeviceJudge
+from protocols.dra.diagnosis.devices import DeviceJudge, Reaching
 from protocols.dra.diagnosis.nodes import node_rejection
-from protocols.dra.diagnosis.reaching import Reaching
-from protocols.dra.diagnosis.tally import RejectionTally
 from protocols.dra.diagnosis.types import (
     COUNT,
     IN_USE,
+    MAX_EXAMPLES,
+    MAX_GROUPS,
     NODE,
     UNSEARCHED,
     Case,
     ClaimReport,
     DiagnosisReport,
+    Group,
     Rejection,
     SubRequestReport,
 )
 from protocols.process.texts import cut
+
+MAX_REASONS = 256
+"""Distinct reasons counted; attribute values in error texts could make more."""
+
+
+class RejectionTally:
+    """Bounded: reasons past MAX_REASONS count as their rule alone."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Rejection, int] = {}
+        self._examples: dict[Rejection, list[str]] = {}
+
+    def add(self, rejection: Rejection, example: str) -> None:
+        if rejection not in self._counts and len(self._counts) >= MAX_REASONS:
+            rejection = Rejection(rejection.rule, "other reasons")
+        self._counts[rejection] = self._counts.get(rejection, 0) + 1
+        examples = self._examples.setdefault(rejection, [])
+        if len(examples) < MAX_EXAMPLES:
+            examples.append(example)
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return the most frequent first; the rest is summed up in the last one."""
+        ranked = sorted(self._counts, key=lambda each: (-self._counts[each], each))
+        shown, rest = ranked[:MAX_GROUPS], ranked[MAX_GROUPS:]
+        found = [Group(*each, self._counts[each], tuple(self._examples[each])) for each in shown]
+        if rest:
+            count = sum(self._counts[each] for each in rest)
+            found.append(Group("other", f"{len(rest)} other reasons", count, tuple(self._examples[rest[0]])))
+        return tuple(found)
+
 
 CHUNK = 50
 """Devices judged between two yields."""

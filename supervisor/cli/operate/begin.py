@@ -3,8 +3,19 @@
 import argparse
 from pathlib import Path
 
-from supervisor.begin.project import AGENT, DRIVER, DRIVER_NAME, GO, PLUGIN, PYTHON, RESOURCE, names_for, write_project
-from supervisor.begin.protos import APIS, write_protos
+from supervisor.begin.project import (
+    AGENT,
+    APIS,
+    DRIVER,
+    DRIVER_NAME,
+    GO,
+    PLUGIN,
+    PYTHON,
+    RESOURCE,
+    names_for,
+    write_project,
+    write_protos,
+)
 
 FORCE_HELP = "overwrite files with other contents"
 

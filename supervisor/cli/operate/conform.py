@@ -12,7 +12,6 @@ from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.base.terminal import print_json, table
 from supervisor.cli.flags import layout_from
 from supervisor.cli.operate.judging import JudgedProgram, stage_of
-from supervisor.conform.kinds import DRA, KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.html import html_page
@@ -20,7 +19,7 @@ from supervisor.conform.report.json import run_json
 from supervisor.conform.report.junit import junit
 from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
-from supervisor.conform.scripts import Behaviour, behaviours
+from supervisor.conform.scripts import DRA, KINDS, PLUGIN, Behaviour, behaviours
 from supervisor.conform.verdict import FAIL, Listed, Result
 from supervisor.testing.plane import search_path
 from supervisor.testing.run import adopt_orphans, end_children

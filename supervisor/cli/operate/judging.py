@@ -16,12 +16,10 @@ from supervisor.base.errors import UsageError
 from supervisor.client.connection import running
 from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.cdi import folders_of
-from supervisor.conform.dra.driver_kubelet import DriverKubelet
+from supervisor.conform.dra.driver_kubelet import BY_CALLS, DriverKubelet, ServedDriverKubelet
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import DraObjects
-from supervisor.conform.dra.served_driver import BY_CALLS, ServedDriverKubelet
 from supervisor.conform.exchange import ExchangeRecorder
-from supervisor.conform.kinds import AGENT, DRA, Kind
 from supervisor.conform.kubelet import Kubelet, ServedKubelet
 from supervisor.conform.manifest.documents import HostPaths, Manifest, pod_of, read_manifest
 from supervisor.conform.manifest.install import apply_others, check_manifest, import_image, prepare_directories
@@ -30,6 +28,7 @@ from supervisor.conform.manifest.pods import ManifestPods
 from supervisor.conform.profiles import GENERIC, PROFILES
 from supervisor.conform.program import CommandLauncher, Launcher
 from supervisor.conform.program_stage import Running
+from supervisor.conform.scripts import AGENT, DRA, Kind
 from supervisor.conform.served import ServedLauncher, check_socket
 from supervisor.conform.stage import Stage
 from supervisor.testing.api import Api

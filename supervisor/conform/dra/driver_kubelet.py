@@ -1,4 +1,4 @@
-"""The played kubelet of DRA drivers, which it finds by their sockets in plugins_registry/."""
+"""The played kubelet of DRA drivers: of those that it finds in its directory, and of one that runs already."""
 
 import re
 import time
@@ -171,3 +171,27 @@ def versions_fault(info: registration.PluginInfo) -> str:
 def endpoint_fault(attempt: DriverAttempt) -> str:
     """Return why the endpoint is invalid; empty if it is not."""
     return "" if attempt.endpoint.is_absolute() else f"endpoint {attempt.info.endpoint!r} is not an absolute path"
+
+
+BY_CALLS = ("registration", "kubelet-restarts")
+"""Behaviours of a driver's life that a second kubelet can judge: it asks the driver, not the driver it."""
+
+
+class ServedDriverKubelet(DriverKubelet):
+    """Finds one socket only, and changes nothing in the directory of a kubelet."""
+
+    def __init__(
+        self, socket: Path, recorder: ExchangeRecorder, timeout: float, objects: DraObjects, cdi: Sequence[Path]
+    ) -> None:
+        super().__init__(socket.parent, recorder, timeout, objects, cdi)
+        self._socket = socket
+
+    def prepare_directories(self) -> None:
+        """Do nothing: the directories are another kubelet's."""
+
+    def remove_sockets(self) -> None:
+        """Do nothing: the sockets are another kubelet's."""
+
+    def sockets(self) -> Iterator[Path]:
+        if is_socket(self._socket):
+            yield self._socket

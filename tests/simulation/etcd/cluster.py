@@ -18,7 +18,7 @@ from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit
 from actors.store.mvcc.operations import compact
 from actors.store.rpc.lease import revoke
-from protocols.etcd import channel as channel_module
+from protocols.etcd import members
 from protocols.etcd.transport.connection_channel import CallConnection, ConnectionChannel, OnMessage
 from protocols.etcd.transport.frames import OK
 from protocols.wire import etcd_pb2 as pb
@@ -64,7 +64,7 @@ class Cluster:
         self.on_restore: list[Callable[[int, int], object]] = []
         """Called with the revision that a backup had, and by how much the store's is raised."""
         self.members = [Member(self, number) for number in range(len(PORTS))]
-        patch(channel_module, "http2_channel", self._channel)
+        patch(members, "http2_channel", self._channel)
 
     def begin(self) -> None:
         self.world.at(EXPIRY_S, None, self._expire)

@@ -17,7 +17,7 @@ from protocols.cel.functions.values import EXCEEDED
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import PolicyScope
 from protocols.cel.programs import SelectorProgram, compile_program
-from protocols.cel.rules import evaluate
+from protocols.cel.rules import check as rules
 from protocols.cel.text.source import CompileError, EvaluationError
 from tests.unit.cel.test_cel import MASKED, D, made, outcome
 
@@ -71,7 +71,7 @@ def test_many_finalizers_end_at_the_budget() -> None:
 
 
 def test_a_rule_that_finds_without_end_ends() -> None:
-    program = evaluate.program("self.findAll('', 1000000000).size() > 0", False)
+    program = rules.program("self.findAll('', 1000000000).size() > 0", False)
     began = time.process_time()
     assert program.value("abc", None, False) is True
     with pytest.raises(EvaluationError, match=EXCEEDED):

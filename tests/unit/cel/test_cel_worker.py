@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from actors.cel.evaluators import DEATHS, READY, Death, Evaluators
+from actors.cel.evaluators import DEATHS, QUEUED_PER_OWNER, READY, Death, Evaluators, Turns
 from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
-from actors.cel.turns import QUEUED_PER_OWNER, Turns
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView

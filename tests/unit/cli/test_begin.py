@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor.begin.project import PROTOS, TEMPLATES
-from supervisor.begin.protos import APIS, proto_files
+from supervisor.begin.project import APIS, PROTOS, TEMPLATES, proto_files
 from supervisor.cli.main import main
 from tests.support.product import ROOT as REPO
 

@@ -21,8 +21,7 @@ from protocols.wire import cri_pb2 as pb
 from supervisor.cli.main import main
 from supervisor.machine.check import summary
 from supervisor.machine.checks import FAILS, LIMITED, OK, fails, findings
-from supervisor.machine.facts import Cgroups, MachineFacts, cgroups, machine
-from supervisor.machine.runtimes import runtimes
+from supervisor.machine.facts import Cgroups, MachineFacts, cgroups, machine, runtimes
 
 GOOD = MachineFacts(
     system="Linux",

@@ -16,7 +16,7 @@ import pytest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import GET_OPTIONS
 from supervisor.cli.main import main
-from supervisor.conform.dra.served_driver import BY_CALLS
+from supervisor.conform.dra.driver_kubelet import BY_CALLS
 from supervisor.conform.scripts import PHASES
 from supervisor.conform.served import LIFE, ServedLauncher, SocketUnusable, check_socket
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from actors.controllers.workloads.common.claims import claim
 from actors.controllers.workloads.common.conditions import entry, put
-from actors.controllers.workloads.common.expectations import Expectations
-from actors.controllers.workloads.common.pod_control import PodControl
+from actors.controllers.workloads.common.pod_control import Expectations, PodControl
 from actors.controllers.workloads.common.pods import ContainerExit, PodView, pod_view, trim_pod
 from actors.controllers.workloads.common.ranking import deletion_order
 from actors.controllers.workloads.common.templates import pod_from, same_template, scaled_value, template_hash
@@ -18,9 +17,8 @@ from actors.controllers.workloads.daemons.controller import FailureBackoff
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
 from actors.controllers.workloads.daemons.plan import Daemons
 from actors.controllers.workloads.daemons.revisions import history_of, new_revision, surplus
-from actors.controllers.workloads.jobs.controller import ORPHAN
+from actors.controllers.workloads.jobs.controller import ORPHAN, job_pod
 from actors.controllers.workloads.jobs.plan import plan as job_plan
-from actors.controllers.workloads.jobs.pods import job_pod
 from actors.controllers.workloads.jobs.spec import (
     format_indexes,
     job_spec,

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.devices.model.errors import RegistrationRejected
-from actors.devices.plugins.resource_names import check_registration
+from actors.devices.plugins.connections import check_registration
 from protocols.kube.resource_names import is_extended
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from actors.fleet.profiles.check import check_profile
+from actors.fleet.profiles.catalog import check_profile
 from actors.fleet.profiles.expand import NodeTemplate, expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.profiles.record import profile_text, record

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.fleet.simulated.packing import packed
-from actors.fleet.simulated.pod import Pod
+from actors.fleet.simulated.pod import Pod, packed
 from protocols.lifecycle.pods.types import PodStage
 from protocols.lifecycle.status.events import field_path
 from protocols.messages.devices import UNHEALTHY

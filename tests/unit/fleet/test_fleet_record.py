@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.fleet.profiles.catalog import builtin_profiles, find_profile
-from actors.fleet.profiles.check import check_profile
+from actors.fleet.profiles.catalog import builtin_profiles, check_profile, find_profile
 from actors.fleet.profiles.expand import NodeTemplate, expand, pool_slices
 from actors.fleet.profiles.profile import MACHINE, Profile, read_profile
 from actors.fleet.profiles.record import NotRecorded, profile_text, record

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from actors.recorder.log_files import END, PER_PASS, ContainerLogs, Lines, last_lines
-from actors.recorder.metrics import LONGEST, MOST, SERVER_EVERY, MetricsSampler
-from actors.recorder.redact import redacted
+from actors.recorder.polls import LONGEST, MOST, SERVER_EVERY, MetricsSampler
+from actors.recorder.streams import redacted
 from protocols.bus import Unavailable
 from protocols.kube.meta import LAST_APPLIED
 from protocols.messages.calls import HIDDEN

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from protocols.recording import frames
 from protocols.recording.delta import apply, delta_of
-from protocols.recording.errors import RecordingInvalid
-from protocols.recording.frames import Header
+from protocols.recording.frames import Header, RecordingInvalid
 from protocols.recording.reader import Recording, step
 from protocols.recording.writer import RecordingWriter, open_recording
 

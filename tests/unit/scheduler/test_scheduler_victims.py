@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from actors.scheduler.model.candidates import Candidate, Nomination, Victim
 from actors.scheduler.model.nominations import Nominations
-from actors.scheduler.preemption.budgets import budgets_of, violating
-from actors.scheduler.preemption.selection import best, candidate_count, cost, importance, select_victims
+from actors.scheduler.preemption.selection import (
+    best,
+    budgets_of,
+    candidate_count,
+    cost,
+    importance,
+    select_victims,
+    violating,
+)
 from protocols.dra.types import DeviceId
 from protocols.kinds import views
 

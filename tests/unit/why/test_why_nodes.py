@@ -26,8 +26,7 @@ from supervisor.why.gather.replay import ReplaySources
 from supervisor.why.gather.sources import DeviceManager, Sources
 from supervisor.why.model.types import DriverEvidence
 from supervisor.why.others.claims import diagnose_claim
-from supervisor.why.others.devices import diagnose_device
-from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.others.devices import diagnose_device, diagnose_driver
 from supervisor.why.pods.diagnose import diagnose_pod
 from tests.support.settings import plane_settings
 

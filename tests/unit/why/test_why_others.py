@@ -17,8 +17,7 @@ from supervisor.why.model.types import (
     PluginEvidence,
 )
 from supervisor.why.others.claims import diagnose_claim
-from supervisor.why.others.devices import diagnose_device
-from supervisor.why.others.drivers import diagnose_driver
+from supervisor.why.others.devices import diagnose_device, diagnose_driver
 from supervisor.why.others.nodes import diagnose_node
 from supervisor.why.others.plugins import diagnose_plugin
 

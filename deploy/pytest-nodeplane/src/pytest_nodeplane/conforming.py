@@ -11,12 +11,11 @@ import pytest
 
 from supervisor.base.errors import UsageError
 from supervisor.cli.operate.judging import JudgedProgram, stage_of
-from supervisor.conform.kinds import KINDS, PLUGIN
 from supervisor.conform.profiles import PROFILES
 from supervisor.conform.program_stage import Running
 from supervisor.conform.report.text import failure_lines
 from supervisor.conform.runner import judge
-from supervisor.conform.scripts import Behaviour, behaviours
+from supervisor.conform.scripts import KINDS, PLUGIN, Behaviour, behaviours
 from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, Result
 
 T = TypeVar("T")
