@@ -18,10 +18,8 @@ from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
     order=0,
     rule="The answer to Allocate has a container response for each container request.",
     source=f"{API}; {ENDPOINT}",
-    advice=(
-        "Append a ContainerAllocateResponse for each request, and serve calls beside the open ListAndWatch: a server"
-        " with one thread cannot."
-    ),
+    advice="Append a ContainerAllocateResponse for each request, and serve calls beside the open ListAndWatch: a"
+    " server with one thread cannot.",
 )
 async def allocate_one(plugin: PluginPeer) -> None:
     """Allocate each of the first devices by itself."""
@@ -74,13 +72,11 @@ SHORTEST = 4
 @check(
     "Allocate answers for the device that was asked for, not for one of its own choice.",
     phase="calls",
-    rule=(
-        "The kubelet chooses the devices: a container gets those of devices_ids, and another container never gets them."
-    ),
+    rule="The kubelet chooses the devices: a container gets those of devices_ids, and another container never gets"
+    " them.",
     source=f"{API}; {MANAGER}",
-    advice=(
-        "Look the ids of the request up, and begin each answer empty; to choose devices, offer GetPreferredAllocation."
-    ),
+    advice="Look the ids of the request up, and begin each answer empty; to choose devices, offer"
+    " GetPreferredAllocation.",
 )
 async def allocate_asked(plugin: PluginPeer) -> None:
     """Compare answers for one device with the answer for another, and look for ids of others in them."""
@@ -132,10 +128,8 @@ UNKNOWN = "nodeplane-no-such-device"
     phase="calls",
     rule="Allocate fails if a device cannot be given out; the pod is then rejected instead of running without it.",
     source=DOCS,
-    advice=(
-        "Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id; live on, since"
-        " all other devices are lost with the process."
-    ),
+    advice="Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id; live on,"
+    " since all other devices are lost with the process.",
 )
 async def allocate_unknown(plugin: PluginPeer) -> None:
     """Ask for a device that was never listed, alone and beside one that was."""
@@ -158,10 +152,8 @@ MOST = 8
     phase="calls",
     rule="The choice has allocation_size different devices of available_deviceIDs, and all of must_include_deviceIDs.",
     source=f"{API}; {MANAGER}",
-    advice=(
-        "Begin with must_include_deviceIDs, which are among available_deviceIDs, too, and fill up from the others;"
-        " offer the call in the options only if it does."
-    ),
+    advice="Begin with must_include_deviceIDs, which are among available_deviceIDs, too, and fill up from the others;"
+    " offer the call in the options only if it does.",
 )
 async def preferred_allocation(plugin: PluginPeer) -> None:
     """Ask for each size, with and without devices that must be included, of all and of some devices."""
@@ -223,15 +215,11 @@ async def parallel_calls(plugin: PluginPeer) -> None:
 @check(
     "PreStartContainer answers, before each start of a container.",
     phase="calls",
-    rule=(
-        "If the options require it, PreStartContainer is called before each start, with the devices of the container"
-        " in any order; an error, or 30 s without an answer, keeps the container from starting."
-    ),
+    rule="If the options require it, PreStartContainer is called before each start, with the devices of the container"
+    " in any order; an error, or 30 s without an answer, keeps the container from starting.",
     source=f"{API}; {CONSTANTS}; {ENDPOINT}; {MANAGER}",
-    advice=(
-        "Implement the call, make it repeatable, and look devices up one by one, not by their ids joined; require it"
-        " only if it has something to do."
-    ),
+    advice="Implement the call, make it repeatable, and look devices up one by one, not by their ids joined; require"
+    " it only if it has something to do.",
 )
 async def pre_start(plugin: PluginPeer) -> None:
     """Allocate, then start, and restart with the devices in another order."""
@@ -249,10 +237,8 @@ async def pre_start(plugin: PluginPeer) -> None:
 @run(
     "PreStartContainer answers for devices that were allocated before a restart of the plugin.",
     phase="restarts",
-    rule=(
-        "A container that starts again, such as after a crash, keeps its devices: PreStartContainer is called without"
-        " another Allocate, and the plugin may have restarted meanwhile."
-    ),
+    rule="A container that starts again, such as after a crash, keeps its devices: PreStartContainer is called without"
+    " another Allocate, and the plugin may have restarted meanwhile.",
     source=f"{ENDPOINT}; {MANAGER}",
     advice="Take the devices from devices_ids of the call, not from what this process has allocated.",
 )

@@ -34,15 +34,11 @@ async def environment(plugin: PluginPeer) -> None:
 @check(
     "Mounts of the answer to Allocate have absolute paths, and exist on the host.",
     phase="calls",
-    rule=(
-        "container_path and host_path of a mount are absolute; where host_path is missing, containerd and CRI-O mount"
-        " an empty directory that they make there, and other runtimes start no container."
-    ),
+    rule="container_path and host_path of a mount are absolute; where host_path is missing, containerd and CRI-O mount"
+    " an empty directory that they make there, and other runtimes start no container.",
     source=API,
-    advice=(
-        "Name the path as the host sees it, not as the plugin's own container does, and create it before Allocate"
-        " answers."
-    ),
+    advice="Name the path as the host sees it, not as the plugin's own container does, and create it before Allocate"
+    " answers.",
 )
 async def mounts(plugin: PluginPeer) -> None:
     """Look at the answers for single devices, and at that for all."""
@@ -65,10 +61,8 @@ def _faults_of(mount: pb.Mount) -> Iterator[str]:
 @check(
     "Device nodes of the answer to Allocate exist, with paths and permissions that a runtime takes.",
     phase="calls",
-    rule=(
-        "Both paths of a device are absolute, the host's is a device node, or a directory of some, and permissions are"
-        " one or more of r, w and m."
-    ),
+    rule="Both paths of a device are absolute, the host's is a device node, or a directory of some, and permissions"
+    " are one or more of r, w and m.",
     source=f"{API}; containerd pkg/oci/utils_unix.go",
     advice="Use the path in the host's /dev, and permissions such as rw; an empty text is none of them.",
 )
@@ -106,9 +100,8 @@ def _host_faults(path: str) -> Iterator[str]:
     phase="calls",
     rule="Of two device nodes, or mounts, with one container_path the kubelet passes the first to the container, only.",
     source=PLUGIN_CONTAINERS,
-    advice=(
-        "Number container_path by the device, such as /dev/gpu0 and /dev/gpu1; only what is the same may be repeated."
-    ),
+    advice="Number container_path by the device, such as /dev/gpu0 and /dev/gpu1; only what is the same may be"
+    " repeated.",
 )
 async def container_paths(plugin: PluginPeer) -> None:
     """Look at the answer for all devices in one container."""
@@ -130,9 +123,8 @@ def _apart(paths: Iterable[tuple[str, str]]) -> None:
 @run(
     "CDI devices of the answer to Allocate exist.",
     phase="calls",
-    rule=(
-        "The runtime reads the CDI file of a device when it makes the container; it makes none with an unknown device."
-    ),
+    rule="The runtime reads the CDI file of a device when it makes the container; it makes none with an unknown"
+    " device.",
     source=CDI,
     advice="Write the file into CDI_ROOT or /var/run/cdi before Allocate answers, and name devices as the file does.",
 )
@@ -148,10 +140,8 @@ async def cdi_files(stage: Stage) -> None:
 @check(
     "CDI devices of the answer to Allocate have fully qualified names, in annotations as well.",
     phase="calls",
-    rule=(
-        "The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it; the value of an"
-        " annotation cdi.k8s.io/ANY has such names, with commas."
-    ),
+    rule="The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it; the value of an"
+    " annotation cdi.k8s.io/ANY has such names, with commas.",
     source=f"{CDI}; its pkg/cdi/annotations.go",
     advice="Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one.",
 )

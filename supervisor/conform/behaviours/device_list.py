@@ -16,15 +16,11 @@ from supervisor.conform.verdict import Failed, NotApplicable
     "ListAndWatch sends the whole list at once, in a message that the kubelet takes.",
     phase="list",
     order=0,
-    rule=(
-        "ListAndWatch sends the list of all devices at its begin, and again whenever one changes; a message has at"
-        " most 4 MiB."
-    ),
+    rule="ListAndWatch sends the list of all devices at its begin, and again whenever one changes; a message has at"
+    " most 4 MiB.",
     source=f"{API}; {DOCS}",
-    advice=(
-        "Find the devices before Register, and send them before waiting for changes: until the list comes, the node"
-        " has 0 of the resource, and rejects pods that had some before a restart."
-    ),
+    advice="Find the devices before Register, and send them before waiting for changes: until the list comes, the node"
+    " has 0 of the resource, and rejects pods that had some before a restart.",
 )
 async def first_list(stage: Stage) -> None:
     """Wait for the lists of all resources."""
@@ -68,15 +64,11 @@ LAST = 63
 @check(
     "NUMA nodes of devices are numbers from 0.",
     phase="list",
-    rule=(
-        "topology names NUMA nodes that exist, from 0; kubelet knows none above 63; a device without a NUMA node has"
-        " no topology."
-    ),
+    rule="topology names NUMA nodes that exist, from 0; kubelet knows none above 63; a device without a NUMA node has"
+    " no topology.",
     source=f"{API}; {DOCS}; {BITMASK}",
-    advice=(
-        "Send the number in /sys/bus/pci/devices/ADDRESS/numa_node, and leave topology out where that is -1: no node"
-        " is known."
-    ),
+    advice="Send the number in /sys/bus/pci/devices/ADDRESS/numa_node, and leave topology out where that is -1: no"
+    " node is known.",
 )
 async def numa(plugin: PluginPeer) -> None:
     """Look at the newest list."""
@@ -117,10 +109,8 @@ WATCHED_S, MOST = 1.0, 3
     phase="list",
     rule="The end of ListAndWatch means that the plugin is gone; each message costs the kubelet a checkpoint.",
     source=f"{API}; {MANAGER}",
-    advice=(
-        "Wait for a change of a device, or for the end of the call, after each list; do not return and do not poll by"
-        " sending."
-    ),
+    advice="Wait for a change of a device, or for the end of the call, after each list; do not return and do not poll"
+    " by sending.",
 )
 async def list_stays_open(stage: Stage) -> None:
     """Count lists for a second."""
@@ -140,14 +130,11 @@ async def list_stays_open(stage: Stage) -> None:
 @check(
     "ListAndWatch may be called again: by another connection, and after the kubelet has hung up.",
     phase="calls",
-    rule=(
-        "Each registration opens a new ListAndWatch, possibly before the last one has ended; each gets the whole list."
-    ),
+    rule="Each registration opens a new ListAndWatch, possibly before the last one has ended; each gets the whole"
+    " list.",
     source=MANAGER,
-    advice=(
-        "Keep no state of one call beyond it, send the whole list at the begin of each, serve several at once, and do"
-        " not exit when one ends."
-    ),
+    advice="Keep no state of one call beyond it, send the whole list at the begin of each, serve several at once, and"
+    " do not exit when one ends.",
 )
 async def list_again(plugin: PluginPeer) -> None:
     """Open a second one beside the first, hang up, and open a third."""
@@ -176,10 +163,8 @@ OPEN_S = 0.03
     phase="restarts",
     rule="Every restart of a kubelet ends a ListAndWatch and begins another; a plugin lives through many of them.",
     source=f"{DOCS}; {MANAGER}",
-    advice=(
-        "Return from ListAndWatch when its call is cancelled: a call that waits on for changes holds a thread, or"
-        " goroutine, for ever, and the last thread of a server with few of them."
-    ),
+    advice="Return from ListAndWatch when its call is cancelled: a call that waits on for changes holds a thread, or"
+    " goroutine, for ever, and the last thread of a server with few of them.",
 )
 async def list_often(plugin: PluginPeer) -> None:
     """Open and close many lists, one after another."""

@@ -12,13 +12,11 @@ from supervisor.conform.verdict import Failed, NotApplicable
 @run(
     "A device that breaks, and one that recovers, are reported in a new list.",
     phase="calls",
-    rule=(
-        "Whenever the health of a device changes, ListAndWatch sends the list of all devices, the broken one included."
-    ),
+    rule="Whenever the health of a device changes, ListAndWatch sends the list of all devices, the broken one"
+    " included.",
     source=f"{API}; {DOCS}",
-    advice=(
-        "Wake ListAndWatch at each change in both directions, and list an unhealthy device instead of leaving it out."
-    ),
+    advice="Wake ListAndWatch at each change in both directions, and list an unhealthy device instead of leaving it"
+    " out.",
 )
 async def health_change(stage: Stage) -> None:
     """Let the user break and mend devices; those that were broken before may stay so."""
@@ -78,15 +76,11 @@ AWAY_S = 0.5
 @run(
     "The health of devices is known to a kubelet that restarts, whenever it changed.",
     phase="restarts",
-    rule=(
-        "A new kubelet knows of no device: the first list says how each is now, and changes go to the ListAndWatch"
-        " that is open."
-    ),
+    rule="A new kubelet knows of no device: the first list says how each is now, and changes go to the ListAndWatch"
+    " that is open.",
     source=f"{API}; {MANAGER}",
-    advice=(
-        "Begin each ListAndWatch with the devices as they are now, wake all calls that are open at a change, not one"
-        " of them that may be over, and hold no lock while nobody takes the change."
-    ),
+    advice="Begin each ListAndWatch with the devices as they are now, wake all calls that are open at a change, not"
+    " one of them that may be over, and hold no lock while nobody takes the change.",
 )
 async def health_after_restart(stage: Stage) -> None:
     """Break and mend devices after a restart, before one, and while the kubelet is away."""

@@ -17,15 +17,11 @@ from supervisor.conform.verdict import Failed, NotApplicable
     "The program registers: it calls Register on kubelet.sock, or has a socket that a kubelet finds.",
     phase="registration",
     order=0,
-    rule=(
-        "A plugin registers itself with the kubelet through DIRECTORY/device-plugins/kubelet.sock, or the kubelet"
-        " finds its socket of pluginregistration.Registration in DIRECTORY/plugins_registry/."
-    ),
+    rule="A plugin registers itself with the kubelet through DIRECTORY/device-plugins/kubelet.sock, or the kubelet"
+    " finds its socket of pluginregistration.Registration in DIRECTORY/plugins_registry/.",
     source=f"{DOCS}; {HANDLER}",
-    advice=(
-        "Dial kubelet.sock in the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir names, and call"
-        " v1beta1.Registration/Register; what the program printed may say why it did not."
-    ),
+    advice="Dial kubelet.sock in the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir names, and call"
+    " v1beta1.Registration/Register; what the program printed may say why it did not.",
 )
 async def registers(stage: Stage) -> None:
     """Wait for the first call, whatever it holds."""
@@ -53,10 +49,8 @@ async def version(stage: Stage) -> None:
     "Register names an extended resource.",
     phase="registration",
     order=2,
-    rule=(
-        "resource_name is DOMAIN/NAME outside of kubernetes.io, with a domain in lower case that does not begin with"
-        " requests., and a name of at most 63 characters."
-    ),
+    rule="resource_name is DOMAIN/NAME outside of kubernetes.io, with a domain in lower case that does not begin with"
+    " requests., and a name of at most 63 characters.",
     source=f"{DOCS}; {SERVER}",
     advice="Register a name such as vendor.example/gpu; pods ask for it by exactly this text in resources.limits.",
 )
@@ -107,15 +101,11 @@ FLAGS = ("pre_start_required", "get_preferred_allocation_available")
     "GetDevicePluginOptions is answered, with the options that Register has.",
     phase="registration",
     order=5,
-    rule=(
-        "Only the answer of GetDevicePluginOptions counts, the kubelet ignores the options of the Register call; if it"
-        " is an error, Register fails with it."
-    ),
+    rule="Only the answer of GetDevicePluginOptions counts, the kubelet ignores the options of the Register call; if"
+    " it is an error, Register fails with it.",
     source=SERVER,
-    advice=(
-        "Implement GetDevicePluginOptions, and answer with the options that the Register call has; without any, with"
-        " an empty message."
-    ),
+    advice="Implement GetDevicePluginOptions, and answer with the options that the Register call has; without any,"
+    " with an empty message.",
 )
 async def options(stage: Stage) -> None:
     """Compare the options of the call with the answer."""
@@ -133,14 +123,11 @@ async def options(stage: Stage) -> None:
     "The plugin offers the devices of the profile: its resource, names that begin so, and no fewer.",
     phase="registration",
     order=200,
-    rule=(
-        "Pods ask for a resource by its exact name, agents know devices by their ids; the node is known by its number."
-    ),
+    rule="Pods ask for a resource by its exact name, agents know devices by their ids; the node is known by its"
+    " number.",
     source=f"{DOCS}; --profile",
-    advice=(
-        "Register the name that the pods of your users have, and list every device of the machine; or leave --profile"
-        " out."
-    ),
+    advice="Register the name that the pods of your users have, and list every device of the machine; or leave"
+    " --profile out.",
 )
 async def profile(stage: Stage) -> None:
     """Compare the lists with the profile."""
@@ -166,10 +153,8 @@ WATCHED_S = 1.5
 @run(
     "The plugin registers once with each kubelet.",
     phase="restarts",
-    rule=(
-        "Each Register makes another connection, which replaces the last one of the resource; when the replaced one"
-        " ends, kubelets up to 1.36 take the resource for gone."
-    ),
+    rule="Each Register makes another connection, which replaces the last one of the resource; when the replaced one"
+    " ends, kubelets up to 1.36 take the resource for gone.",
     source=f"{SERVER}; {HANDLER}; kubernetes/kubernetes issues 121994, 124716 and 127803",
     advice="Register once for each kubelet.sock: compare its inode number, and ignore what you have made yourself.",
 )
@@ -192,15 +177,11 @@ REJECTING_S, PAUSE_S, MOST = 2.0, 0.03, 10
 @run(
     "The plugin tries again after a rejected Register, with a pause.",
     phase="restarts",
-    rule=(
-        "Register may fail, such as by a deadline while the kubelet starts; only the plugin can repeat it, and the"
-        " kubelet starts for some time."
-    ),
+    rule="Register may fail, such as by a deadline while the kubelet starts; only the plugin can repeat it, and the"
+    " kubelet starts for some time.",
     source=SERVER,
-    advice=(
-        "Repeat Register with a back-off, or end with an error so that the container is started again; do not only log"
-        " it, and do not repeat it without a pause."
-    ),
+    advice="Repeat Register with a back-off, or end with an error so that the container is started again; do not only"
+    " log it, and do not repeat it without a pause.",
 )
 async def register_rejected(stage: Stage) -> None:
     """Restart the kubelet, which then rejects one call of each resource, and once more, to reject all for a while."""

@@ -19,15 +19,11 @@ from supervisor.conform.verdict import Failed, NotApplicable
     "The plugin registers again when the kubelet has restarted.",
     phase="restarts",
     order=0,
-    rule=(
-        "A starting kubelet removes all sockets in device-plugins/ and makes kubelet.sock anew; plugins then register"
-        " again."
-    ),
+    rule="A starting kubelet removes all sockets in device-plugins/ and makes kubelet.sock anew; plugins then register"
+    " again.",
     source=f"{DOCS}; {SERVER}",
-    advice=(
-        "Watch the directory for the creation of kubelet.sock; then bind your socket anew, since it was removed, and"
-        " register."
-    ),
+    advice="Watch the directory for the creation of kubelet.sock; then bind your socket anew, since it was removed,"
+    " and register.",
 )
 async def kubelet_restarts(stage: Stage) -> None:
     """Restart the kubelet without a pause, twice."""
@@ -45,10 +41,8 @@ AWAY_S = 2.0
     phase="restarts",
     rule="kubelet.sock is missing while a kubelet restarts; a plugin registers once it is there again.",
     source=DOCS,
-    advice=(
-        "Wait for kubelet.sock to be created instead of giving up at the first failed dial; exiting costs a crash"
-        " back-off."
-    ),
+    advice="Wait for kubelet.sock to be created instead of giving up at the first failed dial; exiting costs a crash"
+    " back-off.",
 )
 async def kubelet_away(stage: Stage) -> None:
     """Stop the kubelet, and start it later."""
@@ -78,9 +72,8 @@ async def kubelet_starts_later(stage: Stage) -> None:
 @run(
     "A plugin that was killed serves after it is started again.",
     phase="restarts",
-    rule=(
-        "A plugin may end at any moment, by SIGKILL too; its socket's file then stays, and the next start replaces it."
-    ),
+    rule="A plugin may end at any moment, by SIGKILL too; its socket's file then stays, and the next start replaces"
+    " it.",
     source=DOCS,
     advice="Remove the file of your own socket before you bind it: a socket that nobody listens to makes bind fail.",
 )
@@ -95,15 +88,11 @@ async def plugin_killed(stage: Stage) -> None:
 @run(
     "Files and devices of answers to Allocate exist while the plugin is away, and after its restart.",
     phase="restarts",
-    rule=(
-        "The kubelet retains the answer to Allocate and uses it at each start of the container, also while the plugin"
-        " is away, as during its update; it does not ask again."
-    ),
+    rule="The kubelet retains the answer to Allocate and uses it at each start of the container, also while the plugin"
+    " is away, as during its update; it does not ask again.",
     source=f"{MANAGER}; {DOCS}; {CDI}",
-    advice=(
-        "Leave the files and directories of allocated devices, CDI files included, when the plugin ends and starts,"
-        " and write a CDI file under the same name each time."
-    ),
+    advice="Leave the files and directories of allocated devices, CDI files included, when the plugin ends and starts,"
+    " and write a CDI file under the same name each time.",
 )
 async def answers_stay(stage: Stage) -> None:
     """Allocate, SIGTERM, start again, and look for the paths of the host and the CDI devices."""
@@ -139,10 +128,8 @@ SOCKET, CHECKPOINT = "conform-of-another-vendor.sock", "kubelet_internal_checkpo
 @run(
     "Files of others in the kubelet's directory stay as they are.",
     phase="restarts",
-    rule=(
-        "device-plugins/ has the sockets of all plugins of the node and the kubelet's checkpoint of what is allocated;"
-        " a plugin owns its socket alone."
-    ),
+    rule="device-plugins/ has the sockets of all plugins of the node and the kubelet's checkpoint of what is"
+    " allocated; a plugin owns its socket alone.",
     source=f"{DOCS}; {MANAGER}",
     advice="Remove the file of your own socket by its name, instead of all that is in the directory.",
 )
@@ -187,13 +174,11 @@ SETTLE_S, OPEN_S = 0.5, 0.2
 @run(
     "The program needs no processor while nothing happens.",
     phase="calls",
-    rule=(
-        "A plugin waits for calls, changes and the kubelet; it must not take processor time from the pods of the node."
-    ),
+    rule="A plugin waits for calls, changes and the kubelet; it must not take processor time from the pods of the"
+    " node.",
     source=DOCS,
-    advice=(
-        "Leave the loop of ListAndWatch when its call ends: one that goes on with a closed channel or context spins."
-    ),
+    advice="Leave the loop of ListAndWatch when its call ends: one that goes on with a closed channel or context"
+    " spins.",
 )
 async def idle(stage: Stage) -> None:
     """Open lists, hang up, and watch its threads."""

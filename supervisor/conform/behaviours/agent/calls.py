@@ -16,10 +16,8 @@ from supervisor.conform.verdict import Failed, NotApplicable
     order=0,
     rule="The kubelet serves v1.PodResourcesLister on DIRECTORY/pod-resources/kubelet.sock.",
     source=POD_RESOURCES_DOCS,
-    advice=(
-        "Dial the socket that NODEPLANE_POD_RESOURCES names, or pod-resources/kubelet.sock below"
-        " NODEPLANE_KUBELET_DIR, and call List or ListAndWatch; what the program printed may say why it did not."
-    ),
+    advice="Dial the socket that NODEPLANE_POD_RESOURCES names, or pod-resources/kubelet.sock below"
+    " NODEPLANE_KUBELET_DIR, and call List or ListAndWatch; what the program printed may say why it did not.",
 )
 async def calls(stage: AgentStage) -> None:
     """Wait for the first call."""
@@ -35,10 +33,8 @@ PODS, WATCHED_S = 60, 2.0
 @run(
     "The number of calls does not grow with that of the pods.",
     phase="calls",
-    rule=(
-        "The kubelet answers 100 calls per second of all agents together, with a burst of 10; List has the devices of"
-        " all pods."
-    ),
+    rule="The kubelet answers 100 calls per second of all agents together, with a burst of 10; List has the devices of"
+    " all pods.",
     source=POD_RESOURCES_SERVER,
     advice="Take the devices from List or the event, without a Get for each pod; after many events List once.",
 )
@@ -105,10 +101,8 @@ RATE_WATCHED_S, RATE_MOST = 2.0, 10
 @run(
     "The agent does not call more often than it needs to.",
     phase="calls",
-    rule=(
-        "The kubelet answers 100 calls per second of all agents together, with a burst of 10; what is beyond gets"
-        " RESOURCE_EXHAUSTED, whoever it is."
-    ),
+    rule="The kubelet answers 100 calls per second of all agents together, with a burst of 10; what is beyond gets"
+    " RESOURCE_EXHAUSTED, whoever it is.",
     source=POD_RESOURCES_SERVER,
     advice="Poll every few seconds, ask once for all pods instead of once for each, or use ListAndWatch and wait.",
 )

@@ -15,9 +15,8 @@ NAME, LAST = "comes-and-goes", "goes-with-all-others"
 @run(
     "The agent shows pods that come, and not those that are gone.",
     phase="calls",
-    rule=(
-        "A pod in ADDED or List has its devices; one in DELETED, or no longer in List, has none: they may be another's."
-    ),
+    rule="A pod in ADDED or List has its devices; one in DELETED, or no longer in List, has none: they may be"
+    " another's.",
     source=POD_RESOURCES_KEP,
     advice="Handle DELETED, which has no containers, by name and namespace; replace the whole picture at each List.",
 )
@@ -46,10 +45,8 @@ SIDECAR, FOREIGN = "sidecar", pb.ContainerDevices(resource_name="another.example
 @run(
     "Devices are found in each container of a pod, and behind those of other vendors.",
     phase="calls",
-    rule=(
-        "A pod has several containers, sidecars first, and a container several entries: one for each device, of all"
-        " resources."
-    ),
+    rule="A pod has several containers, sidecars first, and a container several entries: one for each device, of all"
+    " resources.",
     source=f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}",
     advice="Loop over all containers, all devices of each and all device_ids of each, and leave out other resources.",
 )
@@ -75,14 +72,11 @@ SETTLE_S = 1.0
     "The agent lives with pods of all kinds: without devices, with processors, memory and claims, and without any.",
     phase="calls",
     order=50,
-    rule=(
-        "All pods of the node are listed, none if there are none, with empty lists where they have nothing; a device"
-        " may have no topology, or several entries for its NUMA nodes, a claim no devices yet."
-    ),
+    rule="All pods of the node are listed, none if there are none, with empty lists where they have nothing; a device"
+    " may have no topology, or several entries for its NUMA nodes, a claim no devices yet.",
     source=f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}",
-    advice=(
-        "Expect each list to be empty and each message to be missing; what the program printed may say where it fails."
-    ),
+    advice="Expect each list to be empty and each message to be missing; what the program printed may say where it"
+    " fails.",
 )
 async def kinds_of_pods(stage: AgentStage) -> None:
     """Add such pods, and see whether the agent goes on."""
@@ -194,10 +188,8 @@ UPDATED_PLAIN, UPDATED_NAME = "has-a-device", "gets-devices-later"
 @run(
     "The agent shows a pod that gets its devices after it was added.",
     phase="calls",
-    rule=(
-        "A pod may be added without devices, and UPDATED when it has them, such as those of claims; an event is its"
-        " state."
-    ),
+    rule="A pod may be added without devices, and UPDATED when it has them, such as those of claims; an event is its"
+    " state.",
     source=POD_RESOURCES_KEP,
     advice="Handle UPDATED like ADDED: replace what you know of the pod by what the event has.",
 )

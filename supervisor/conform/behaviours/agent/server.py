@@ -41,9 +41,8 @@ AWAY_S = 2.0
     phase="restarts",
     rule="The socket is missing while a kubelet is updated; agents go on once it is there again.",
     source=POD_RESOURCES_DOCS,
-    advice=(
-        "Do not exit when the socket is missing: an exit costs the back-off of a crashed container, up to 5 minutes."
-    ),
+    advice="Do not exit when the socket is missing: an exit costs the back-off of a crashed container, up to 5"
+    " minutes.",
 )
 async def server_away(stage: AgentStage) -> None:
     """Stop the server, and start it later."""

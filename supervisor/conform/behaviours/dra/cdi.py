@@ -15,10 +15,8 @@ from supervisor.conform.verdict import Failed, NotApplicable
     phase="calls",
     rule="The runtime reads the CDI file of a device when it makes the container, soon after the answer.",
     source=CDI,
-    advice=(
-        "Write the file into CDI_ROOT or /var/run/cdi under a temporary name, rename it to NAME.json, and answer only"
-        " then."
-    ),
+    advice="Write the file into CDI_ROOT or /var/run/cdi under a temporary name, rename it to NAME.json, and answer"
+    " only then.",
 )
 async def cdi_files(driver: DriverPeer) -> None:
     """Look the ids up in the files of all directories that a runtime reads."""
@@ -106,10 +104,8 @@ async def cdi_removed(driver: DriverPeer) -> None:
 @run(
     "CDI devices of a claim are declared again after a reboot.",
     phase="restarts",
-    rule=(
-        "/var/run is empty after a reboot, the state of kubelet and drivers is not; pods of the node start again, and"
-        " their claims are prepared again."
-    ),
+    rule="/var/run is empty after a reboot, the state of kubelet and drivers is not; pods of the node start again, and"
+    " their claims are prepared again.",
     source=f"{DRA_API}; {DRA_MANAGER}; {CDI}; kubernetes/kubernetes issue 141433",
     advice="Write the CDI file of a claim at each NodePrepareResources, also when the claim is known to be prepared.",
 )

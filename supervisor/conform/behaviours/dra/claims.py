@@ -42,10 +42,8 @@ async def subrequests(driver: DriverPeer) -> None:
 @check(
     "Each device is answered for the request that it was allocated for.",
     phase="calls",
-    rule=(
-        "A container that names one request of a claim gets the devices whose request_names have it, and those whose"
-        " request_names are empty, by their CDI ids."
-    ),
+    rule="A container that names one request of a claim gets the devices whose request_names have it, and those whose"
+    " request_names are empty, by their CDI ids.",
     source=f"{DRA_API}; {DRA_MANAGER}",
     advice="Take request and device from the same result of the allocation, and make the CDI id of that device.",
 )
@@ -118,10 +116,8 @@ async def other_drivers(driver: DriverPeer) -> None:
 @check(
     "Claims that share a device are prepared apart.",
     phase="calls",
-    rule=(
-        "A device with allowMultipleAllocations is in several claims at once, each with a share_id, which the answer"
-        " repeats; the end of one share leaves the others."
-    ),
+    rule="A device with allowMultipleAllocations is in several claims at once, each with a share_id, which the answer"
+    " repeats; the end of one share leaves the others.",
     source=f"{DRA_API}; {SHARES_KEP}",
     advice="Key what you hold by claim and share, and copy shareID of the result into share_id (of dra/v1).",
 )
@@ -148,15 +144,11 @@ SEEN_S, WATCHED_S = 0.5, 1.0
 @check(
     "A claim that two pods share stays prepared until the last of them has ended.",
     phase="calls",
-    rule=(
-        "A claim may be reserved for several pods: it is prepared with the first, maybe again, and unprepared after"
-        " the last; entries of status.reservedFor come and go meanwhile."
-    ),
+    rule="A claim may be reserved for several pods: it is prepared with the first, maybe again, and unprepared after"
+    " the last; entries of status.reservedFor come and go meanwhile.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Key what you prepare by the uid of the claim alone, and clean up in NodeUnprepareResources: not when an entry"
-        " of status.reservedFor goes."
-    ),
+    advice="Key what you prepare by the uid of the claim alone, and clean up in NodeUnprepareResources: not when an"
+    " entry of status.reservedFor goes.",
 )
 async def shared_claim(driver: DriverPeer) -> None:
     """Prepare for two pods, take one away, prepare again, and unprepare."""
@@ -180,10 +172,8 @@ async def shared_claim(driver: DriverPeer) -> None:
 @check(
     "A claim is prepared and unprepared although no pod is in its reservedFor any more.",
     phase="calls",
-    rule=(
-        "The kubelet looks for the pod in status.reservedFor before it prepares; the entry may go at any time after"
-        " that. The call does not name the pod; a claim may be answered with an error then, the call may not."
-    ),
+    rule="The kubelet looks for the pod in status.reservedFor before it prepares; the entry may go at any time after"
+    " that. The call does not name the pod; a claim may be answered with an error then, the call may not.",
     source=f"{DRA_MANAGER}; {RESOURCE_API}",
     advice="Do not look for a pod in status.reservedFor, or take an empty list for an error of that claim alone.",
 )
@@ -210,15 +200,11 @@ async def reserved_for(driver: DriverPeer) -> None:
     "A device that is in use is prepared for a claim with admin access, too.",
     phase="calls",
     order=110,
-    rule=(
-        "A claim with adminAccess, such as for monitoring, ignores what other claims hold: its device may be prepared"
-        " for another, which it and its end leave as it is, CDI devices included."
-    ),
+    rule="A claim with adminAccess, such as for monitoring, ignores what other claims hold: its device may be prepared"
+    " for another, which it and its end leave as it is, CDI devices included.",
     source=f"{RESOURCE_API}; {ADMIN_KEP}",
-    advice=(
-        "Leave results with adminAccess out of the check that a device is prepared for one claim only, and have the"
-        " uid of the claim in the names of its CDI devices."
-    ),
+    advice="Leave results with adminAccess out of the check that a device is prepared for one claim only, and have the"
+    " uid of the claim in the names of its CDI devices.",
 )
 async def admin_access(driver: DriverPeer) -> None:
     """Prepare a claim with admin access alone, and then beside one that holds the device."""
@@ -262,10 +248,8 @@ POLL_S = 0.2
 @check(
     "Binding conditions of an allocated device become true.",
     phase="calls",
-    rule=(
-        "A pod is bound when all bindingConditions of its devices are True in status.devices of the claim; one of the"
-        " bindingFailureConditions gives the device up."
-    ),
+    rule="A pod is bound when all bindingConditions of its devices are True in status.devices of the claim; one of the"
+    " bindingFailureConditions gives the device up.",
     source=f"{BINDING_KEP}; {RESOURCE_API}",
     advice="Watch claims that are allocated to your devices, and set the conditions in status.devices of the claim.",
 )
@@ -296,10 +280,8 @@ FIELDS = ("allocation", "reservedFor")
 @check(
     "The allocation of a claim and its reservations stay as they are when it is prepared.",
     phase="calls",
-    rule=(
-        "Of the status of a claim, a driver may write the entries of its devices in status.devices; allocation and"
-        " reservedFor are those of the scheduler and of controllers, who take devices away by them."
-    ),
+    rule="Of the status of a claim, a driver may write the entries of its devices in status.devices; allocation and"
+    " reservedFor are those of the scheduler and of controllers, who take devices away by them.",
     source=f"{RESOURCE_API}; {STATUS_KEP}",
     advice="Apply or patch status.devices alone, instead of writing the whole status of a claim that was read before.",
 )

@@ -18,15 +18,11 @@ LONGEST = 1024
     "NodeWatchResources reports all devices at once, by pool and name.",
     phase="health",
     order=0,
-    rule=(
-        "The stream begins with a report of every device of the driver, each once, under the pool and name of its"
-        " slice; health is HEALTHY or UNHEALTHY, a message has at most 1,024 bytes."
-    ),
+    rule="The stream begins with a report of every device of the driver, each once, under the pool and name of its"
+    " slice; health is HEALTHY or UNHEALTHY, a message has at most 1,024 bytes.",
     source=f"{HEALTH_API}; {HEALTH_KEP}",
-    advice=(
-        "Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown; a timeout is"
-        " 0 or more seconds."
-    ),
+    advice="Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown; a timeout"
+    " is 0 or more seconds.",
 )
 async def health_report(driver: DriverPeer) -> None:
     """Compare the first report with the slices."""
@@ -91,10 +87,8 @@ DEFAULT_S, MOST_S = 30, 40.0
     "Reports are repeated before the health of a device counts as unknown, and the stream stays open.",
     phase="health",
     order=200,
-    rule=(
-        "A device that was not reported for health_check_timeout_seconds (30 if that is 0) is Unknown: reports are"
-        " repeated within that time although nothing changes, on a stream that stays open."
-    ),
+    rule="A device that was not reported for health_check_timeout_seconds (30 if that is 0) is Unknown: reports are"
+    " repeated within that time although nothing changes, on a stream that stays open.",
     source=f"{HEALTH_API}; {HEALTH_KEP}",
     advice="Repeat the whole list every third of the timeout, and return from the call only when it is cancelled.",
 )
@@ -148,9 +142,8 @@ def missing(due: set[Key], times: Mapping[Key, int]) -> set[Key]:
 @check(
     "Each health service that GetInfo names reports, to several kubelets' connections at once.",
     phase="health",
-    rule=(
-        "A kubelet opens the stream of v1.DRAResourceHealth or v1alpha1.DRAResourceHealth, and again 5 s after its end."
-    ),
+    rule="A kubelet opens the stream of v1.DRAResourceHealth or v1alpha1.DRAResourceHealth, and again 5 s after its"
+    " end.",
     source=f"{HEALTH_API}; {REGISTRATION}",
     advice="Serve all that supported_versions names, keep no state of one stream beyond it, and serve several at once.",
 )
@@ -177,15 +170,11 @@ async def health_versions(driver: DriverPeer) -> None:
     "The driver needs no processor while nothing happens.",
     phase="health",
     order=110,
-    rule=(
-        "A driver waits for calls and for changes of the API; it must not take processor time from the pods of the"
-        " node."
-    ),
+    rule="A driver waits for calls and for changes of the API; it must not take processor time from the pods of the"
+    " node.",
     source=DRA_API,
-    advice=(
-        "Leave the loop of a health stream when its call ends, and wait for the next event of a watch instead of"
-        " asking."
-    ),
+    advice="Leave the loop of a health stream when its call ends, and wait for the next event of a watch instead of"
+    " asking.",
 )
 async def idle(stage: DriverStage) -> None:
     """Open health streams, hang up, and watch its threads."""

@@ -15,14 +15,11 @@ from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
     "NodePrepareResources answers for a claim, with the devices of its allocation.",
     phase="calls",
     order=0,
-    rule=(
-        "The answer has an entry for the uid of each claim, with the pool and name of each device that the claim's"
-        " status allocates to it, and the requests it is for."
-    ),
+    rule="The answer has an entry for the uid of each claim, with the pool and name of each device that the claim's"
+    " status allocates to it, and the requests it is for.",
     source=f"{DRA_API}; {DRA_KEP}",
-    advice=(
-        "Read status.allocation.devices.results of the claim, take those of your driver; copy request, pool and device."
-    ),
+    advice="Read status.allocation.devices.results of the claim, take those of your driver; copy request, pool and"
+    " device.",
 )
 async def prepare_one(driver: DriverPeer) -> None:
     """Prepare a claim for each of the first devices."""
@@ -39,15 +36,11 @@ async def prepare_one(driver: DriverPeer) -> None:
 @check(
     "NodePrepareResources answers the same for a claim that is prepared already.",
     phase="calls",
-    rule=(
-        "A claim is prepared again after a kubelet restart, after an error of another driver, and for the next pod"
-        " that shares it; the answer is the same."
-    ),
+    rule="A claim is prepared again after a kubelet restart, after an error of another driver, and for the next pod"
+    " that shares it; the answer is the same.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Make it idempotent: look first whether the claim's uid is prepared, and answer with all that was answered"
-        " then, each device with its request and CDI ids."
-    ),
+    advice="Make it idempotent: look first whether the claim's uid is prepared, and answer with all that was answered"
+    " then, each device with its request and CDI ids.",
 )
 async def prepare_again(driver: DriverPeer) -> None:
     """Prepare a claim of several devices three times."""
@@ -138,10 +131,8 @@ UNKNOWN = "nodeplane-no-such"
 @check(
     "A claim of a device that the driver does not have is not prepared.",
     phase="calls",
-    rule=(
-        "Driver, pool and name are the device: one of another pool, or one that is gone, is not prepared; a success"
-        " starts the container without it."
-    ),
+    rule="Driver, pool and name are the device: one of another pool, or one that is gone, is not prepared; a success"
+    " starts the container without it.",
     source=f"{DRA_API}; {RESOURCE_API}",
     advice="Compare pool and device of each result with what you publish, and answer with an error of that claim.",
 )
@@ -251,10 +242,8 @@ async def namespaces(driver: DriverPeer) -> None:
 @check(
     "A claim that was given back and is allocated to another device is prepared with that.",
     phase="calls",
-    rule=(
-        "A claim outlives its pods: it loses its allocation with the last one, and gets another with the next; the uid"
-        " is the same."
-    ),
+    rule="A claim outlives its pods: it loses its allocation with the last one, and gets another with the next; the"
+    " uid is the same.",
     source=f"{RESOURCE_API}; {DRA_API}",
     advice="Forget a claim when it is unprepared, and read its allocation from the API when it is prepared.",
 )

@@ -30,10 +30,8 @@ from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
     order=0,
     rule="The kubelet finds a driver by a socket below DIRECTORY/plugins_registry/, without a dot at its begin.",
     source=PLUGIN_WATCHER,
-    advice=(
-        "Bind a socket in plugins_registry/ of the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir"
-        " names, and serve pluginregistration.Registration on it; what the program printed may say why it did not."
-    ),
+    advice="Bind a socket in plugins_registry/ of the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir"
+    " names, and serve pluginregistration.Registration on it; what the program printed may say why it did not.",
 )
 async def registers(stage: DriverStage) -> None:
     """Wait for the first socket."""
@@ -84,10 +82,8 @@ async def _seconds(registrar: Registrar) -> float:
     "GetInfo names a DRA driver, and an endpoint that is served.",
     phase="registration",
     order=1,
-    rule=(
-        "type is DRAPlugin, name the driver's: a DNS name of at most 63 characters; endpoint is the absolute path of"
-        " the service's socket, which may come after the registration: until then calls fail, and are repeated."
-    ),
+    rule="type is DRAPlugin, name the driver's: a DNS name of at most 63 characters; endpoint is the absolute path of"
+    " the service's socket, which may come after the registration: until then calls fail, and are repeated.",
     source=f"{REGISTRATION_API}; {REGISTRATION}; {DRA_PLUGINS}",
     advice="Bind a socket such as plugins/DRIVER/dra.sock, name it as the host sees it, and serve there before long.",
 )
@@ -105,14 +101,11 @@ async def plugin_info(stage: DriverStage) -> None:
     "GetInfo names the services that the driver has, the newest first.",
     phase="registration",
     order=2,
-    rule=(
-        "supported_versions names services: v1.DRAPlugin and v1beta1.DRAPlugin; a kubelet uses the first of the"
-        " driver's list that it knows."
-    ),
+    rule="supported_versions names services: v1.DRAPlugin and v1beta1.DRAPlugin; a kubelet uses the first of the"
+    " driver's list that it knows.",
     source=REGISTRATION,
-    advice=(
-        "Name v1.DRAPlugin before v1beta1.DRAPlugin, and not v1 or v1beta1 alone, nor the service's name on the wire."
-    ),
+    advice="Name v1.DRAPlugin before v1beta1.DRAPlugin, and not v1 or v1beta1 alone, nor the service's name on the"
+    " wire.",
 )
 async def versions(stage: DriverStage) -> None:
     """Look at the first answer."""
@@ -133,9 +126,8 @@ WATCHED_S = 0.3
     order=3,
     rule="The kubelet reports that the driver is registered; if that call fails it removes the driver and tries again.",
     source=RECONCILER,
-    advice=(
-        "Answer NotifyRegistrationStatus with an empty RegistrationStatusResponse, whatever the status says; serve on."
-    ),
+    advice="Answer NotifyRegistrationStatus with an empty RegistrationStatusResponse, whatever the status says; serve"
+    " on.",
 )
 async def registration_status(stage: DriverStage) -> None:
     """Look at what became of the first attempt."""
@@ -166,9 +158,8 @@ async def registration_rejected(stage: DriverStage) -> None:
     "Each service that GetInfo names is served.",
     phase="calls",
     order=1,
-    rule=(
-        "The kubelet calls NodePrepareResources and NodeUnprepareResources of the version that it chose from the list."
-    ),
+    rule="The kubelet calls NodePrepareResources and NodeUnprepareResources of the version that it chose from the"
+    " list.",
     source=f"{DRA_API}; {REGISTRATION}",
     advice="Add both servicers, that of dra/v1 and that of dra/v1beta1, to the server, or name one version only.",
 )

@@ -20,15 +20,11 @@ from supervisor.conform.verdict import Failed
     "The driver is registered by a new kubelet, which prepares its claims again.",
     phase="restarts",
     order=0,
-    rule=(
-        "A starting kubelet finds the sockets in plugins_registry/ and asks each for GetInfo; pods run on, with the"
-        " CDI devices of their claims, which are prepared again for the next sandbox only, with the same answer."
-    ),
+    rule="A starting kubelet finds the sockets in plugins_registry/ and asks each for GetInfo; pods run on, with the"
+    " CDI devices of their claims, which are prepared again for the next sandbox only, with the same answer.",
     source=f"{PLUGIN_WATCHER}; {DRA_MANAGER}",
-    advice=(
-        "Keep serving the registration socket after the first GetInfo, do not count registrations, and leave what is"
-        " prepared as it is when another comes."
-    ),
+    advice="Keep serving the registration socket after the first GetInfo, do not count registrations, and leave what"
+    " is prepared as it is when another comes.",
 )
 async def kubelet_restarts(stage: DriverStage) -> None:
     """Prepare a claim, restart the kubelet twice, and prepare it again."""
@@ -49,14 +45,11 @@ async def kubelet_restarts(stage: DriverStage) -> None:
 @run(
     "A driver that was ended and started again goes on with its claims.",
     phase="restarts",
-    rule=(
-        "Pods run on while their driver restarts: the kubelet does not prepare their claims again, and unprepares them"
-        " later."
-    ),
+    rule="Pods run on while their driver restarts: the kubelet does not prepare their claims again, and unprepares"
+    " them later.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Retain what a claim needs in files, such as those of CDI, and leave the files of prepared claims at the end."
-    ),
+    advice="Retain what a claim needs in files, such as those of CDI, and leave the files of prepared claims at the"
+    " end.",
 )
 async def driver_restarts(stage: DriverStage) -> None:
     """SIGTERM, start again, and look whether the claim is as before."""
@@ -82,10 +75,8 @@ async def driver_restarts(stage: DriverStage) -> None:
     phase="restarts",
     rule="The kubelet repeats a call that broke off, with the next instance; files of the first may be half written.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Write state by a temporary file and rename, leave no lock behind, and remove the file of your own socket"
-        " before you bind it."
-    ),
+    advice="Write state by a temporary file and rename, leave no lock behind, and remove the file of your own socket"
+    " before you bind it.",
 )
 async def driver_killed(stage: DriverStage) -> None:
     """Kill during the call, early and late, start again, and prepare the same."""
@@ -114,10 +105,8 @@ POLL_S = 0.2
     phase="restarts",
     rule="The kubelet repeats a call that it could not wait for to the end, on another connection, until it succeeds.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Finish what a call has begun, or undo it, when its context is cancelled: release locks and marks of claims in"
-        " progress on every way out."
-    ),
+    advice="Finish what a call has begun, or undo it, when its context is cancelled: release locks and marks of claims"
+    " in progress on every way out.",
 )
 async def call_broken_off(stage: DriverStage) -> None:
     """Restart the kubelet during a call, early and late, and prepare the claim."""
@@ -206,9 +195,8 @@ def _look(others: list[Path], when: str) -> None:
     order=0,
     rule="The kubelet drops a driver when its socket in plugins_registry/ is gone; one that stays is dialled for ever.",
     source=PLUGIN_WATCHER,
-    advice=(
-        "Remove the socket in plugins_registry/ at SIGTERM, before the service's, and at the start those of the dead."
-    ),
+    advice="Remove the socket in plugins_registry/ at SIGTERM, before the service's, and at the start those of the"
+    " dead.",
 )
 async def socket_removed(stage: DriverStage) -> None:
     """SIGTERM, and look at the directory."""

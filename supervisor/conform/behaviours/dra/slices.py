@@ -26,16 +26,12 @@ from supervisor.conform.verdict import Failed, NotApplicable
     "The driver publishes its devices in pools that are complete.",
     phase="slices",
     order=0,
-    rule=(
-        "Each ResourceSlice of a pool has the pool's newest generation, and resourceSliceCount is their number; the"
-        " scheduler allocates nothing from a pool that is not complete."
-    ),
+    rule="Each ResourceSlice of a pool has the pool's newest generation, and resourceSliceCount is their number; the"
+    " scheduler allocates nothing from a pool that is not complete.",
     source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice=(
-        "Publish all slices of a pool with one generation and their number, and delete those that are left over; where"
-        " none is there, look for an error of the API in what the driver printed: the name of a device is a DNS label,"
-        " a slice has at most 128 devices, an attribute one value, a text at most 64 characters."
-    ),
+    advice="Publish all slices of a pool with one generation and their number, and delete those that are left over;"
+    " where none is there, look for an error of the API in what the driver printed: the name of a device is a DNS"
+    " label, a slice has at most 128 devices, an attribute one value, a text at most 64 characters.",
 )
 async def slices_published(stage: DriverStage) -> None:
     """Wait for the pools of each driver."""
@@ -70,10 +66,8 @@ OTHERS = ("allNodes", "nodeSelector", "perDeviceNodeSelection")
 @check(
     "Slices of devices of the node name the node.",
     phase="slices",
-    rule=(
-        "nodeName is the name of the Node object: the kubelet deletes slices by it, a driver may write no others, and"
-        " pods are scheduled by it. Devices that all nodes reach have allNodes or nodeSelector instead."
-    ),
+    rule="nodeName is the name of the Node object: the kubelet deletes slices by it, a driver may write no others, and"
+    " pods are scheduled by it. Devices that all nodes reach have allNodes or nodeSelector instead.",
     source=f"{RESOURCE_API}; {DRA_KEP}",
     advice="Take the name from the downward API (spec.nodeName) or NODE_NAME, not from the host's name.",
 )
@@ -91,10 +85,8 @@ AHEAD = 5
 @run(
     "Slices that somebody else changed are put right, with a higher generation.",
     phase="slices",
-    rule=(
-        "The generation of a pool rises at each change of its devices, also above one that an earlier instance has"
-        " left: slices of a lower generation count as outdated."
-    ),
+    rule="The generation of a pool rises at each change of its devices, also above one that an earlier instance has"
+    " left: slices of a lower generation count as outdated.",
     source=f"{RESOURCE_API}; {SLICES}",
     advice="Begin with the highest generation that the API has of the pool, and add one when a slice must change.",
 )
@@ -117,13 +109,11 @@ async def slices_edited(stage: DriverStage) -> None:
 @run(
     "Slices of an earlier instance are removed, with pools that no longer exist.",
     phase="slices",
-    rule=(
-        "What a driver of the node has published and does not offer any more is deleted, or pods get what is not there."
-    ),
+    rule="What a driver of the node has published and does not offer any more is deleted, or pods get what is not"
+    " there.",
     source=SLICES,
-    advice=(
-        "List the slices with spec.driver and spec.nodeName of yours, at the start and by a watch; delete all others."
-    ),
+    advice="List the slices with spec.driver and spec.nodeName of yours, at the start and by a watch; delete all"
+    " others.",
 )
 async def slices_obsolete(stage: DriverStage) -> None:
     """Write a slice of another pool, as an earlier version may have left."""
@@ -174,10 +164,8 @@ async def slices_of_others(stage: DriverStage) -> None:
 @run(
     "Slices that were deleted are published again.",
     phase="slices",
-    rule=(
-        "A starting kubelet deletes all slices of its node, and those of a driver that it could not reach for 30 s;"
-        " the driver publishes them again as long as it runs."
-    ),
+    rule="A starting kubelet deletes all slices of its node, and those of a driver that it could not reach for 30 s;"
+    " the driver publishes them again as long as it runs.",
     source=f"{DRA_PLUGINS}; {SLICES}",
     advice="Watch your ResourceSlices and reconcile them at each event, instead of publishing once at the start.",
 )
@@ -221,10 +209,8 @@ LEAST_S, POLL_S = 3.0, 0.2
 @run(
     "Instances of the driver on two nodes publish pools of two names.",
     phase="restarts",
-    rule=(
-        "Driver, pool and name are one device of the cluster: slices of two nodes with one pool name are one pool,"
-        " whose count and names of devices are wrong, and nothing is allocated from it."
-    ),
+    rule="Driver, pool and name are one device of the cluster: slices of two nodes with one pool name are one pool,"
+    " whose count and names of devices are wrong, and nothing is allocated from it.",
     source=f"{RESOURCE_API}; {DRA_KEP}",
     advice="Name the pool of a node's devices after the node, or put the node's name into the pool's.",
 )

@@ -35,10 +35,8 @@ UNKNOWN = DriverClaim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000003", "nodepl
 @check(
     "Unpreparing a claim twice, or one that was never prepared, is no error.",
     phase="calls",
-    rule=(
-        "The kubelet repeats what it cannot know to have succeeded; a claim that the driver does not know is"
-        " unprepared."
-    ),
+    rule="The kubelet repeats what it cannot know to have succeeded; a claim that the driver does not know is"
+    " unprepared.",
     source=f"{DRA_API}; {DRA_MANAGER}",
     advice="Treat what is not there as done; an error keeps the pod in Terminating, and is repeated for ever.",
 )
@@ -76,13 +74,11 @@ async def unprepare_deleted(driver: DriverPeer) -> None:
 @run(
     "A claim that was prepared before a restart of the driver is unprepared.",
     phase="restarts",
-    rule=(
-        "The instance that unprepares a claim may be another one than prepared it; a success means that all is undone."
-    ),
+    rule="The instance that unprepares a claim may be another one than prepared it; a success means that all is"
+    " undone.",
     source=f"{DRA_API}; {DRA_MANAGER}",
-    advice=(
-        "Find what belongs to a claim by its uid, such as in names of files, instead of in the memory of the process."
-    ),
+    advice="Find what belongs to a claim by its uid, such as in names of files, instead of in the memory of the"
+    " process.",
 )
 async def unprepare_restarted(stage: DriverStage) -> None:
     """Prepare, start the driver anew, unprepare, and look for the CDI devices that were made for the claim."""
