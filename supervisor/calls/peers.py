@@ -1,12 +1,14 @@
 """Names that `nodeplane calls` knows: resources and drivers of the node, and those of recorded calls."""
 
-from protocols.bus import Bus, Replica
+import asyncio
+
+from protocols.bus import Bus
 from protocols.messages import devices as messages
 from protocols.messages.devices import DraDriver, ResourceInventory
 from protocols.process.texts import listed
 from supervisor.base.errors import SupervisorError
 from supervisor.calls.client import read_calls
-from supervisor.client.connection import devices_known
+from supervisor.client.connection import held
 
 MOST_NAMED = 20
 
@@ -22,15 +24,10 @@ async def check_peer(bus: Bus, peer: str) -> None:
 
 
 async def _known_peers(bus: Bus) -> set[str]:
-    resources, drivers = Replica[ResourceInventory](), Replica[DraDriver]()
-    plugins = bus.follow(owner=messages.OWNER, stream=messages.DEVICES, sink=resources, type=ResourceInventory)
-    dra = bus.follow(owner=messages.OWNER, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver)
-    try:
-        await devices_known((plugins, dra))
-    finally:
-        bus.unfollow(plugins)
-        bus.unfollow(dra)
-    return {*resources.items, *drivers.items, *(record.peer for record in await read_calls(bus))} - {""}
+    resources, drivers = await asyncio.gather(
+        held(bus, messages.DEVICES, ResourceInventory), held(bus, messages.DRA_DRIVERS, DraDriver)
+    )
+    return {*resources, *drivers, *(record.peer for record in await read_calls(bus))} - {""}
 
 
 def _named(known: list[str]) -> str:

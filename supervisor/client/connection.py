@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from protocols.bus import Bus, BusError, BusOptions, Following, Unavailable
+from protocols.bus import Bus, BusError, BusOptions, Replica, Unavailable
 from protocols.messages import devices
 from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
@@ -17,6 +17,7 @@ from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
 R = TypeVar("R")
+V = TypeVar("V")
 TIMEOUT_S = 10.0
 
 
@@ -110,12 +111,17 @@ def check_socket(path: Path) -> None:
     raise NotOwner(f"{path}: permission denied: it is {owner}'s; run this as {owner}, or start its plane with {OPENS}")
 
 
-async def devices_known(following: Iterable[Following[Any]]) -> None:
-    """Wait until these streams of the device manager are synced. Raises NotRunning."""
+async def held(bus: Bus, stream: str, kind: type[V], owner: str = devices.OWNER) -> dict[str, V]:
+    """Return what a stream of the device manager holds now, by key. Raises NotRunning."""
+    replica = Replica[V]()
+    following = bus.follow(owner=owner, stream=stream, sink=replica, type=kind)
     try:
-        await asyncio.gather(*(stream.wait_synced(TIMEOUT_S) for stream in following))
+        await following.wait_synced(TIMEOUT_S)
     except Unavailable:
         raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
+    finally:
+        bus.unfollow(following)
+    return replica.items
 
 
 def ask(layout: Layout, question: Callable[[Asking], Awaitable[R]]) -> R:

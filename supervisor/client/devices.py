@@ -1,11 +1,12 @@
 """The devices of a running plane, as the streams of its device manager show them: a row per device."""
 
+import asyncio
+
 import msgspec
 
-from protocols.bus import Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
-from supervisor.client.connection import Asking, devices_known
+from supervisor.client.connection import Asking, held
 
 
 class DeviceRow(msgspec.Struct, frozen=True):
@@ -27,18 +28,12 @@ class DeviceRow(msgspec.Struct, frozen=True):
 
 async def device_rows(asking: Asking) -> list[DeviceRow]:
     """Read the streams of the device manager once. Raises NotRunning."""
-    inventory = Replica[ResourceInventory]()
-    health = Replica[DeviceHealth]()
-    pods = Replica[PodAllocation]()
-    follow = asking.bus.follow
-    owner = messages.OWNER
-    following = (
-        follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
-        follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    inventory, health, pods = await asyncio.gather(
+        held(asking.bus, messages.DEVICES, ResourceInventory),
+        held(asking.bus, messages.HEALTH, DeviceHealth),
+        held(asking.bus, messages.ALLOCATIONS, PodAllocation),
     )
-    await devices_known(following)
-    return rows_of(inventory.items, health.items, pods.items)
+    return rows_of(inventory, health, pods)
 
 
 def rows_of(

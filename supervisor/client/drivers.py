@@ -1,14 +1,14 @@
 """The DRA drivers of a running plane and the devices of prepared claims, with the reason of an Unknown health."""
 
+import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 
 import msgspec
 
-from protocols.bus import Replica
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, DraDriver, PodAllocation, PreparedClaim
-from supervisor.client.connection import Asking, devices_known
+from supervisor.client.connection import Asking, held
 
 CONNECTED, SILENT, GONE = "connected", "silent", "gone"
 
@@ -51,15 +51,12 @@ class DriversView(msgspec.Struct, frozen=True):
 
 async def drivers_view(asking: Asking) -> DriversView:
     """Return the drivers of a node, from the streams of its device manager."""
-    drivers, health, pods = Replica[DraDriver](), Replica[DeviceHealth](), Replica[PodAllocation]()
-    follow, owner = asking.bus.follow, messages.OWNER
-    following = (
-        follow(owner=owner, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver),
-        follow(owner=owner, stream=messages.DRA_HEALTH, sink=health, type=DeviceHealth),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    drivers, health, pods = await asyncio.gather(
+        held(asking.bus, messages.DRA_DRIVERS, DraDriver),
+        held(asking.bus, messages.DRA_HEALTH, DeviceHealth),
+        held(asking.bus, messages.ALLOCATIONS, PodAllocation),
     )
-    await devices_known(following)
-    return drivers_view_of(drivers.items, health.items, pods.items)
+    return drivers_view_of(drivers, health, pods)
 
 
 def drivers_view_of(

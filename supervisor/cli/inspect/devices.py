@@ -1,11 +1,11 @@
 """Devices and CPUs of the node, and their holders: `nodeplane devices` with its views, and `nodeplane cpus`."""
 
 import argparse
+import asyncio
 import time
 
 import msgspec
 
-from protocols.bus import Replica
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.messages import devices as messages
 from protocols.messages.devices import (
@@ -20,7 +20,7 @@ from protocols.messages.devices import (
 from protocols.node.cpulist import format_list, parse_list
 from supervisor.base.terminal import Table, print_json, show
 from supervisor.cli.flags import layout_from
-from supervisor.client.connection import Asking, ask, devices_known
+from supervisor.client.connection import Asking, ask, held
 from supervisor.client.devices import DeviceRow, device_rows
 from supervisor.client.drivers import DriverRow, DriversView, driver_state, drivers_view
 
@@ -104,15 +104,12 @@ def _show_plugins(args: argparse.Namespace) -> int:
 
 async def resource_rows(asking: Asking) -> list[ResourceRow]:
     """Return the resources of a node, from the streams of its device manager."""
-    inventory, plugins, pods = Replica[ResourceInventory](), Replica[PluginView](), Replica[PodAllocation]()
-    follow, owner = asking.bus.follow, messages.OWNER
-    following = (
-        follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
-        follow(owner=owner, stream=messages.PLUGINS, sink=plugins, type=PluginView),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    inventory, plugins, pods = await asyncio.gather(
+        held(asking.bus, messages.DEVICES, ResourceInventory),
+        held(asking.bus, messages.PLUGINS, PluginView),
+        held(asking.bus, messages.ALLOCATIONS, PodAllocation),
     )
-    await devices_known(following)
-    return resource_rows_of(inventory.items, plugins.items, pods.items)
+    return resource_rows_of(inventory, plugins, pods)
 
 
 def resource_rows_of(
@@ -221,15 +218,12 @@ def _show_cpus(args: argparse.Namespace) -> int:
 
 
 async def _cpu_view(asking: Asking) -> CpuView:
-    machines, placements, pods = Replica[Machine](), Replica[Placement](), Replica[PodAllocation]()
-    follow, owner = asking.bus.follow, messages.OWNER
-    following = (
-        follow(owner=owner, stream=messages.MACHINE, sink=machines, type=Machine),
-        follow(owner=owner, stream=messages.PLACEMENT, sink=placements, type=Placement),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    machines, placements, pods = await asyncio.gather(
+        held(asking.bus, messages.MACHINE, Machine),
+        held(asking.bus, messages.PLACEMENT, Placement),
+        held(asking.bus, messages.ALLOCATIONS, PodAllocation),
     )
-    await devices_known(following)
-    return cpu_view_of(machines.items[messages.NODE], placements.items[messages.NODE], pods.items)
+    return cpu_view_of(machines[messages.NODE], placements[messages.NODE], pods)
 
 
 def cpu_view_of(machine: Machine, placement: Placement, pods: dict[str, PodAllocation]) -> CpuView:

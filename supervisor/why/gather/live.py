@@ -1,14 +1,15 @@
 """Evidence of a running plane: its API as administrator, and the bus of a node."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from protocols.bus import Bus, BusOptions, Following, Replica
+from protocols.bus import Bus, BusOptions
 from protocols.dra.gates import Gates, gates_of
 from protocols.kinds import views
 from protocols.kinds.table import PODS
@@ -23,7 +24,7 @@ from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import UsageError
 from supervisor.calls.client import read_calls
-from supervisor.client.connection import Asking, devices_known, running
+from supervisor.client.connection import Asking, held, running
 from supervisor.client.devices import rows_of
 from supervisor.client.drivers import drivers_view_of
 from supervisor.dra.sources import TIMEOUT_S
@@ -130,54 +131,39 @@ def _access(plane: Layout, kubeconfig: str) -> Path:
 
 async def adopted_devices(bus: Bus) -> DeviceManager:
     """Return the devices and pods that a kubelet lists. Raises NotRunning."""
-    allocatable, pods = Replica[Device](), Replica[PodAllocation]()
-    following: tuple[Following[Any], ...] = (
-        bus.follow(owner=adopt.OWNER, stream=messages.ALLOCATABLE, sink=allocatable, type=Device),
-        bus.follow(owner=adopt.OWNER, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
+    allocatable, pods = await asyncio.gather(
+        held(bus, messages.ALLOCATABLE, Device, adopt.OWNER),
+        held(bus, messages.ALLOCATIONS, PodAllocation, adopt.OWNER),
     )
-    try:
-        await devices_known(following)
-    finally:
-        for each in following:
-            bus.unfollow(each)
-    found = allocatable.items.values()
+    found = allocatable.values()
     inventory = {name: ResourceInventory(name, True, tuple(each for each in found if each.resource == name))
                  for name in {each.resource for each in found}}  # fmt: skip
     rows = [
         msgspec.structs.replace(row, health=messages.HEALTHY)
-        if f"{row.resource} {row.device}" in allocatable.items
+        if f"{row.resource} {row.device}" in allocatable
         else msgspec.structs.replace(row, health=messages.UNHEALTHY, message=NOT_ALLOCATABLE)
-        for row in rows_of(inventory, {}, pods.items)
+        for row in rows_of(inventory, {}, pods)
     ]
     return DeviceManager(rows=tuple(rows), kubelet=True)
 
 
 async def device_manager(bus: Bus, where: Layout) -> DeviceManager:
     """Raises NotRunning, SupervisorError."""
-    inventory, views = Replica[ResourceInventory](), Replica[PluginView]()
-    health, dra_health, pods = Replica[DeviceHealth](), Replica[DeviceHealth](), Replica[PodAllocation]()
-    drivers = Replica[DraDriver]()
-    follow, owner = bus.follow, messages.OWNER
-    following: tuple[Following[Any], ...] = (
-        follow(owner=owner, stream=messages.DEVICES, sink=inventory, type=ResourceInventory),
-        follow(owner=owner, stream=messages.PLUGINS, sink=views, type=PluginView),
-        follow(owner=owner, stream=messages.HEALTH, sink=health, type=DeviceHealth),
-        follow(owner=owner, stream=messages.DRA_HEALTH, sink=dra_health, type=DeviceHealth),
-        follow(owner=owner, stream=messages.ALLOCATIONS, sink=pods, type=PodAllocation),
-        follow(owner=owner, stream=messages.DRA_DRIVERS, sink=drivers, type=DraDriver),
+    inventory, plugins, health, dra_health, pods, drivers = await asyncio.gather(
+        held(bus, messages.DEVICES, ResourceInventory),
+        held(bus, messages.PLUGINS, PluginView),
+        held(bus, messages.HEALTH, DeviceHealth),
+        held(bus, messages.DRA_HEALTH, DeviceHealth),
+        held(bus, messages.ALLOCATIONS, PodAllocation),
+        held(bus, messages.DRA_DRIVERS, DraDriver),
     )
-    try:
-        await devices_known(following)
-    finally:
-        for each in following:
-            bus.unfollow(each)
     return DeviceManager(
         calls=tuple(await read_calls(bus)),
-        inventory=inventory.items,
-        plugins=tuple(views.items.values()),
-        health={**health.items, **dra_health.items},
-        rows=tuple(rows_of(inventory.items, health.items, pods.items)),
-        drivers=drivers_view_of(drivers.items, dra_health.items, pods.items),
+        inventory=inventory,
+        plugins=tuple(plugins.values()),
+        health={**health, **dra_health},
+        rows=tuple(rows_of(inventory, health, pods)),
+        drivers=drivers_view_of(drivers, dra_health, pods),
         socket_since=_socket_since(where),
     )
 
