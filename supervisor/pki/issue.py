@@ -80,7 +80,7 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
 def _make_authority(directory: Path, now: datetime.datetime, file: str) -> _Authority:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAMES[file])])
-    usage = _key_usage(signs_certificates=True)
+    usage = key_usage(signs_certificates=True)
     certificate = (
         _builder(name, name, key, now, certificates.CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -116,13 +116,13 @@ def make_leaf(authority: _Authority, what: Certificate, now: datetime.datetime) 
     builder = (
         _builder(x509.Name(names), authority.certificate.subject, key, now, certificates.LEAF_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(ca_key_id, critical=False)
     )
     if what.hosts:
         builder = builder.add_extension(
-            x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False
+            x509.SubjectAlternativeName([general_name(host) for host in what.hosts]), critical=False
         )
     made = builder.sign(authority.key, hashes.SHA256())
     return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
@@ -135,7 +135,7 @@ def self_signed(what: Certificate, now: datetime.datetime) -> _Leaf:
     made = (
         _builder(name, name, key, now, certificates.LEAF_DAYS)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in what.hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general_name(host) for host in what.hosts]), critical=False)
         .sign(key, hashes.SHA256())
     )
     return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
@@ -156,7 +156,8 @@ def _builder(
     )
 
 
-def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
+def key_usage(signs_certificates: bool) -> x509.KeyUsage:
+    """Return the key usage of a CA, or of a server or client."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -170,7 +171,8 @@ def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _host(host: str) -> x509.GeneralName:
+def general_name(host: str) -> x509.GeneralName:
+    """Return an address or a DNS name for a certificate."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -5,7 +5,6 @@ since 3.13.
 """
 
 import datetime
-import ipaddress
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from supervisor.pki.issue import general_name, key_usage
 
 DAY_S = 86400.0
 HOSTS = ("localhost", "127.0.0.1")
@@ -51,7 +52,7 @@ class Authority:
         certificate = (
             _builder(subject, self._name, key, self._key, seconds, hosts)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(key_usage(signs_certificates=False), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         (self._directory / f"{file}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -65,7 +66,7 @@ def self_signed(subject: x509.Name, key: Key, hosts: Iterable[str]) -> x509.Cert
     return (
         _builder(subject, subject, key, key, DAY_S, hosts)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
 
@@ -107,29 +108,8 @@ def _builder(
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
-    if names := [_host(host) for host in hosts]:
+    if names := [general_name(host) for host in hosts]:
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
         made = made.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     return made
-
-
-def _usage(signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _host(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)

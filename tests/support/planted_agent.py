@@ -4,7 +4,6 @@ Each bug is a function that replaces a part of the correct agent; a name that is
 """
 
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,18 +12,7 @@ import grpc
 from protocols.wire import podresources_v1_pb2 as pb
 from protocols.wire import podresources_v1_pb2_grpc as service
 from tests.support import conform_agent as sample
-
-BUGS: dict[str, Callable[[], None]] = {}
-
-
-def bug(plant: Callable[[], None]) -> Callable[[], None]:
-    BUGS[plant.__name__] = plant
-    return plant
-
-
-def replace(owner: object, name: str, part: object) -> None:
-    setattr(owner, name, part)
-
+from tests.support.planting import BUGS, bug, replace
 
 # what is made of pods
 

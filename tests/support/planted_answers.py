@@ -11,18 +11,9 @@ import grpc
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from tests.support import conform_plugin as sample
 from tests.support.conform_plugin import Plugin
+from tests.support.planting import bug, replace
 
 Answer = pb.ContainerAllocateResponse
-BUGS: dict[str, Callable[[], None]] = {}
-
-
-def bug(plant: Callable[[], None]) -> Callable[[], None]:
-    BUGS[plant.__name__] = plant
-    return plant
-
-
-def replace(owner: object, name: str, part: object) -> None:
-    setattr(owner, name, part)
 
 
 def replace_answer(change: Callable[[Answer, Sequence[str]], None]) -> None:

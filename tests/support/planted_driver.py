@@ -17,18 +17,9 @@ import grpc
 from protocols.wire import dra_v1_pb2 as v1
 from supervisor.testing.api import ApiError
 from tests.support import conform_driver as sample
+from tests.support.planting import BUGS, bug, replace
 
 LATER_S = 1.0
-BUGS: dict[str, Callable[[], None]] = {}
-
-
-def bug(plant: Callable[[], None]) -> Callable[[], None]:
-    BUGS[plant.__name__] = plant
-    return plant
-
-
-def replace(owner: object, name: str, part: object) -> None:
-    setattr(owner, name, part)
 
 
 def replace_prepare(change: Callable[[Any, list[Any]], None]) -> None:

@@ -10,10 +10,8 @@ from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire import pluginregistration_v1_pb2_grpc as registration_service
 from tests.support import conform_plugin as sample
-from tests.support import planted_answers
-from tests.support.planted_answers import bug, replace
-
-BUGS = planted_answers.BUGS
+from tests.support import planted_answers as planted_answers
+from tests.support.planting import bug, replace
 
 
 class Registrar(registration_service.RegistrationServicer):
