@@ -19,9 +19,8 @@ from actors.devices.machine.metrics import MachineMetrics
 from actors.devices.model.errors import CheckpointNotWritten, PluginFailed, PreStartFailed
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import CallDeadlines
-from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
+from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions, PluginStatusTable
 from actors.devices.plugins.registration import RegistryHandler
-from actors.devices.plugins.status_table import PluginStatusTable
 from actors.devices.streams import DeviceStreams, DeviceStreamsOptions, MachineStreams
 from protocols.bus import Bus, Call, Op, StateSource
 from protocols.lifecycle.devices.claims import PodClaims

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import DiagnosisReport, Group, SubRequestReport
+from protocols.dra.diagnosis.types import DiagnosisReport, Group, SubRequestReport, one_line
 from supervisor.base.terminal import Table
 from supervisor.dra.why import PodAnswer
 

@@ -15,9 +15,8 @@ from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.libraries import authorizing
 from protocols.cel.policies import PolicyScope
 from protocols.cel.rules import check as rules
-from protocols.cel.rules.cel_type import size_of
 from protocols.cel.rules.check import Checker
-from protocols.cel.rules.values import converted
+from protocols.cel.rules.values import converted, size_of
 from protocols.cel.text.mutations import as_maps
 from protocols.cel.text.source import CelError, EvaluationError
 from protocols.dra.decode import device_of

@@ -8,7 +8,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from actors.devices.admission.chooser import Chooser, ChooserOptions
-from actors.devices.admission.plan import PodPlan
+from actors.devices.admission.grants import PodPlan
 from actors.devices.calls.log import Purpose
 from actors.devices.cpu.pool import CpuPool
 from actors.devices.machine.machine_manager import make_placer

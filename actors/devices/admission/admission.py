@@ -11,8 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from actors.devices.admission.chooser import Chooser, ChooserOptions
-from actors.devices.admission.grants import AllocationBuilder, admitted
-from actors.devices.admission.plan import PodPlan
+from actors.devices.admission.grants import AllocationBuilder, PodPlan, admitted
 from actors.devices.calls.log import Purpose
 from actors.devices.calls.outcomes import POD_REJECTED
 from actors.devices.ledger.committer import Committer

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.devices.admission.plan import PodPlan, pod_steps
+from actors.devices.admission.grants import PodPlan, pod_steps
 from actors.devices.calls.log import Purpose
 from actors.devices.calls.outcomes import POD_REJECTED
 from actors.devices.machine.metrics import MachineMetrics

@@ -1,14 +1,14 @@
-"""Build the ledger record of an admitted pod, and the grants podworker starts its containers with."""
+"""What is picked for an admitted pod: its plan, ledger record, and the grants podworker starts containers with."""
 
 from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
-from actors.devices.admission.plan import PodPlan
-from actors.devices.machine.placer import CPUS, NODES, Placer
+from actors.devices.cpu.pool import pod_need
+from actors.devices.machine.placer import CPUS, NODES, InitResources, Placer
 from protocols.lifecycle.devices.inventory import Inventory
-from protocols.lifecycle.devices.plan import ids_by_resource, planned_allocation
+from protocols.lifecycle.devices.plan import DevicePlan, ids_by_resource, planned_allocation, steps
 from protocols.lifecycle.devices.types import PodRecord
 from protocols.messages.devices import (
     AdmitPod,
@@ -21,6 +21,23 @@ from protocols.messages.devices import (
 )
 from protocols.node.cpulist import format_list
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+
+
+class PodPlan(DevicePlan):
+    """The plan of a node with exclusive CPUs and memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.init_resources = InitResources()
+        """CPUs and memory of init containers, for later containers."""
+
+
+def pod_steps(pod: AdmitPod) -> dict[str, int]:
+    """Return what the pod needs of each resource at its peak."""
+    needs: dict[str, list[tuple[str, int]]] = {}
+    for container, resource, count in steps(pod):
+        needs.setdefault(resource, []).append((container.kind, count))
+    return {resource: pod_need(needs[resource]) for resource in sorted(needs)}
 
 
 class AllocationBuilder(msgspec.Struct, frozen=True):

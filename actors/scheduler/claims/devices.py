@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -14,7 +14,6 @@ from actors.scheduler.claims.claim_writer import ClaimWriter, Pods, no_pod
 from actors.scheduler.claims.device_fit import DeviceFit, SearchInputs, SearchWorker
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.explanations import Explanations
-from actors.scheduler.claims.lowered_capacity import REASON, warnings_of
 from actors.scheduler.model.claim_demand import (
     CLASSES,
     DEVICES,
@@ -29,7 +28,7 @@ from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_table import NodeTables
-from protocols.dra.allocator import Catalog, Holdings, allocation, held_by_picks
+from protocols.dra.allocator import Amounts, Catalog, Holdings, allocation, held_by_picks
 from protocols.dra.allocator.extended import TooManyRequests, backed, backing, extended_claim
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.binding import TIMEOUT_S
@@ -37,10 +36,12 @@ from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key
 from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.tracker.feed import SliceTracker
+from protocols.dra.types import Device, DeviceId, Slice
 from protocols.kinds import views
-from protocols.kinds.table import RESOURCECLAIMS
+from protocols.kinds.table import RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import key_of, uid_of
+from protocols.kube.meta import Object, key_of, uid_of
+from protocols.kube.quantity import Quantity
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -274,3 +275,40 @@ def topics_of(demand: Demand, view: PodView) -> Topics:
     extended = any("/" in name for name in view.requests)
     devices = (DEVICES, CLASSES) if demand.unallocated or extended else ()
     return waits_for(view) | frozenset((ROOM, *claims, *wanted, *devices))
+
+
+REASON = "DeviceCapacityExceeded"
+Consumed = Callable[[DeviceId], Amounts | None]
+
+
+class _ExcessWarning(NamedTuple):
+    slice: Object
+    """The slice as an event refers to it."""
+    message: str
+
+
+def warnings_of(change: SliceChange, consumed: Consumed) -> Iterator[_ExcessWarning]:
+    """Yield a warning for each device of a changed slice that changed to less than its shares consume."""
+    if change.new is None or not any(device.extras.shared for device in change.new.devices):
+        return
+    before = {id(device) for device in change.old.devices} if change.old is not None else set()
+    for device in change.new.devices:
+        if device.extras.shared and id(device) not in before:
+            for text in _excesses(change.new, device, consumed):
+                yield _ExcessWarning(_reference(change.new), text)
+
+
+def _excesses(slice_: Slice, device: Device, consumed: Consumed) -> Iterator[str]:
+    device_id = DeviceId(slice_.driver, slice_.pool, device.name)
+    for name, amount in sorted((consumed(device_id) or {}).items()):
+        total = device.capacity[name].value if name in device.capacity else Quantity(0)
+        if amount > total.nanos:
+            yield (
+                f"device {device_id}: claims consume {Quantity(amount, total.format)} of {name}, which is {total} now;"
+                f" nothing more is allocated until {Quantity(amount - total.nanos, total.format)} are free,"
+                " and nothing is evicted"
+            )
+
+
+def _reference(slice_: Slice) -> Object:
+    return {**RESOURCESLICES.type_meta, "metadata": {"name": slice_.name, "uid": slice_.uid}}

@@ -23,8 +23,7 @@ from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator import Node
 from protocols.dra.allocator.plan import expressions_of
 from protocols.dra.diagnosis.diagnose import Diagnosis
-from protocols.dra.diagnosis.text import one_line
-from protocols.dra.diagnosis.types import Case
+from protocols.dra.diagnosis.types import Case, one_line
 from protocols.dra.types import Device
 from protocols.process.tasks import failed
 

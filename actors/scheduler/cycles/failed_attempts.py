@@ -9,9 +9,9 @@ from actors.scheduler.claims.explanations import Question
 from actors.scheduler.cycles.binder import REASON_ERROR, REASON_UNSCHEDULABLE
 from actors.scheduler.cycles.metrics import ERROR, UNSCHEDULABLE
 from actors.scheduler.cycles.shared import Shared
-from actors.scheduler.model.candidates import Candidate
 from actors.scheduler.model.claim_demand import DEVICES, Demand, Fit
 from actors.scheduler.model.errors import ClaimsNotReady, VolumesNotReady
+from actors.scheduler.model.nominations import Candidate
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_cache import summary

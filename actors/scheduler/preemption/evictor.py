@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from actors.scheduler.model.candidates import Candidate, Nomination, Victim
+from actors.scheduler.model.nominations import Candidate, Nomination, Victim
 from protocols.kinds import views
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube.meta import Object

@@ -13,9 +13,8 @@ from actors.scheduler.affinity.filters import CURABLE, PodFilters, with_pods
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
 from actors.scheduler.claims.device_ledger import with_kept
 from actors.scheduler.claims.devices import DynamicResources
-from actors.scheduler.model.candidates import Candidate, Nomination, Victim
 from actors.scheduler.model.claim_demand import Demand, Fit
-from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.nominations import Candidate, Nomination, Nominations, Victim
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary

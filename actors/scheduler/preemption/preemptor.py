@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from actors.scheduler.affinity.filters import PodFilters
-from actors.scheduler.model.candidates import Candidate, Nomination
+from actors.scheduler.model.nominations import Candidate, Nomination
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import shortages
 from actors.scheduler.preemption.evictor import Evictor

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from actors.scheduler.model.candidates import Candidate, Victim
+from actors.scheduler.model.nominations import Candidate, Victim
 from protocols.kinds import views
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import namespace_of

@@ -10,8 +10,8 @@ import msgspec
 
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
-from actors.scheduler.model.candidates import Nomination
 from actors.scheduler.model.claim_demand import Fit
+from actors.scheduler.model.nominations import Nomination
 from actors.scheduler.model.views import NodeLoad, PodView
 from actors.scheduler.nodes.node_cache import INSUFFICIENT, TOO_MANY
 from protocols.dra.allocator.types import Pool

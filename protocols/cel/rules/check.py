@@ -13,8 +13,8 @@ from protocols.cel.costs.estimate import cost_of
 from protocols.cel.costs.sizes import product
 from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.evaluation.tree import tree_of
-from protocols.cel.rules.cel_type import LIMIT, CelType, size_of
 from protocols.cel.rules.messages import Messages
+from protocols.cel.rules.values import LIMIT, CelType, size_of
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

@@ -9,7 +9,7 @@ from google.protobuf import duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from protocols.cel.rules.cel_type import CelType
+from protocols.cel.rules.values import CelType
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

@@ -2,7 +2,7 @@
 
 import zoneinfo
 
-from protocols.cel.rules.cel_type import CelType
+from protocols.cel.rules.values import CelType
 from protocols.cel.worker.local import Engine
 from protocols.cel.worker.messages import (
     CheckPolicy,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from protocols.cel.rules.cel_type import CelType
+from protocols.cel.rules.values import CelType
 from protocols.cel.text.source import CelError, CompileError, EvaluationError, TooComplex, TooLong
 
 EVALUATE = "cel.evaluate"

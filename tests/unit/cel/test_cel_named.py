@@ -110,8 +110,8 @@ def test_cost_is_upstreams() -> None:
     """A tenth of the text's length, 32 times; the name of a format is looked up for one unit."""
 
     def cost(rule: str, limit: int) -> int:
-        from protocols.cel.rules.cel_type import CelType
         from protocols.cel.rules.check import Checker
+        from protocols.cel.rules.values import CelType
 
         return Checker(CelType("string", limit), 1).check(rule, False)[1]
 

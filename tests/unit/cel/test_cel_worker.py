@@ -16,8 +16,19 @@ from typing import Any
 
 import pytest
 
-from actors.cel.evaluators import DEATHS, QUEUED_PER_OWNER, READY, Death, Evaluators, Turns
-from actors.cel.quarantine import FIRST_S, FORGIVEN_S, LONGEST_S, SIZE, Quarantine
+from actors.cel.evaluators import (
+    DEATHS,
+    FIRST_S,
+    FORGIVEN_S,
+    LONGEST_S,
+    QUEUED_PER_OWNER,
+    READY,
+    SIZE,
+    Death,
+    Evaluators,
+    Quarantine,
+    Turns,
+)
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView

@@ -15,9 +15,8 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import NODE_TAINTS, EvictionMetrics
 from actors.controllers.lifecycle.pod_gc import trim_pod
-from actors.controllers.nodes.controller import NodeController
+from actors.controllers.nodes.controller import CONDITIONS, NodeController, NodeLeases, unknown_patch
 from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
-from actors.controllers.nodes.heartbeats import CONDITIONS, NodeLeases, unknown_patch
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import (
     MANAGED,

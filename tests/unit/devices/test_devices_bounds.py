@@ -7,7 +7,7 @@ import pytest
 
 from actors.adopt.allocation_diff import diff_steps
 from actors.devices.admission.chooser import Chooser
-from actors.devices.admission.plan import pod_steps
+from actors.devices.admission.grants import pod_steps
 from actors.devices.dra import health as dra_health
 from actors.devices.dra.driver_instance import MAX_ERROR_LENGTH, PREPARE_METHOD, read_reply
 from actors.devices.dra.errors import DriverFailed

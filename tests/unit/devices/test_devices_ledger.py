@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actors.devices.admission.plan import PodPlan
+from actors.devices.admission.grants import PodPlan
 from protocols.lifecycle.devices.choice import choose, follow_preference
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.ledger import Ledger, held_by

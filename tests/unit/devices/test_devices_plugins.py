@@ -11,8 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.devices.model.metrics import DeviceMetrics
 from actors.devices.model.types import CallDeadlines
-from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions
-from actors.devices.plugins.status_table import PluginStatusTable
+from actors.devices.plugins.connections import PluginConnections, PluginConnectionsOptions, PluginStatusTable
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.types import PluginDevice, PluginOptions
 from protocols.messages.devices import PluginView

@@ -11,8 +11,7 @@ from protocols.dra.allocator.shares import HeldDevices
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis import nodes
 from protocols.dra.diagnosis.diagnose import Diagnosis
-from protocols.dra.diagnosis.text import MAX_TEXT, one_line
-from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, Case, DiagnosisReport, Group
+from protocols.dra.diagnosis.types import MAX_EXAMPLES, MAX_GROUPS, MAX_TEXT, Case, DiagnosisReport, Group, one_line
 from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceId
 from tests.support.allocator_objects import ANY, DRIVER, Words, claim

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.model.candidates import Candidate, Nomination, Victim
-from actors.scheduler.model.nominations import Nominations
+from actors.scheduler.model.nominations import Candidate, Nomination, Nominations, Victim
 from actors.scheduler.preemption.selection import (
     best,
     budgets_of,

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from protocols.cel.rules.cel_type import CelType
+from protocols.cel.rules.values import CelType
 from protocols.kinds.custom.schema.node import Node
 
 RESERVED = {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from protocols.cel.costs.sizes import product, total
-from protocols.cel.rules.cel_type import CelType, max_count
+from protocols.cel.rules.values import CelType, max_count
 from protocols.cel.text.source import CelError
 from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import CheckedRules, CheckRules, RuleText, WorkerFault
