@@ -22,12 +22,32 @@ from protocols.cel.worker.messages import Answers, Batch, Work, WorkerFault, enc
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
 
-FIRST_S, LONGEST_S = 1.0, 300.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 FORGIVEN_S = 600.0
 """Time without another end after which an expression is treated as new."""
-SIZE = 1024
+QUARANTINED = 1024
 Key = tuple[str, str]
 """Owner and expression: what one user's data does to an expression is no matter of others."""
+
+
+W = TypeVar("W")
+QUEUED, QUEUED_PER_OWNER = 1024, 256
+READY, MOST = 2, 3
+"""Evaluators without work, and at once."""
+LONG_S = 0.02
+"""Time of busy evaluators after which waiting work gets another one."""
+SPARE_S = 30.0
+"""Time for which an evaluator beyond those stays without work."""
+GRACE_S = 0.5
+"""Time for the kernel's own limit to end an evaluator before the actor does."""
+WORKED_S = 0.25
+"""CPU time of a question that took long below which the machine is to blame, not the expression."""
+PART = 64 * 1024
+"""Bytes of an answer that are read at once."""
+DEATHS = 3
+"""Evaluators that one piece of work may end; what is left of it fails. Those that others end do not count."""
+FROM_OUTSIDE = ("killed", "stopped")
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
 
 
 class _QuarantinedExpression(msgspec.Struct):
@@ -37,7 +57,7 @@ class _QuarantinedExpression(msgspec.Struct):
 
 
 class Quarantine:
-    """Expressions by owner, SIZE at most; pauses double while an expression goes on doing harm."""
+    """Expressions by owner, QUARANTINED at most; pauses double while an expression goes on doing harm."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, _QuarantinedExpression] = OrderedDict()
@@ -49,9 +69,9 @@ class Quarantine:
         key = owner, expression
         before = self._entries.pop(key, None)
         again = before is not None and now < before.until + FORGIVEN_S
-        pause = min(LONGEST_S, 2 * before.pause) if before is not None and again else FIRST_S
+        pause = min(LONGEST_PAUSE_S, 2 * before.pause) if before is not None and again else FIRST_PAUSE_S
         entry = self._entries[key] = _QuarantinedExpression(reason, pause, now + pause)
-        if len(self._entries) > SIZE:
+        if len(self._entries) > QUARANTINED:
             self._entries.popitem(last=False)
         return entry
 
@@ -66,10 +86,6 @@ class Quarantine:
 
 def _text(entry: _QuarantinedExpression) -> str:
     return f"the expression was ended because it {entry.reason}; it is not evaluated again for {entry.pause:.0f} s"
-
-
-W = TypeVar("W")
-QUEUED, QUEUED_PER_OWNER = 1024, 256
 
 
 class Turns(Generic[W]):
@@ -107,24 +123,6 @@ class Turns(Generic[W]):
 
     def done(self, owner: str) -> None:
         self._busy.discard(owner)
-
-
-READY, MOST = 2, 3
-"""Evaluators without work, and at once."""
-LONG_S = 0.02
-"""Time of busy evaluators after which waiting work gets another one."""
-SPARE_S = 30.0
-"""Time for which an evaluator beyond those stays without work."""
-GRACE_S = 0.5
-"""Time for the kernel's own limit to end an evaluator before the actor does."""
-WORKED_S = 0.25
-"""CPU time of a question that took long below which the machine is to blame, not the expression."""
-PART = 64 * 1024
-"""Bytes of an answer that are read at once."""
-DEATHS = 3
-"""Evaluators that one piece of work may end; what is left of it fails. Those that others end do not count."""
-FROM_OUTSIDE = ("killed", "stopped")
-CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP}
 
 
 class Death(NamedTuple):

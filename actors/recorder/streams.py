@@ -42,6 +42,9 @@ STATES: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
 )
 
 
+RECORDED = (PODS, NODES, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
+
+
 def now_ms() -> int:
     """Return milliseconds since the epoch, as recordings count time."""
     return time.time_ns() // 1_000_000
@@ -145,9 +148,6 @@ class LifecycleSink(_Sink):
     def on_event(self, event: Event[PodLifecycleEvent]) -> None:
         if event.value is not None:
             self._writer.happened(self._source, event.key, msgspec.to_builtins(event.value), now_ms())
-
-
-RECORDED = (PODS, NODES, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)
 
 
 def redacted(obj: Object) -> Object:

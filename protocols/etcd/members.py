@@ -27,6 +27,10 @@ PAUSE = 0.05
 LONGEST_PAUSE = 0.5
 
 
+Contexts = Callable[[], ssl.SSLContext]
+"""Makes the TLS context of the next connection."""
+
+
 class Members:
     """Members in turn: calls go to `current`.
 
@@ -115,10 +119,6 @@ class Method:
 
 def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
-
-
-Contexts = Callable[[], ssl.SSLContext]
-"""Makes the TLS context of the next connection."""
 
 
 def open_channel(endpoint: str, options: EtcdOptions, tls: Contexts | None) -> ConnectionChannel:

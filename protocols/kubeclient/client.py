@@ -358,8 +358,9 @@ def _tls(options: ClientOptions) -> ssl.SSLContext:
         if options.cert is not None:
             context.load_cert_chain(str(options.cert), str(options.key))
     except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(path) for path in (options.ca, options.cert, options.key) if path is not None)
         raise CredentialsUnusable(
-            f"cannot use {options.cert}, its key and {options.ca}: {_text(error)};"
+            f"cannot use {files}: {_text(error)};"
             " if they are a plane's, the next `nodeplane up` makes new ones once they are removed"
         ) from None
     return context

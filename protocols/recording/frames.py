@@ -13,11 +13,6 @@ import msgspec
 
 from protocols.errors import NodeplaneError
 
-
-class RecordingInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
-    """Raised for a file that is no recording, is damaged, too large, or of a version that is not read."""
-
-
 SIGNATURE = b"NPREC\r\n\x1a"
 VERSION = 1
 _START = struct.Struct(">8sH")
@@ -25,7 +20,6 @@ _FRAME = struct.Struct(">BIIIQ")
 START_BYTES, FRAME_BYTES = _START.size, _FRAME.size
 HEADER, KEY, CHANGES, ENTRIES = 0, 1, 2, 3
 """Kinds: who recorded; the state anew (the changes that follow complete it); changes of the state; what happened."""
-
 MOST_BYTES = 1 << 30
 """Bytes of a file that is read."""
 MOST_FRAME = 16 << 20
@@ -33,6 +27,10 @@ MOST_FRAME = 16 << 20
 MOST_RAW = 8 << 30
 """Bytes of all frames together when they are not compressed."""
 LEVEL = 6
+
+
+class RecordingInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+    """Raised for a file that is no recording, is damaged, too large, or of a version that is not read."""
 
 
 class Header(msgspec.Struct, frozen=True):

@@ -17,6 +17,36 @@ from supervisor.base.errors import SupervisorError, UsageError
 MAX_NAMED = 3
 
 
+TEMPLATES = Path(__file__).parent / "templates"
+PLUGIN, DRIVER, AGENT = "plugin", "dra-driver", "agent"
+PYTHON, GO = "python", "go"
+PROTOS = {
+    (PLUGIN, PYTHON): ("deviceplugin_v1beta1",),
+    (DRIVER, PYTHON): ("dra_v1", "pluginregistration_v1"),
+    (AGENT, PYTHON): ("podresources_v1",),
+    (PLUGIN, GO): ("deviceplugin_v1beta1",),
+    (DRIVER, GO): ("dra_v1", "pluginregistration_v1"),
+    (AGENT, GO): ("podresources_v1",),
+}
+"""APIs whose stubs a project builds, by kind and language."""
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
+"""Names in the templates, and the defaults."""
+MAX_DRIVER = 63
+APIS = {
+    "deviceplugin_v1beta1": "device plugins",
+    "pluginregistration_v1": "registration by a socket in plugins_registry/: DRA drivers",
+    "dra_v1": "DRA drivers",
+    "dra_v1beta1": "DRA drivers, the version before",
+    "drahealth_v1": "health of a DRA driver's devices",
+    "drahealth_v1alpha1": "the same, the version before",
+    "podresources_v1": "agents: lists of pods with their devices, and nodeplane's watches",
+    "pods_v1alpha1": "agents: the pods of the node as objects",
+}
+"""Names of .proto files beside protocols/wire, with who speaks the API. They import no other file."""
+FOLDER = Path(protocols.wire.__file__).parent
+
+
 class FilesExist(SupervisorError, http=409, grpc="ALREADY_EXISTS"):
     """Raised before anything is written when files with other contents would be overwritten."""
 
@@ -37,24 +67,6 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
 
 def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_bytes() == text.encode()
-
-
-TEMPLATES = Path(__file__).parent / "templates"
-PLUGIN, DRIVER, AGENT = "plugin", "dra-driver", "agent"
-PYTHON, GO = "python", "go"
-PROTOS = {
-    (PLUGIN, PYTHON): ("deviceplugin_v1beta1",),
-    (DRIVER, PYTHON): ("dra_v1", "pluginregistration_v1"),
-    (AGENT, PYTHON): ("podresources_v1",),
-    (PLUGIN, GO): ("deviceplugin_v1beta1",),
-    (DRIVER, GO): ("dra_v1", "pluginregistration_v1"),
-    (AGENT, GO): ("podresources_v1",),
-}
-"""APIs whose stubs a project builds, by kind and language."""
-NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
-"""Names in the templates, and the defaults."""
-MAX_DRIVER = 63
 
 
 class ProjectNames(NamedTuple):
@@ -101,20 +113,6 @@ def _template(folder: Path) -> Iterator[tuple[str, str]]:
         hidden = name.parts[0].startswith(".") and name.parts[0] not in (".github", ".gitignore")
         if path.is_file() and not hidden and "__pycache__" not in name.parts:
             yield str(name), path.read_text()
-
-
-APIS = {
-    "deviceplugin_v1beta1": "device plugins",
-    "pluginregistration_v1": "registration by a socket in plugins_registry/: DRA drivers",
-    "dra_v1": "DRA drivers",
-    "dra_v1beta1": "DRA drivers, the version before",
-    "drahealth_v1": "health of a DRA driver's devices",
-    "drahealth_v1alpha1": "the same, the version before",
-    "podresources_v1": "agents: lists of pods with their devices, and nodeplane's watches",
-    "pods_v1alpha1": "agents: the pods of the node as objects",
-}
-"""Names of .proto files beside protocols/wire, with who speaks the API. They import no other file."""
-FOLDER = Path(protocols.wire.__file__).parent
 
 
 def proto_files(names: Iterable[str] = APIS) -> dict[str, str]:

@@ -28,6 +28,18 @@ SHARED = FOLDER / "every_kind.py"
 """The chapter with behaviours of several kinds."""
 
 
+PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
+"""In this order: later ones disturb the plugin more."""
+LISTING = ("list", "health")
+"""Phases whose evidence is what the program listed."""
+LAST = 100
+MAX_FINDINGS = 5
+Run: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with the stage of its kind."""
+Check: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with a connection to what the program registered."""
+
+
 class Kind(NamedTuple):
     """`shared` are behaviours of device plugins that judge this kind, too."""
 
@@ -45,18 +57,6 @@ PLUGIN = Kind("plugin", "a device plugin", FOLDER)
 DRA = Kind("dra", "a DRA driver", FOLDER / "dra", ("two-instances", "ends-at-sigterm"))
 AGENT = Kind("agent", "an agent of the pod resources API", FOLDER / "agent", ("ends-at-sigterm",))
 KINDS = {kind.name: kind for kind in (PLUGIN, DRA, AGENT)}
-
-
-PHASES = ("registration", "list", "slices", "calls", "health", "restarts", "end")
-"""In this order: later ones disturb the plugin more."""
-LISTING = ("list", "health")
-"""Phases whose evidence is what the program listed."""
-LAST = 100
-MAX_FINDINGS = 5
-Run: TypeAlias = Callable[[Any], Awaitable[None]]
-"""Called with the stage of its kind."""
-Check: TypeAlias = Callable[[Any], Awaitable[None]]
-"""Called with a connection to what the program registered."""
 
 
 class Behaviour(Listed, frozen=True):

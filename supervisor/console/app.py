@@ -51,6 +51,10 @@ CHANGING = "bcdhkrsx"
 """Keys that change something on one screen or another."""
 
 
+KUBECTL = "kubectl"
+SHELL = "sh"
+
+
 class Screens(Host):
     """The screens over a world, and the clock that draws them."""
 
@@ -207,10 +211,6 @@ def event_line(event: dict[str, Any]) -> str:
     when = str(event.get("lastTimestamp") or event.get("eventTime") or "-")
     count = f" x{event['count']}" if isinstance(event.get("count"), int) and event["count"] > 1 else ""
     return safe(f"{when[11:19]}  {event.get('type')}  {event.get('reason')}{count}  {event.get('message')}")
-
-
-KUBECTL = "kubectl"
-SHELL = "sh"
 
 
 def shell_command(where: Layout, pod: Pod, container: str) -> list[str]:

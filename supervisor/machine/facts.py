@@ -26,6 +26,18 @@ PORTS = {"--port": DEFAULTS.port, "--metrics-port": DEFAULTS.metrics_port}
 """Ports that `up` without flags waits for or fails on."""
 
 
+PROBE_S = 1.0
+"""Deadline of a connection and of a call."""
+KUBELET = "kubelet"
+SOCKETS: Mapping[str, tuple[str, ...]] = {
+    "containerd": ("/run/containerd/containerd.sock",),
+    "CRI-O": ("/run/crio/crio.sock", "/var/run/crio/crio.sock"),
+    "cri-dockerd": ("/run/cri-dockerd.sock",),
+    KUBELET: ("/var/lib/kubelet/pod-resources/kubelet.sock",),
+}
+"""Paths by name, the usual one first."""
+
+
 class Cgroups(msgspec.Struct, frozen=True):
     """`versions`: the mounted ones, "v1" and "v2". `writable`: controllers whose limits this user may set."""
 
@@ -176,18 +188,6 @@ def _bind_error(port: int) -> str:
 def _program(name: str) -> str | None:
     """Return its path: on PATH, or beside this interpreter."""
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-
-
-PROBE_S = 1.0
-"""Deadline of a connection and of a call."""
-KUBELET = "kubelet"
-SOCKETS: Mapping[str, tuple[str, ...]] = {
-    "containerd": ("/run/containerd/containerd.sock",),
-    "CRI-O": ("/run/crio/crio.sock", "/var/run/crio/crio.sock"),
-    "cri-dockerd": ("/run/cri-dockerd.sock",),
-    KUBELET: ("/var/lib/kubelet/pod-resources/kubelet.sock",),
-}
-"""Paths by name, the usual one first."""
 
 
 def runtimes(sockets: Mapping[str, tuple[str, ...]] = SOCKETS) -> dict[str, str]:

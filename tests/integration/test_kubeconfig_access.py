@@ -73,6 +73,11 @@ def refusal(plane: Plane, *words: str) -> str:
     return done.stderr
 
 
+def test_missing_ca_is_named(plane: Plane) -> None:
+    access = kubeconfig(plane, {"token": token(plane)}, **{"certificate-authority": "none.crt"})
+    assert f"cannot use {plane.root}/access/none.crt: " in refusal(plane, "fleet", "delete", "--kubeconfig", access)
+
+
 def test_unknown_token_is_an_error_that_does_not_show_it(plane: Plane) -> None:
     access = kubeconfig(plane, {"token": "not-a-token"})
     for command in (("fleet", "delete"), ("devices", "--patched"), ("why", "pod/none")):

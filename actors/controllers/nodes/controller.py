@@ -35,6 +35,10 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """Conditions that a node's agent reports, all of which are Unknown without it."""
 
 
+NODE = "node"
+CHECKS_PER_GRACE = 10
+
+
 class NodeLeases(msgspec.Struct):
     """Last renewals of all nodes; times are monotonic seconds."""
 
@@ -70,10 +74,6 @@ def _unknown(kind: str, known: views.Condition | None) -> Object | None:
     if known is None:
         reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
     return {"type": kind, "status": "Unknown", "reason": reason, "message": message, "lastTransitionTime": now()}
-
-
-NODE = "node"
-CHECKS_PER_GRACE = 10
 
 
 class NodeController:

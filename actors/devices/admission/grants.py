@@ -1,4 +1,4 @@
-"""What is picked for an admitted pod: its plan, ledger record, and the grants podworker starts containers with."""
+"""An admitted pod: the plan, its ledger record, and the grants podworker starts the containers with."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -21,6 +21,8 @@ from protocols.messages.devices import (
 )
 from protocols.node.cpulist import format_list
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
+
+V = TypeVar("V")
 
 
 class PodPlan(DevicePlan):
@@ -62,9 +64,6 @@ class AllocationBuilder(msgspec.Struct, frozen=True):
     def _placed(self, uid: str, container: ContainerAllocation) -> ContainerAllocation:
         placed = self.placer.placed(uid, container.name)
         return msgspec.structs.replace(container, cpus=tuple(sorted(placed.cpus)), memory=placed.memory)
-
-
-V = TypeVar("V")
 
 
 def admitted(record: PodRecord) -> AdmittedPod:

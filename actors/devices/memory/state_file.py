@@ -53,7 +53,7 @@ class MemoryState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Read(NamedTuple):
-    """What was read of a file."""
+    """The content of a file as it was read."""
 
     policy: str
     holdings: Holdings

@@ -28,6 +28,11 @@ from protocols.wire.plugins import LIST_AND_WATCH
 Publish = Callable[[Op, str, PluginView], None]
 
 
+MAX_RESOURCES = 1000
+OLD_CONNECTIONS = 4
+"""Per resource, so that a plugin that registers again and again does not pile up streams."""
+
+
 class PluginStatusTable(msgspec.Struct):
     """Views by resource and generation. Of gone connections only the newest of each resource is retained."""
 
@@ -72,11 +77,6 @@ class PluginStatusTable(msgspec.Struct):
 
 def _key(resource: str, generation: int) -> str:
     return f"{resource} {generation}"
-
-
-MAX_RESOURCES = 1000
-OLD_CONNECTIONS = 4
-"""Per resource, so that a plugin that registers again and again does not pile up streams."""
 
 
 async def _nothing_to_write() -> None:

@@ -29,7 +29,7 @@ class SocketIdentity(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What is in the directory and those below it."""
+    """Contents of the directory and of those below it."""
 
     sockets: dict[Path, SocketIdentity]
     directories: list[Path]
@@ -83,7 +83,7 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.5, 122.0
 
 
 class Operation(Enum):
-    """What is done about a socket."""
+    """The change from the actual to the desired state."""
 
     REGISTER = "register"
     DEREGISTER = "deregister"

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from actors.fleet.shell.objects import reduced_node
 from actors.fleet.simulated.node import Node
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, labels_of, uid_of
+from protocols.kube.meta import Object, fields_of, labels_of, uid_of
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -21,9 +20,8 @@ from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.node.lease import NAMESPACE, lease_object
 from protocols.lifecycle.node.status import node_patch
 
-
-class NodeTaken(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
-    """Raised when the API has a node of a name that the fleet needs, and it is not the fleet's."""
+METADATA = ("name", "namespace", "uid", "resourceVersion", "labels")
+"""Metadata of a node that is retained."""
 
 
 FLEET = "nodeplane.dev/fleet"
@@ -36,6 +34,10 @@ REPORT_S = 300.0
 """Time between two looks at a Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
 NODE, SLICES, LEASE, POOLS = "node", "slices", "lease", "pools"
 log = logging.getLogger("fleet")
+
+
+class NodeTaken(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
+    """Raised when the API has a node of a name that the fleet needs, and it is not the fleet's."""
 
 
 class FleetNodes:
@@ -61,7 +63,7 @@ class FleetNodes:
         self._queue = WorkQueue(self._work, log, WORKERS)
         self._leases = WorkQueue(self._work, log, LEASE_WORKERS)
         """Apart from the rest, so that nothing keeps a node from its heartbeat."""
-        options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=reduced_node)
+        options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=_reduced_node)
         self._informer = Informer(client, NODES, options, self)
         self.registered: set[str] = set()
         """Names of the nodes that have an object and a lease."""
@@ -165,7 +167,7 @@ class FleetNodes:
                 self._taken.put_nowait(node.name)
                 return
             await self._update(node)
-        node.object = cast("views.Node", reduced_node(cast("views.Node", created)))
+        node.object = cast("views.Node", _reduced_node(cast("views.Node", created)))
         self._on_change(node)
 
     async def _update(self, node: Node) -> None:
@@ -249,3 +251,12 @@ class FleetNodes:
         except ApiError as error:
             if error.code != 404:
                 raise
+
+
+def _reduced_node(node: views.Node) -> Object:
+    """Reduce a node to what the admission of pods reads."""
+    return {
+        "metadata": fields_of(node.get("metadata") or {}, METADATA),
+        "spec": {"taints": (node.get("spec") or {}).get("taints") or []},
+        "status": {"allocatable": (node.get("status") or {}).get("allocatable") or {}},
+    }

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from actors.fleet.shell.objects import reduced_pod
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -26,6 +25,8 @@ from protocols.lifecycle.status.conditions import PREEMPTED
 from protocols.lifecycle.status.device_health import HEALTH as HEALTH_FIELD
 from protocols.lifecycle.status.events import PodEvent, field_path
 
+METADATA = ("name", "namespace", "uid", "resourceVersion")
+"""Metadata of a pod that is retained: the fleet has ten thousand."""
 WORKERS = 32
 STEPS = 8
 """Steps in a row for one pod, each after a write or a read; then others have their turn."""
@@ -263,3 +264,9 @@ class FleetPods:
         reference: dict[str, Any] = {**PODS.type_meta, "metadata": metadata}
         recorder = self._recorders[pod.node.number % len(self._recorders)]
         recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)
+
+
+def reduced_pod(pod: views.Pod) -> Object:
+    """Reduce a pod to its identity, its node and itself, packed."""
+    node = (pod.get("spec") or {}).get("nodeName") or ""
+    return {"metadata": fields_of(pod.get("metadata") or {}, METADATA), "node": node, "packed": packed(pod)}

@@ -21,6 +21,9 @@ from protocols.lifecycle.restarts import backoff
 from protocols.messages.devices import PodClaim
 from protocols.messages.health import PodResourceStatus
 
+FAST = 1
+"""Level of compression: 15 us a pod, and 9 us to read it."""
+
 
 class Pod:
     """State of one pod uid between two steps."""
@@ -79,10 +82,6 @@ def take_over(pod: Pod) -> None:
     pod.admitted = True
     pod.sizes = Sizes(allocated={**desired_amounts(spec), **shown_sizes(shown)})
     pod.node.take_back(spec, shown, pod.sizes.allocated or {})
-
-
-FAST = 1
-"""Level of compression: 15 us a pod, and 9 us to read it."""
 
 
 def packed(pod: views.Pod) -> bytes:

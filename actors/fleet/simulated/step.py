@@ -35,9 +35,17 @@ from protocols.lifecycle.status.patch import status_patch
 from protocols.lifecycle.status.pod import StatusInputs, compute_status, is_over, restart_counts
 from protocols.messages.health import PodHeld
 
+STOP = "nodeplane.dev/hollow-stop"
+"""Annotation: how long a container takes to end after SIGTERM, such as `5s`; it ends at once without it."""
+ROUNDS = 50
+"""Plans that one step follows, each on what the last one left; a pod that needs more goes on at its next step."""
+RETRY_NS = 2 * SECOND
+"""Pause before an admission or preparation that failed is tried again."""
+CREATE_ERROR = "CreateContainerError"
+
 
 class StepInputs(msgspec.Struct, frozen=True):
-    """What a step reads beside the pod itself."""
+    """Inputs of a step beside the pod itself."""
 
     now_ns: int
     """Wall clock."""
@@ -61,15 +69,6 @@ class Outcome(msgspec.Struct):
     claims: tuple[str, ...] = ()
     """Names of the ResourceClaims to read before the next step."""
     events: list[PodEvent] = msgspec.field(default_factory=list)
-
-
-STOP = "nodeplane.dev/hollow-stop"
-"""Annotation: how long a container takes to end after SIGTERM, such as `5s`; it ends at once without it."""
-ROUNDS = 50
-"""Plans that one step follows, each on what the last one left; a pod that needs more goes on at its next step."""
-RETRY_NS = 2 * SECOND
-"""Pause before an admission or preparation that failed is tried again."""
-CREATE_ERROR = "CreateContainerError"
 
 
 class PodStep:

@@ -265,7 +265,7 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Dependencies(msgspec.Struct, frozen=True):
-    """What the workers of all pods share."""
+    """Parts that the workers of all pods share."""
 
     runtime: Runtime
     pleg: Pleg

@@ -31,7 +31,7 @@ log = logging.getLogger("podworker")
 
 
 class ManagerOptions(msgspec.Struct, frozen=True):
-    """What the workers of this node get."""
+    """Dependencies of the workers of this node."""
 
     deps: Dependencies
     runtime_name: Callable[[], str]

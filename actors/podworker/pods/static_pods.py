@@ -29,7 +29,7 @@ log = logging.getLogger("podworker")
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """What the API lacks, or has too much of."""
+    """Mirrors to create and to delete."""
 
     create: tuple[views.Pod, ...] = ()
     """Static pods without a mirror in the API."""

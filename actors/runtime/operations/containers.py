@@ -35,6 +35,10 @@ from protocols.wire import cri_pb2 as pb
 _NAMES = {number: name.removeprefix("SIGNAL_") for name, number in pb.Signal.items()}
 
 
+KILL_DEADLINE_S = 15.0
+"""Time for a container to end after SIGKILL, before its shim is killed too."""
+
+
 def stop_signal(signal_number: int, image_signal: str = "") -> int:
     """Return the kernel's number of a CRI signal (they are alphabetical), else the image's signal, else SIGTERM."""
     if signal_number == pb.SIGNAL_RUNTIME_DEFAULT and image_signal:
@@ -52,10 +56,6 @@ def _named(text: str) -> int:
     else:
         number = int(getattr(signal, "SIG" + name.removeprefix("SIG"), 0)) + int(offset if offset.isdecimal() else 0)
     return number if 0 < number <= int(signal.SIGRTMAX) else int(signal.SIGTERM)
-
-
-KILL_DEADLINE_S = 15.0
-"""Time for a container to end after SIGKILL, before its shim is killed too."""
 
 
 class Dependencies(msgspec.Struct, frozen=True):

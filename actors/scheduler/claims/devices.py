@@ -53,6 +53,10 @@ Demands = Mapping[str, Demand]
 LEFTOVER_CLAIM = "cannot schedule extended resource claim"
 
 
+REASON = "DeviceCapacityExceeded"
+Consumed = Callable[[DeviceId], Amounts | None]
+
+
 class DeviceOptions(msgspec.Struct, frozen=True):
     """Dependencies of DynamicResources."""
 
@@ -275,10 +279,6 @@ def topics_of(demand: Demand, view: PodView) -> Topics:
     extended = any("/" in name for name in view.requests)
     devices = (DEVICES, CLASSES) if demand.unallocated or extended else ()
     return waits_for(view) | frozenset((ROOM, *claims, *wanted, *devices))
-
-
-REASON = "DeviceCapacityExceeded"
-Consumed = Callable[[DeviceId], Amounts | None]
 
 
 class _ExcessWarning(NamedTuple):

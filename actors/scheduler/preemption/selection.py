@@ -15,6 +15,14 @@ from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import namespace_of
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 
+MIN_CANDIDATES, CANDIDATE_PERCENT = 100, 10
+"""Nodes with victims that are enough to choose from: so many, or this share of the nodes in question."""
+PRIORITY_OFFSET = 2**31
+"""Added to priorities before they are summed, so that fewer victims of negative priority are better."""
+Removed = AbstractSet[str]
+"""Uids of pods that are taken away from the node."""
+Selection = Generator[Removed, bool, Candidate | None]
+
 
 class DisruptionBudget(msgspec.Struct, frozen=True):
     """A budget with the disruptions that it still allows."""
@@ -57,16 +65,6 @@ def violating(victims: Sequence[Victim], budgets: Sequence[DisruptionBudget]) ->
                 if left[at] < 0:
                     uids.add(victim.uid)
     return frozenset(uids)
-
-
-MIN_CANDIDATES, CANDIDATE_PERCENT = 100, 10
-"""Nodes with victims that are enough to choose from: so many, or this share of the nodes in question."""
-PRIORITY_OFFSET = 2**31
-"""Added to priorities before they are summed, so that fewer victims of negative priority are better."""
-
-Removed = AbstractSet[str]
-"""Uids of pods that are taken away from the node."""
-Selection = Generator[Removed, bool, Candidate | None]
 
 
 def candidate_count(nodes: int) -> int:

@@ -23,6 +23,9 @@ THIS, OLD, HAS_OLD = VARIABLES = ("self", "oldSelf", "_np_has_old")
 OPTIONAL = {OLD: (f"({HAS_OLD} ? optional.of(", ") : optional.none())")}
 
 
+OPTIONAL_OLD = {OLD: ("optional.of(", ")")}
+
+
 @functools.cache
 def _environment() -> "cel.Env":
     """The last one of the variables alone has a type."""
@@ -51,9 +54,6 @@ class RuleProgram:
 def program(text: str, optional_old: bool) -> RuleProgram:
     """Raises CompileError."""
     return RuleProgram(compile_text(_environment(), prepared(text, OPTIONAL if optional_old else None)).serialize())
-
-
-OPTIONAL_OLD = {OLD: ("optional.of(", ")")}
 
 
 class Checker:

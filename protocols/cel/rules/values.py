@@ -18,6 +18,11 @@ LIMIT = 3 * 1024 * 1024
 """Bytes of the largest request, and so of the largest value."""
 
 
+LEAST = {"bool": 4, "string": 2, "bytes": 2, "timestamp": 12, "duration": 2, "list": 2, "map": 2, "object": 2}
+"""Bytes of the smallest JSON value of a type; 1 for others."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class CelType(msgspec.Struct, frozen=True):
     """The CEL type of a schema, or of a part of one."""
 
@@ -28,10 +33,6 @@ class CelType(msgspec.Struct, frozen=True):
     item: "CelType | None" = None
     fields: Mapping[str, tuple[str, "CelType"]] = msgspec.field(default_factory=dict)
     """Fields of an object by name: the escaped CEL name and the type."""
-
-
-LEAST = {"bool": 4, "string": 2, "bytes": 2, "timestamp": 12, "duration": 2, "list": 2, "map": 2, "object": 2}
-"""Bytes of the smallest JSON value of a type; 1 for others."""
 
 
 def size_of(cel_type: CelType, cap: int = LIMIT) -> Size:
@@ -108,5 +109,4 @@ def _duration(value: str) -> Duration:
     return Duration(duration_nanos(value))
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TEXTS: dict[str, Callable[[str], Any]] = {"bytes": base64.b64decode, "timestamp": _timestamp, "duration": _duration}

@@ -32,6 +32,13 @@ MAX_REASONS = 256
 """Distinct reasons counted; attribute values in error texts could make more."""
 
 
+CHUNK = 50
+"""Devices judged between two yields."""
+MOST_REASONS, MAX_REASON = 2, 80
+"""Reasons why devices of a node are not usable, the most frequent ones, and the characters of each."""
+NOT_SEARCHED = Rejection(UNSEARCHED, "it has enough devices for each request by itself, as those that were searched")
+
+
 class RejectionTally:
     """Bounded: reasons past MAX_REASONS count as their rule alone."""
 
@@ -56,13 +63,6 @@ class RejectionTally:
             count = sum(self._counts[each] for each in rest)
             found.append(Group("other", f"{len(rest)} other reasons", count, tuple(self._examples[rest[0]])))
         return tuple(found)
-
-
-CHUNK = 50
-"""Devices judged between two yields."""
-MOST_REASONS, MAX_REASON = 2, 80
-"""Reasons why devices of a node are not usable, the most frequent ones, and the characters of each."""
-NOT_SEARCHED = Rejection(UNSEARCHED, "it has enough devices for each request by itself, as those that were searched")
 
 
 class Counted(NamedTuple):

@@ -20,6 +20,13 @@ MAX_GROUPS = 16
 MAX_EXAMPLES = 3
 
 
+MAX_TEXT = 480
+"""Characters; with upstream's message an event stays below its limit of 1024."""
+MAX_REASON = 110
+SHOWN = 3
+"""Reasons shown per request, the most frequent ones."""
+
+
 class Rejection(NamedTuple):
     """One reason against a device or node: a rule's name, stable for programs, and a text for users."""
 
@@ -96,13 +103,6 @@ class Case(msgspec.Struct, frozen=True):
     searched: int = 8
     """Nodes searched as a whole, those with most usable devices first."""
     gates: Gates = Gates()
-
-
-MAX_TEXT = 480
-"""Characters; with upstream's message an event stays below its limit of 1024."""
-MAX_REASON = 110
-SHOWN = 3
-"""Reasons shown per request, the most frequent ones."""
 
 
 def one_line(report: DiagnosisReport, longest: int = MAX_REASON) -> str:

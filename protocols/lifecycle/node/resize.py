@@ -27,7 +27,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 
 
 class ResizeLimits(NamedTuple):
-    """What a node can give to a pod."""
+    """The room that a node has for a pod."""
 
     capacity: NodeCapacity
     cpus_pinned: bool = False
@@ -42,7 +42,7 @@ class SizeChange(NamedTuple):
     container: ContainerSpec
     run: ContainerStatus
     size: Amounts
-    """What is allocated to it."""
+    """Its allocated resources."""
     kill: Kill | None
     """Set if the container restarts for it."""
 

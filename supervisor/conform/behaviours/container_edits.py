@@ -1,4 +1,4 @@
-"""What an answer to Allocate gives to containers: environment, mounts, device nodes and CDI devices."""
+"""Answers to Allocate: environment, mounts, device nodes and CDI devices of containers."""
 
 import asyncio
 import os

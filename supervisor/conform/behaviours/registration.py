@@ -1,4 +1,4 @@
-"""What a plugin registers, and when."""
+"""The registration of a plugin."""
 
 import asyncio
 import itertools

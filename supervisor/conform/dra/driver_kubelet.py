@@ -21,6 +21,10 @@ from supervisor.conform.verdict import CallFailed
 NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
+BY_CALLS = ("registration", "kubelet-restarts")
+"""Behaviours of a driver's life that a second kubelet can judge: it asks the driver, not the driver it."""
+
+
 @dataclass
 class DriverAttempt:
     """One try to register what serves a socket."""
@@ -171,10 +175,6 @@ def versions_fault(info: registration.PluginInfo) -> str:
 def endpoint_fault(attempt: DriverAttempt) -> str:
     """Return why the endpoint is invalid; empty if it is not."""
     return "" if attempt.endpoint.is_absolute() else f"endpoint {attempt.info.endpoint!r} is not an absolute path"
-
-
-BY_CALLS = ("registration", "kubelet-restarts")
-"""Behaviours of a driver's life that a second kubelet can judge: it asks the driver, not the driver it."""
 
 
 class ServedDriverKubelet(DriverKubelet):

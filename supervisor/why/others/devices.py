@@ -12,6 +12,9 @@ from supervisor.why.others.plugins import diagnose_plugin, odd_words
 HEALTHY = "Healthy"
 
 
+LAST_CALLS = 2
+
+
 def diagnose_device(found: DeviceEvidence) -> Finding:
     """Return why a device is in its state."""
     return _of_plugin(found, found.row) if found.row else _of_driver(found)
@@ -77,9 +80,6 @@ def _advice(health: str, pod: str) -> tuple[str, ...]:
     if health == HEALTHY:
         return ()
     return (f"see `nodeplane why pod/{pod.partition('/')[2]}`",) if pod else ()
-
-
-LAST_CALLS = 2
 
 
 def diagnose_driver(found: DriverEvidence) -> Finding:

@@ -18,12 +18,12 @@ import pytest
 
 from actors.cel.evaluators import (
     DEATHS,
-    FIRST_S,
+    FIRST_PAUSE_S,
     FORGIVEN_S,
-    LONGEST_S,
+    LONGEST_PAUSE_S,
+    QUARANTINED,
     QUEUED_PER_OWNER,
     READY,
-    SIZE,
     Death,
     Evaluators,
     Quarantine,
@@ -102,9 +102,9 @@ def test_quarantine_pause_doubles_up_to_its_limit() -> None:
         entry = table.add("o", "e", "crashed", now)
         pauses.append(entry.pause)
         now = entry.until
-    assert pauses[:3] == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S]
-    assert pauses[-1] == LONGEST_S
-    assert table.add("o", "e", "crashed", now + FORGIVEN_S + LONGEST_S).pause == FIRST_S
+    assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert pauses[-1] == LONGEST_PAUSE_S
+    assert table.add("o", "e", "crashed", now + FORGIVEN_S + LONGEST_PAUSE_S).pause == FIRST_PAUSE_S
 
 
 def test_quarantine_is_of_one_owner_and_ends() -> None:
@@ -116,14 +116,14 @@ def test_quarantine_is_of_one_owner_and_ends() -> None:
         0.5,
     )
     assert table.banned("other", 0.5) == {}
-    assert table.banned("o", FIRST_S) == {}
+    assert table.banned("o", FIRST_PAUSE_S) == {}
 
 
 def test_quarantine_is_bounded() -> None:
     table = Quarantine()
-    for number in range(SIZE + 10):
+    for number in range(QUARANTINED + 10):
         table.add("o", str(number), "crashed", 0.0)
-    assert len(table) == SIZE
+    assert len(table) == QUARANTINED
 
 
 def test_turns_owners_alternate_one_work_each() -> None:

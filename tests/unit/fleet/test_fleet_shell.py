@@ -13,7 +13,7 @@ from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from actors.fleet.shell.nodes import NodeTaken
-from actors.fleet.shell.objects import reduced_pod
+from actors.fleet.shell.pods import reduced_pod
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
 from protocols.kinds import views

@@ -18,6 +18,13 @@ from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 
+MOST_AT_ONCE = 500
+"""Pods that one pass creates or deletes at most."""
+FIRST_BATCH = 1
+OVERDUE_S = 5.0
+"""Seconds after which an expected change is looked up with a live read."""
+RANDOM_LETTERS = 5
+
 
 class Expectations:
     """Own creations and deletions that the informer does not show yet, by owner uid.
@@ -64,14 +71,6 @@ class Expectations:
     def forget(self, owner: str) -> None:
         self._created.pop(owner, None)
         self._deleted.pop(owner, None)
-
-
-MOST_AT_ONCE = 500
-"""Pods that one pass creates or deletes at most."""
-FIRST_BATCH = 1
-OVERDUE_S = 5.0
-"""Seconds after which an expected change is looked up with a live read."""
-RANDOM_LETTERS = 5
 
 
 class PodControl:

@@ -27,6 +27,9 @@ ORPHAN = "job pod"
 RETRY_S = 1.0
 
 
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+
+
 class JobController(WorkloadController):
     """Reconciles one Job at a time; pods that lost their Job lose their finalizer, too."""
 
@@ -176,9 +179,6 @@ class JobController(WorkloadController):
         except ApiError as error:
             if error.code != 409:
                 raise
-
-
-INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
 def job_pod(job: Object, index: int | None = None, failures: Failures | None = None) -> Object:

@@ -121,7 +121,7 @@ def _is_recursive(mount: views.VolumeMount, supported: bool) -> bool:
 
 
 class ConfigInputs(msgspec.Struct, frozen=True):
-    """What a ContainerConfig is made of."""
+    """Inputs of a ContainerConfig."""
 
     spec: PodSpec
     container: ContainerSpec

@@ -51,7 +51,7 @@ Part = views.Volume | views.VolumeProjection
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What the volumes of a pod project."""
+    """Objects and tokens that the volumes of a pod project."""
 
     spec: PodSpec
     node: NodeFields

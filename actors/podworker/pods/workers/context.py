@@ -26,7 +26,7 @@ from protocols.messages.pleg import STEP_NS, PodStatus
 
 
 class PodState(msgspec.Struct):
-    """What is known of a pod, lost with this process unless API or runtime have it."""
+    """State of a pod, lost with this process unless API or runtime have it."""
 
     spec: PodSpec
     stage: PodStage = PodStage.SYNCING
@@ -212,7 +212,7 @@ class StatusReporter:
 
 
 class WorkerContext(NamedTuple):
-    """What the parts of one pod's worker share."""
+    """Parts of one pod's worker, which share them."""
 
     state: PodState
     deps: Dependencies

@@ -1,4 +1,4 @@
-"""How often and how an agent calls."""
+"""Number, kind and deadlines of an agent's calls."""
 
 import asyncio
 import time

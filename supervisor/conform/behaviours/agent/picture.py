@@ -1,4 +1,4 @@
-"""What an agent shows of the pods and their devices."""
+"""The pods and their devices as an agent shows them."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a claim may have: requests, configuration, shares, several pods, conditions."""
+"""Claims with several requests, configuration, shares, several pods, conditions."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""How a driver registers, and the services that it serves."""
+"""The registration of a driver, and the services that it serves."""
 
 import asyncio
 
