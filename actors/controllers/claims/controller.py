@@ -6,7 +6,7 @@ Decisions read the informers' stores; writes carry the resourceVersion that the 
 import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import claim_for, found, missing, statuses
@@ -31,7 +31,7 @@ from protocols.dra.pods import (
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of
+from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -40,6 +40,7 @@ from protocols.trace import span
 POD, CLAIM = "pod", "claim"
 REMEMBERED = 2000
 FAILED = "FailedResourceClaimCreation"
+T = TypeVar("T")
 
 
 class ResourceClaimController:
@@ -56,6 +57,8 @@ class ResourceClaimController:
         """Pod uid and entry -> created claim; bridges the time until the informer shows it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """Missing template -> pods that wait for it."""
+        self._acted: OrderedDict[tuple[str, str], bool] = OrderedDict()
+        """Uid and resourceVersion of claims that this controller wrote and has acted on, until their events come."""
         self.templates: Mapping[str, views.ResourceClaimTemplate] = {}
 
     @property
@@ -98,7 +101,8 @@ class ResourceClaimController:
         owner = owner_pod(claim)
         if owner is not None:
             self._owned[owner[1]].add(key_of(claim))
-        self._work.put((CLAIM, key_of(claim)))
+        if not self._acted.pop((uid_of(claim), version_of(claim)), False):
+            self._work.put((CLAIM, key_of(claim)))
         if owner is not None and allocation_of(claim) is not None and not consumers(claim):
             self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
 
@@ -180,9 +184,7 @@ class ResourceClaimController:
             self._failed(pod, entry, str(error))
             raise
         self._metrics.created("success")
-        self._made[(uid_of(pod), entry)] = name_of(claim)
-        if len(self._made) > REMEMBERED:
-            self._made.popitem(last=False)
+        _remember(self._made, (uid_of(pod), entry), name_of(claim))
         return name_of(claim)
 
     def _failed(self, pod: views.Pod, entry: str, why: str) -> None:
@@ -206,11 +208,12 @@ class ResourceClaimController:
         return is_owned_by(claim, pod) if made else True
 
     async def _process(self, claim: views.ResourceClaim) -> None:
+        """Release, deallocate and delete in one go: the events of its own writes lead to nothing more."""
         gone = await self._gone(claim)
         if gone:
-            claim = await self._update(releasing(claim, gone), "status")
+            claim = await self._released(releasing(claim, gone), "status")
         if not consumers(claim):
-            await self._unused(claim, freed=bool(gone))
+            await self._unused(claim, gone)
 
     async def _gone(self, claim: views.ResourceClaim) -> frozenset[str]:
         """Return the uids of finished pods that the claim is reserved for. Other kinds of consumers are left alone."""
@@ -218,20 +221,20 @@ class ResourceClaimController:
         pods = [each for each in consumers(claim) if is_pod(each)]
         return frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
 
-    async def _unused(self, claim: views.ResourceClaim, freed: bool) -> None:
-        """Deallocate or delete a claim without consumers.
+    async def _unused(self, claim: views.ResourceClaim, gone: frozenset[str]) -> None:
+        """Deallocate or delete a claim without consumers; `gone`: uids of those that it had until now.
 
         An allocation that was never reserved stays: it may have been made in advance. So does a finalizer if no
         consumer was removed, because the scheduler writes it just before the allocation.
         """
         if terminating(claim) and allocation_of(claim) is not None and has_finalizer(claim):
-            claim = await self._update(deallocated(claim), "status")
-        if allocation_of(claim) is None and has_finalizer(claim) and (freed or terminating(claim)):
-            claim = await self._update(without_finalizer(claim))
+            claim = await self._released(deallocated(claim), "status")
+        if allocation_of(claim) is None and has_finalizer(claim) and (gone or terminating(claim)):
+            claim = await self._released(without_finalizer(claim))
         owner = owner_pod(claim)
         if owner is not None and not terminating(claim):
             name, uid = owner
-            if await self._pods_seen.done(namespace_of(claim), {"name": name, "uid": uid}):
+            if uid in gone or await self._pods_seen.done(namespace_of(claim), {"name": name, "uid": uid}):
                 await self._delete(claim)
 
     async def _delete(self, claim: views.ResourceClaim) -> None:
@@ -241,8 +244,19 @@ class ResourceClaimController:
             if error.code != 404:
                 raise
 
+    async def _released(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
+        written = await self._update(claim, subresource)
+        _remember(self._acted, (uid_of(written), version_of(written)), True)
+        return written
+
     async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
         return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
+
+
+def _remember(memory: OrderedDict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
+    memory[key] = value
+    if len(memory) > REMEMBERED:
+        memory.popitem(last=False)
 
 
 class PodLookup:

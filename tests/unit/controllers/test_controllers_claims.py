@@ -262,6 +262,30 @@ async def test_generated_claim_is_deleted_when_pod_finishes() -> None:
     await world.until(lambda: not all_of(api, RESOURCECLAIMS))
 
 
+class CountedReads(MemoryApi):
+    reads = 0
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", timeout: float | None = None) -> Object:
+        self.reads += 1
+        return await super().get(resource, name, namespace, timeout)
+
+
+async def test_events_of_own_writes_lead_to_no_request() -> None:
+    api = CountedReads()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: status_of(api, "p"))
+    (made,) = all_of(api, RESOURCECLAIMS)
+    metadata = {**made["metadata"], "finalizers": [FINALIZER]}
+    api.put(RESOURCECLAIMS, {**made, "metadata": metadata, "status": claim("", "p")["status"]})
+    await world.until(lambda: True)
+    api.reads = api.writes = 0
+    api.drop(PODS, "p", "ns")
+    await world.until(lambda: not all_of(api, RESOURCECLAIMS))
+    assert (api.reads, api.writes) == (1, 3), "one look at the pod; allocation, finalizer and claim go"
+
+
 async def test_pod_bound_without_scheduler_gets_reservation() -> None:
     api = MemoryApi()
     api.put(RESOURCECLAIMS, claim("c"))
