@@ -83,6 +83,8 @@ PATCH_TYPES = {
 }
 APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
+COLLECTION_S = 60.0
+"""Longest deletion of a collection: kube-apiserver ends requests that are not watches after a minute."""
 REQUESTS = 64
 """Connections for requests. Each watch has one of its own besides: the caller bounds their number."""
 
@@ -191,10 +193,11 @@ class ApiClient:
     ) -> None:
         """Delete the objects of a namespace, or of a cluster-scoped kind, that the selector matches.
 
+        The server answers when it has deleted all of them, so it is waited for as long as it may work on one request.
         `policy` is the propagation policy for dependents; empty: the kind's default.
         """
         query = {**_selectors(field_selector, ""), **({"propagationPolicy": policy} if policy else {})}
-        await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", None)
+        await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", COLLECTION_S)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
         """Return the first `limit` bytes of a page that is no JSON, such as a log. Raises ApiError, ApiAway.

@@ -6,17 +6,27 @@ import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
 from actors.fleet.shell.fleet import Fleet
-from actors.fleet.shell.nodes import FLEET
 from actors.fleet.simulated.pod import Pod
 from actors.fleet.workload.cpu import cpu_seconds
 from actors.fleet.workload.figures import PhaseFigures, Startups
-from actors.fleet.workload.scenario import Scenario
+from actors.fleet.workload.objects import ScenarioObjects
+from actors.fleet.workload.scenario import MAX_PODS, Scenario
 from protocols.errors import NodeplaneError
-from protocols.kinds.table import DEVICECLASSES, NAMESPACES, PODS, RESOURCECLAIMTEMPLATES, Resource
+from protocols.kinds.table import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    NAMESPACES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    SERVICEACCOUNTS,
+    Resource,
+)
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
@@ -29,8 +39,11 @@ MOST_AT_ONCE = 500
 """Pods of the steady phase that are being created; an API that is slower than the rate slows it."""
 ENDS_S = 120.0
 """A phase ends when no pod has come to run for so long."""
-CLEAN_S = 60.0
+ACCOUNT_S, ACCOUNT_POLL_S = 10.0, 0.05
+"""Longest wait for the service account of a namespace, and time between two looks."""
+CLEAN_S = 300.0
 """Deadline of the end of all pods after a scenario."""
+GATEWAY_TIMEOUT = 504
 OWN = "fleet"
 """Name of this process in the figures."""
 log = logging.getLogger("fleet")
@@ -58,7 +71,10 @@ class ScenarioRunner:
         self._say = say
         self._space = f"fleet-{options.name}-{uuid.uuid4().hex[:5]}"
         """Namespace of the pods: one of its own, as that of the last run may still be ending."""
+        self._objects = ScenarioObjects(scenario, options.name, self._space)
         self._startups = Startups("")
+        self._deleted: dict[str, asyncio.Event] = {}
+        """Set when a pod of the second phase is deleted, by its name."""
         self._progress = asyncio.Event()
         self._tasks = Tasks()
         self.ends_s = ENDS_S
@@ -75,7 +91,12 @@ class ScenarioRunner:
             self._progress.set()
         if phase in FINISHED:
             task = self._tasks.start(self._fleet.pods.delete(pod), "deletion of a pod", pod.name)
-            task.add_done_callback(lambda done: self._progress.set())
+            task.add_done_callback(lambda done: self._ended(pod.name))
+
+    def _ended(self, name: str) -> None:
+        self._progress.set()
+        if deleted := self._deleted.get(name):
+            deleted.set()
 
     async def run(self) -> tuple[PhaseFigures, ...]:
         """Return the figures of the phases that there are. Raises ApiError, ApiAway."""
@@ -85,7 +106,9 @@ class ScenarioRunner:
         if filling := scenario.filling(len(self._fleet.nodes)):
             phases.append(await self._measured("fill", lambda: self._fill(filling)))
             self._say(f"{filling} pods fill {len(self._fleet.nodes)} nodes")
-        if scenario.steady_rate(len(self._fleet.nodes)):
+        if scenario.together:
+            phases.append(await self._measured("steady", self._follow_each_other))
+        elif scenario.steady_rate(len(self._fleet.nodes)):
             phases.append(await self._measured("steady", self._come_and_go))
         return tuple(phases)
 
@@ -93,15 +116,31 @@ class ScenarioRunner:
         """Delete what the scenario made. The fleet goes on meanwhile, as pods end only when their node says so."""
         self._fleet.pods.on_status = lambda pod, status: None
         await self._tasks.close()
+        for resource in self._cluster_objects():
+            await self._deleted_or_said(resource, self._objects.cluster_name)
         try:
-            await self._client.delete_collection(PODS, self._space)
             async with asyncio.timeout(CLEAN_S):
+                await self._delete_pods()
                 await self._gone()
-            await self._client.delete(NAMESPACES, self._space)
-            if self._scenario.driver:
-                await self._client.delete(DEVICECLASSES, self._class)
         except (NodeplaneError, TimeoutError) as error:
-            self._say(f"namespace {self._space} stays, its pods could not be deleted: {error or 'time is over'}")
+            self._say(f"pods of namespace {self._space} could not be deleted: {error or 'time is over'}")
+        await self._deleted_or_said(NAMESPACES, self._space)
+
+    async def _delete_pods(self) -> None:
+        """Delete all pods: a server works on one request for half a minute, and leaves the rest to the next."""
+        while True:
+            try:
+                return await self._client.delete_collection(PODS, self._space)
+            except ApiError as error:
+                if error.code != GATEWAY_TIMEOUT:
+                    raise
+
+    async def _deleted_or_said(self, resource: Resource, name: str) -> None:
+        try:
+            await self._client.delete(resource, name)
+        except NodeplaneError as error:
+            if not (isinstance(error, ApiError) and error.code == 404):
+                self._say(f"{resource.plural} {name} could not be deleted: {error}")
 
     async def _gone(self) -> None:
         """Wait until the fleet has none of its pods."""
@@ -109,25 +148,29 @@ class ScenarioRunner:
             await self._fleet.pods.left.wait()
             self._fleet.pods.left.clear()
 
-    @property
-    def _class(self) -> str:
-        return f"{self._space}.{self._scenario.driver}"
+    def _cluster_objects(self) -> dict[Resource, Object]:
+        """Return those without a namespace."""
+        objects = {DEVICECLASSES: self._objects.device_class()} if self._scenario.driver else {}
+        return objects | ({DEVICETAINTRULES: self._objects.taint_rule()} if self._scenario.taint else {})
 
     async def _prepare(self) -> None:
-        await self._ensure(NAMESPACES, {"metadata": {"name": self._space}})
-        if not self._scenario.driver:
-            return
-        expression = f"device.driver == {self._scenario.driver!r}"
-        selectors = [{"cel": {"expression": expression}}]
-        await self._ensure(DEVICECLASSES, {"metadata": {"name": self._class}, "spec": {"selectors": selectors}})
-        request = {"deviceClassName": self._class, **self._scenario.request}
-        devices = {"requests": [{"name": "device", "exactly": request}]}
-        template = {"metadata": {"name": "device"}, "spec": {"spec": {"devices": devices}}}
-        await self._ensure(RESOURCECLAIMTEMPLATES, template, self._space)
+        await self._ensure(NAMESPACES, {**NAMESPACES.type_meta, "metadata": {"name": self._space}})
+        await self._service_account()
+        for resource, obj in self._cluster_objects().items():
+            await self._ensure(resource, obj)
+        if self._scenario.driver and not self._scenario.resource:
+            await self._ensure(RESOURCECLAIMTEMPLATES, self._objects.claim_template(), self._space)
+
+    async def _service_account(self) -> None:
+        """Wait for the namespace's account, which a controller makes: no pod is admitted before."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ACCOUNT_S):
+                while not (await self._client.list(SERVICEACCOUNTS, self._space)).get("items"):  # noqa: ASYNC110
+                    await asyncio.sleep(ACCOUNT_POLL_S)
 
     async def _ensure(self, resource: Resource, obj: Object, namespace: str = "") -> None:
         try:
-            await self._client.create(resource, {**resource.type_meta, **obj}, namespace)
+            await self._client.create(resource, obj, namespace)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -144,7 +187,7 @@ class ScenarioRunner:
 
         async def create_some() -> None:
             for number in names:
-                await self._create(f"fill-{number}", {})
+                await self._create("fill", number, {})
 
         await asyncio.gather(*(self._tasks.start(create_some(), "creation of a pod") for _ in range(CREATORS)))
 
@@ -152,12 +195,36 @@ class ScenarioRunner:
         """Create pods at the rate, whatever becomes of them."""
         scenario, began = self._scenario, time.monotonic()
         rate = scenario.steady_rate(len(self._fleet.nodes))
-        lives = {DURATION: f"{int(scenario.lives * 1000)}ms"} if scenario.lives else {}
         for number in range(int(rate * scenario.seconds)):
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
             await self._slots.acquire()
-            task = self._tasks.start(self._create(f"steady-{number}", lives), "creation of a pod")
+            task = self._tasks.start(self._create("steady", number, self._lives()), "creation of a pod")
             task.add_done_callback(self._created)
+
+    def _lives(self) -> dict[str, str]:
+        return {DURATION: f"{int(self._scenario.lives * 1000)}ms"} if self._scenario.lives else {}
+
+    async def _follow_each_other(self) -> None:
+        numbers, until = iter(range(MAX_PODS)), time.monotonic() + self._scenario.seconds
+
+        async def one_after_another() -> None:
+            while time.monotonic() < until and (number := next(numbers, None)) is not None:
+                await self._whole_life(number)
+
+        lives = (one_after_another() for _ in range(self._scenario.together))
+        await asyncio.gather(*(self._tasks.start(each, "pods that follow each other") for each in lives))
+
+    async def _whole_life(self, number: int) -> None:
+        """Create a pod and wait until it is deleted; one that does not come to run is given up."""
+        deleted = self._deleted[f"steady-{number}"] = asyncio.Event()
+        try:
+            await self._create("steady", number, self._lives())
+            async with asyncio.timeout(self.ends_s):
+                await deleted.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._deleted[f"steady-{number}"]
 
     def _created(self, task: "asyncio.Task[None]") -> None:
         self._slots.release()
@@ -173,24 +240,15 @@ class ScenarioRunner:
             except TimeoutError:
                 return
 
-    async def _create(self, name: str, annotations: dict[str, str]) -> None:
+    async def _create(self, phase: str, number: int, annotations: dict[str, str]) -> None:
+        name = f"{phase}-{number}"
         self._startups.created(name, time.monotonic())
-        await self._client.create(PODS, self._pod(name, annotations), self._space)
-
-    def _pod(self, name: str, annotations: dict[str, str]) -> Object:
-        container: Object = {"name": "main", "image": "hollow/pod"}
-        spec: Object = {
-            "nodeSelector": {FLEET: self._options.name},
-            "containers": [container],
-            "restartPolicy": "Never",
-        }
-        if self._scenario.driver:
-            spec["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "device"}]
-            container["resources"] = {"claims": [{"name": "device"}]}
-        if self._scenario.resource:
-            container["resources"] = {"limits": {self._scenario.resource: "1"}}
-        metadata = {"name": name, "annotations": annotations}
-        return {**PODS.type_meta, "metadata": metadata, "spec": spec}
+        claim = ""
+        if share := self._scenario.pods_per_claim:
+            claim = f"{phase}-{number // share}"
+            if number % share == 0:
+                await self._client.create(RESOURCECLAIMS, self._objects.claim(claim), self._space)
+        await self._client.create(PODS, self._objects.pod(name, annotations, claim), self._space)
 
     def _cpu(self) -> dict[str, float]:
         found = cpu_seconds(self._options.supervisor, self._options.processes)

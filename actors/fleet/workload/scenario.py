@@ -4,6 +4,7 @@ The first question of this kind is Kubernetes' own (kubernetes#131198): eight GP
 template, filled to 90 %, then short-lived pods at a steady rate: what does the start of a pod take?
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,27 @@ from protocols.kube.names import subdomain_faults
 from protocols.kube.resource_names import is_extended
 from protocols.process.scripts import Seconds, read_script
 
-MAX_PODS, MAX_RATE, HALF = 100_000, 1_000.0, 0.5
+MAX_PODS, MAX_RATE, MAX_TOGETHER, HALF = 100_000, 1_000.0, 1_000, 0.5
+
+
+class RequestSpec(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
+):
+    """A request of a claim, as the API has it; where it names no DeviceClass it gets the scenario's."""
+
+    name: str
+    exactly: dict[str, Any] | None = None
+    first_available: tuple[dict[str, Any], ...] = ()
+
+
+class ClaimDevices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`spec.devices` of a ResourceClaim."""
+
+    requests: tuple[RequestSpec, ...]
+    constraints: tuple[dict[str, Any], ...] = ()
+
+
+ONE_DEVICE = ClaimDevices(requests=(RequestSpec(name="device", exactly={}),))
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -25,12 +46,17 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nodes: int
     """Number of nodes; --nodes overrides it."""
     driver: str = ""
-    """DRA driver: each pod has a claim of its own, made from a template, for one of its devices. Without a driver and a
-    resource pods need no device."""
-    request: dict[str, Any] = {}
-    """Fields of the claim's request besides its DeviceClass: `selectors`, `count`, `capacity` ..."""
+    """DRA driver: each pod has a claim of its own, made from a template. Without a driver and a resource pods need no
+    device."""
+    devices: ClaimDevices = ONE_DEVICE
+    """`spec.devices` of each claim: by default one device."""
+    pods_per_claim: int = 0
+    """Number of pods that share a claim, which is made by its name; 0: each pod has one by a template."""
+    taint: dict[str, str] = {}
+    """Key, value and effect with which a DeviceTaintRule taints all devices of the driver."""
     resource: str = ""
-    """Extended resource of a device plugin: each pod has one."""
+    """Extended resource: each pod has one. It is a device plugin's, or with a driver that of the DeviceClass, and then
+    the scheduler makes the claims."""
     per_node: int = 8
     """Pods that one node can have at once by its devices."""
     fill: float = 0.9
@@ -39,20 +65,36 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Pods a second that come after that, at most: they never need more than half of what is free; 0 = none."""
     seconds: Seconds = Seconds(30)
     """Duration of the second phase."""
+    together: int = 0
+    """Instead of a rate: so many pods at once, each followed by another when it has ended and is deleted."""
     lives: Seconds = Seconds(5)
-    """Duration of the run of each of its pods."""
+    """Duration of the run of each pod of the second phase."""
 
     def __post_init__(self) -> None:
-        if self.driver and self.resource:
-            raise ValueError("name a driver or a resource, not both")
+        if fault := next(self._faults(), ""):
+            raise ValueError(fault)
+
+    def _faults(self) -> Iterator[str]:
+        own_claims = self.devices != ONE_DEVICE or self.pods_per_claim
         if self.driver and (faults := subdomain_faults(self.driver)):
-            raise ValueError(f"driver {self.driver!r:.64}: {faults[0]}")
+            yield f"driver {self.driver!r:.64}: {faults[0]}"
         if self.resource and not is_extended(self.resource):
-            raise ValueError(f"{self.resource!r:.64} is no extended resource; write a name such as example.com/gpu")
+            yield f"{self.resource!r:.64} is no extended resource; write a name such as example.com/gpu"
+        if not self.driver and (own_claims or self.taint):
+            yield "devices, podsPerClaim and taint need a driver"
+        if self.driver and self.resource and own_claims:
+            yield "the scheduler makes the claims for a resource: leave devices and podsPerClaim out"
+        yield from self._numbers()
+
+    def _numbers(self) -> Iterator[str]:
         if not (0 <= self.fill <= 1 and 0 <= self.rate <= MAX_RATE and 1 <= self.per_node <= 1_000):
-            raise ValueError(f"fill must be 0 to 1, rate 0 to {MAX_RATE:.0f}, perNode 1 to 1000")
+            yield f"fill must be 0 to 1, rate 0 to {MAX_RATE:.0f}, perNode 1 to 1000"
+        if not (0 <= self.together <= MAX_TOGETHER and 0 <= self.pods_per_claim <= MAX_TOGETHER):
+            yield f"together and podsPerClaim must be 0 to {MAX_TOGETHER}"
+        if self.together and not self.lives:
+            yield "pods that follow each other must end: lives must not be 0"
         if self.rate * self.seconds > MAX_PODS:
-            raise ValueError(f"rate times seconds must be at most {MAX_PODS} pods")
+            yield f"rate times seconds must be at most {MAX_PODS} pods"
 
     def filling(self, nodes: int) -> int:
         """Return how many pods fill that many nodes."""

@@ -32,7 +32,7 @@ from protocols.process.scripts import ScriptInvalid
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "fleet-profiles.md").read_text()
-NAMES = ("cpus-grouped", "cpus-individual", "devices", "gpus", "mixed", "partitions", "pool", "shares")
+NAMES = ("backtracking", "cpus-grouped", "cpus-individual", "devices", "gpus", "mixed", "partitions", "pool", "shares")
 
 
 def slices(name: str, nodes: int) -> list[Object]:
@@ -95,7 +95,7 @@ def test_find_profile_takes_a_path(tmp_path: Path) -> None:
 
 def test_find_profile_unknown_name_lists_the_valid_ones() -> None:
     with pytest.raises(
-        ScriptInvalid, match=r"'gpu' is neither a file nor a profile; there are cpus-grouped,.*, shares"
+        ScriptInvalid, match=r"'gpu' is neither a file nor a profile; there are backtracking, cpus-grouped,.*, shares"
     ):
         find_profile("gpu")
 

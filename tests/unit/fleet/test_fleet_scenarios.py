@@ -1,6 +1,8 @@
 """Scenarios and their figures."""
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,12 @@ from hypothesis import strategies as st
 from actors.fleet.profiles.catalog import find_profile
 from actors.fleet.workload.cpu import cpu_seconds
 from actors.fleet.workload.figures import ScenarioFigures, Startups, quantile, table
-from actors.fleet.workload.scenario import builtin_scenarios, find_scenario
+from actors.fleet.workload.objects import ScenarioObjects
+from actors.fleet.workload.scenario import ClaimDevices, RequestSpec, Scenario, builtin_scenarios, find_scenario
+from protocols.kinds.shapes.clean import clean
+from protocols.kinds.shapes.registry import kind_shape
+from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMTEMPLATES, Resource
+from protocols.kube.meta import Object
 from protocols.process.scripts import ScriptInvalid
 
 
@@ -29,7 +36,11 @@ def test_scenario_that_comes_along_has_a_profile_with_its_devices(name: str) -> 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nodes: 3\ndriver: a.b\nresource: c/d", "not both"),
+        ("nodes: 3\ndriver: a.b\nresource: c.d/e\npodsPerClaim: 2", "the scheduler makes the claims"),
+        ("nodes: 3\ntaint: {key: a, effect: NoSchedule}", "need a driver"),
+        ("nodes: 3\ndriver: a.b\ndevices: {requests: [{name: x, exactly: {}, count: 2}]}", "unknown key `count`"),
+        ("nodes: 3\ntogether: 4\nlives: 0", "must end"),
+        ("nodes: 3\ntogether: 2000", "together and podsPerClaim must be 0 to 1000"),
         ("nodes: 3\nresource: gpu", "no extended resource"),
         ("nodes: 3\ndriver: Gpu", "driver 'Gpu'"),
         ("nodes: 3\ndriver: a.b\nfill: 2", "fill must be 0 to 1"),
@@ -42,6 +53,59 @@ def test_scenario_that_says_nothing_is_refused(tmp_path: Path, text: str, says: 
     path.write_text(f"profile: gpus\n{text}\n")
     with pytest.raises(ScriptInvalid, match=says):
         find_scenario(str(path))
+
+
+def test_objects_of_a_scenario_are_valid_and_name_its_class() -> None:
+    for name in builtin_scenarios():
+        found = find_scenario(name)
+        assert found is not None
+        objects = ScenarioObjects(found.scenario, "f", "fleet-f-1")
+        made: list[tuple[Resource, Object]] = [(PODS, objects.pod("p", {}))]
+        if found.scenario.driver:
+            made += [(DEVICECLASSES, objects.device_class()), (RESOURCECLAIMTEMPLATES, objects.claim_template())]
+        if found.scenario.taint:
+            made += [(DEVICETAINTRULES, objects.taint_rule())]
+        for resource, obj in made:
+            shape, read = kind_shape(resource.group, resource.version, resource.kind), copy.deepcopy(obj)
+            assert shape is not None
+            assert clean(read, shape) == [], name
+
+
+def test_requests_without_a_class_get_that_of_the_scenario() -> None:
+    alternatives = ({"name": "a", "deviceClassName": "other"}, {"name": "b"})
+    devices = ClaimDevices(
+        requests=(RequestSpec(name="x", exactly={"count": 2}), RequestSpec(name="y", first_available=alternatives)),
+        constraints=({"matchAttribute": "a.b/c"},),
+    )
+    scenario = Scenario(profile="p", nodes=1, driver="a.b", devices=devices)
+    assert ScenarioObjects(scenario, "f", "s").claim("c")["spec"] == {
+        "devices": {
+            "requests": [
+                {"name": "x", "exactly": {"deviceClassName": "s.a.b", "count": 2}},
+                {
+                    "name": "y",
+                    "firstAvailable": [
+                        {"name": "a", "deviceClassName": "other"},
+                        {"name": "b", "deviceClassName": "s.a.b"},
+                    ],
+                },
+            ],
+            "constraints": [{"matchAttribute": "a.b/c"}],
+        }
+    }
+
+
+def test_pod_has_what_its_scenario_gives_it() -> None:
+    def spec(claim: str = "", **fields: Any) -> Any:
+        return ScenarioObjects(Scenario(profile="p", nodes=1, **fields), "f", "s").pod("p", {}, claim)["spec"]
+
+    own = spec(driver="a.b")
+    assert own["resourceClaims"] == [{"name": "device", "resourceClaimTemplateName": "device"}]
+    assert spec("fill-3", driver="a.b")["resourceClaims"] == [{"name": "device", "resourceClaimName": "fill-3"}]
+    extended = spec(driver="a.b", resource="c.d/e")
+    assert "resourceClaims" not in extended
+    assert extended["containers"][0]["resources"] == {"limits": {"c.d/e": "1"}}
+    assert "resources" not in spec()["containers"][0]
 
 
 def test_profile_beside_a_scenario_is_found(tmp_path: Path) -> None:

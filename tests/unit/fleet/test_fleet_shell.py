@@ -324,6 +324,32 @@ async def test_scenario_fills_the_nodes_lets_pods_come_and_go_and_leaves_nothing
     assert not api.objects["pods"]
 
 
+async def test_pods_that_follow_each_other_are_never_more_than_asked_for() -> None:
+    scenario = Scenario(
+        profile="x",
+        nodes=1,
+        resource=RESOURCE,
+        per_node=4,
+        fill=0.5,
+        together=2,
+        seconds=Seconds(1),
+        lives=Seconds(0.02),
+    )
+    api, most = Bound(), 0
+    async with running(api, nodes=1) as fleet:
+        runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
+        task = asyncio.create_task(runner.run())
+        while not task.done():
+            most = max(most, sum("/steady-" in key for key in api.objects["pods"]))
+            await asyncio.sleep(0.001)
+        _, steady = await task
+        await runner.clean()
+        await until_true(lambda: not fleet.pods.pods)
+    assert most == 2
+    assert steady.pods == steady.running > 2
+    assert not api.objects["pods"]
+
+
 @pytest.mark.parametrize(
     ("verb", "kind", "running_pods"), [("create", "creation of a pod", 0), ("delete", "deletion of a pod", 2)]
 )
