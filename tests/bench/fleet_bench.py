@@ -18,6 +18,7 @@ import uvloop
 from actors.fleet.profiles.catalog import find_profile
 from actors.fleet.profiles.expand import expand
 from actors.fleet.simulated.node import Node
+from actors.fleet.workload.scenario import builtin_scenarios
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, PODS, RESOURCESLICES
 from protocols.kube.meta import Object
@@ -41,6 +42,12 @@ SCENARIO: dict[str, Any] = {
 SCENARIOS: dict[str, dict[str, Any]] = {"claims": {"driver": "gpu.example.com"}, "plain": {}}
 LARGE: dict[str, Any] = {**SCENARIO, **SCENARIOS["claims"], "nodes": 1_400, "seconds": 30}
 """More than 10,000 pods with a claim each."""
+CASES = (
+    "dra-fill", "dra-full", "dra-prioritized", "dra-partitions", "dra-backtracking", "dra-shared-claims", "dra-tainted",
+    "dra-extended",
+)  # fmt: skip
+CASE_SIZE: tuple[str, ...] = ()
+"""Flags of each case."""
 SCENARIO_S = 900
 STARTUP_LIMIT_S, BROKEN_LIMIT_S = 1.0, 10.0
 
@@ -55,6 +62,23 @@ def run() -> list[Row]:
 def scale() -> list[Row]:
     """The sizes that take minutes: 5,000 nodes, and 10,000 pods with claims."""
     return [*_many(), *_scenario("claims", LARGE)]
+
+
+def dra() -> list[Row]:
+    """The cases of scheduler_perf, one after another on one plane; a pod counts when it is Running."""
+    rows = []
+    with Plane() as plane:
+        for name, path in builtin_scenarios().items():
+            if name in CASES:
+                rows += _case(plane, name, path)
+    return rows
+
+
+def _case(plane: Plane, name: str, path: Path) -> list[Row]:
+    return [
+        Row(f"{name}, {phase['phase']}: {phase['running']:,} of {phase['pods']:,} pods", phase["pods_per_s"], "1/s")
+        for phase in _phases(plane, path, *CASE_SIZE)
+    ]
 
 
 def _thousand() -> list[Row]:
@@ -116,9 +140,7 @@ def _scenario(name: str, fields: dict[str, Any]) -> list[Row]:
     with Plane() as plane:
         path = plane.root / f"{name}.yaml"
         path.write_text(json.dumps(fields))
-        words = _command(plane, "run", str(path), "-o", "json")
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=SCENARIO_S)
-    fill, steady = json.loads(done.stdout)["phases"]
+        fill, steady = _phases(plane, path)
     cpu = steady["cpu"]
     apiserver = sum(spent for process, spent in cpu.items() if process.startswith("apiserver"))
     return [
@@ -129,6 +151,12 @@ def _scenario(name: str, fields: dict[str, Any]) -> list[Row]:
         Row(f"  {name}: CPU a pod, API server", apiserver, "ms"),
         Row(f"  {name}: CPU a pod, scheduler", cpu.get("scheduler", 0.0), "ms"),
     ]
+
+
+def _phases(plane: Plane, scenario: Path, *flags: str) -> list[dict[str, Any]]:
+    words = _command(plane, "run", str(scenario), *flags, "-o", "json")
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=SCENARIO_S)
+    return cast("list[dict[str, Any]]", json.loads(done.stdout)["phases"])
 
 
 class Running:

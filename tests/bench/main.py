@@ -69,6 +69,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "devices.allocations": devices_bench.allocations,
     "devices.registration": devices_bench.registration,
     "fleet": fleet_bench.run,
+    "fleet.dra": fleet_bench.dra,
     "fleet.scale": fleet_bench.scale,
     "health": health_bench.plugins,
     "health.dra": health_bench.drivers,
@@ -82,7 +83,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
-LONG = frozenset({"fleet.scale"})
+LONG = frozenset({"fleet.dra", "fleet.scale"})
 """Benches that take minutes each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 

@@ -59,6 +59,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "devices.allocations": {"devices_bench": {"WORKERS": 5, "DEVICES": 10, "SECONDS": 0.2}},
     "devices.registration": {"devices_bench": {"MANY": 100, "TRIES": 1}},
     "fleet": {"fleet_bench": _FLEET},
+    "fleet.dra": {"fleet_bench": {"CASES": ("dra-fill", "dra-extended"), "CASE_SIZE": ("--nodes", "2")}},
     "fleet.scale": {"fleet_bench": _FLEET},
     "health": {"health_bench": _HEALTH},
     "health.dra": {"health_bench": _HEALTH},
