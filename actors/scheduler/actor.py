@@ -36,6 +36,7 @@ from actors.scheduler.model.views import (
     node_name_of,
     node_view,
     pod_view,
+    retained_pod,
 )
 from actors.scheduler.nodes.node_cache import Cache
 from actors.scheduler.preemption.evictor import Evictor
@@ -93,7 +94,7 @@ class Scheduler:
             ),
         )
         dice = random.Random(settings.scheduler_seed or None)
-        self._pods = Informer(self._client, PODS, InformerOptions(), self)
+        self._pods = Informer(self._client, PODS, InformerOptions(keep=retained_pod), self)
         evictor = Evictor(self._client, self._recorder, context.log, NAME, self._devices.binding.give_way)
         world = World(
             self._cache, self._devices, self._pods.items, Nominations(), evictor.budgets, dice,

@@ -22,6 +22,7 @@ UNSERVED_S = 15.0
 INITIAL_S = 30.0
 """Deadline of the initial events of a watch; without their end the collection is listed."""
 INITIAL = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+CHANGED = ("ADDED", "MODIFIED")
 UNSUPPORTED = (400, 405, 422)
 """Codes by which a server rejects INITIAL."""
 FORBIDDING = (401, 403, 404, 429)
@@ -117,7 +118,7 @@ class Informer:
         try:
             async with asyncio.timeout(INITIAL_S):
                 async for event in events:
-                    if initial.take(event):
+                    if self._is_complete(initial, event):
                         break
                 else:
                     return self.reflector.ended(0.0)
@@ -128,6 +129,12 @@ class Informer:
             return self._not_streamed(error)
         self._apply(initial.objects.values(), version_of(event["object"]))
         return await self._follow(events)
+
+    def _is_complete(self, initial: InitialEvents, event: Object) -> bool:
+        if event["type"] in CHANGED:
+            reduced = self._reduced(event["object"])
+            return reduced is not None and initial.take({**event, "object": reduced})
+        return initial.take(event)
 
     def _not_streamed(self, error: ApiError | EventInvalid | TimeoutError) -> float:
         if isinstance(error, ApiError) and error.code in FORBIDDING:
@@ -152,7 +159,8 @@ class Informer:
         except ApiAway as error:
             self.failure = str(error)
             return self.reflector.broken(0.0)
-        return self._apply(answer.get("items") or [], version_of(answer))
+        items = [self._reduced({**self._resource.type_meta, **obj}) for obj in answer.get("items") or ()]
+        return self._apply([obj for obj in items if obj is not None], version_of(answer))
 
     def _apply(self, objects: Iterable[Object], version: str) -> float:
         self.listing = True
@@ -181,15 +189,23 @@ class Informer:
 
     def _replace(self, objects: Iterable[Object]) -> None:
         """Report the difference, deletions first, so that a name is free before it is taken again."""
-        fresh = {key_of(obj): self._typed(obj) for obj in objects}
+        fresh = {key_of(obj): obj for obj in objects}
         for key in [key for key in self.items if key not in fresh]:
             self._delete(self.items[key])
         for obj in fresh.values():
             self._upsert(obj)
 
-    def _typed(self, obj: Object) -> Object:
-        """Items of a list carry no kind of their own."""
-        return {**self._resource.type_meta, **obj}
+    def _reduced(self, obj: Object) -> Object | None:
+        """Return what is retained of an object; of one that is unfit what is known already.
+
+        It is reduced before the next one is read: memory that whole objects of a large list took stays in use.
+        """
+        keep = self._options.keep
+        try:
+            return keep(obj) if keep else obj
+        except Exception as error:  # as in _upsert
+            self._unfit(obj, error)
+            return self.items.get(key_of(obj))
 
     def _events(self) -> AsyncIterator[Object]:
         options = self._options
@@ -234,11 +250,10 @@ class Informer:
 
     def _take(self, event: Object) -> None:
         obj = event["object"]
-        match event["type"]:
-            case "ADDED" | "MODIFIED":
-                self._upsert(obj)
-            case "DELETED":
-                self._delete(obj)
+        if event["type"] in CHANGED and (reduced := self._reduced(obj)) is not None:
+            self._upsert(reduced)
+        elif event["type"] == "DELETED":
+            self._delete(obj)
         self.failure = ""
         self.reflector.moved(version_of(obj))
 
@@ -256,7 +271,6 @@ class Informer:
 
     def _put(self, obj: Object) -> None:
         key = key_of(obj)
-        obj = self._options.keep(obj) if self._options.keep else obj
         old, self.items[key] = self.items.get(key), obj
         if old is None:
             self._handler.on_add(obj)

@@ -59,11 +59,11 @@ CURVES = {
     "controllers see a change": Curve((342.0, 278.0, 204.0, 158.0, 88.0), EMBEDDED),
 }
 OBJECTS = {
-    "apiserver": PerObject(6781, 18745, MEMORY),
-    "watchcache": PerObject(4221, 12899, MEMORY),
-    "store": PerObject(2327, 6800, MEMORY),
-    "scheduler": PerObject(11699, 15714, MEMORY),
-    "controllers": PerObject(11769, 15875, MEMORY),
+    "apiserver": PerObject(6721, 18969, MEMORY),
+    "watchcache": PerObject(4860, 12911, MEMORY),
+    "store": PerObject(3513, 7152, MEMORY),
+    "scheduler": PerObject(9974, 10077, MEMORY),
+    "controllers": PerObject(2554, 2821, MEMORY),
 }
 CHANGES = {
     "apiserver": Figure(2.94, "bytes", MEMORY),
@@ -76,12 +76,12 @@ DISK = {
     "etcd": PerObject(10645, 21586, ETCD),
 }
 ALONE_KB = {
-    "apiserver": Figure(33828, "kB", MEMORY),
-    "watchcache": Figure(17708, "kB", MEMORY),
-    "store": Figure(20424, "kB", MEMORY),
-    "scheduler": Figure(18892, "kB", MEMORY),
-    "controllers": Figure(24780, "kB", MEMORY),
-    "cel": Figure(8416, "kB", MEMORY),
+    "apiserver": Figure(25956, "kB", MEMORY),
+    "watchcache": Figure(8364, "kB", MEMORY),
+    "store": Figure(10968, "kB", MEMORY),
+    "scheduler": Figure(11596, "kB", MEMORY),
+    "controllers": Figure(16096, "kB", MEMORY),
+    "cel": Figure(5168, "kB", MEMORY),
     "etcd": Figure(34712, "kB", ETCD),
 }
 FIGURES = {

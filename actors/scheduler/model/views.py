@@ -13,12 +13,29 @@ from actors.scheduler.model.image_locality import node_images, pod_images
 from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
+from protocols.kube.meta import Object, condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.pods import is_finished
 from protocols.kube.taints import Taint, node_taints
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
 from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, subtract, with_resize
+
+RUN = frozenset((
+    "command", "args", "env", "envFrom", "volumeMounts", "volumeDevices", "workingDir", "lifecycle", "livenessProbe",
+    "readinessProbe", "startupProbe", "securityContext", "imagePullPolicy", "terminationMessagePath",
+    "terminationMessagePolicy", "stdin", "stdinOnce", "tty",
+))  # fmt: skip
+"""Fields of a container that say how it runs."""
+
+
+def retained_pod(pod: views.Pod) -> Object:
+    """Return the pod without what scheduling never reads: annotations, managedFields, and how its containers run."""
+    metadata = {name: value for name, value in meta(pod).items() if name not in ("annotations", "managedFields")}
+    spec: Object = {**(pod.get("spec") or {})}
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        if kind in spec:
+            spec[kind] = [{name: each[name] for name in each if name not in RUN} for each in spec[kind] or ()]
+    return {**pod, "metadata": metadata, "spec": spec}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""What an informer retains of objects: reduced one by one, in lists, initial events and changes alike."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.controllers.common.informers import ChangeHandler
+from protocols.kinds.table import PODS
+from protocols.kube.meta import Object, meta
+from protocols.kubeclient.informer import Informer, InformerOptions
+from tests.support.memory_api import MemoryApi
+from tests.support.waiting import until_true
+
+
+def pod(name: str, **labels: str) -> Object:
+    return {"metadata": {"name": name, "namespace": "ns", "labels": labels}, "spec": {"containers": [{"env": []}]}}
+
+
+def reduced(obj: Any) -> Object:
+    assert (obj["apiVersion"], obj["kind"]) == ("v1", "Pod")
+    if "broken" in meta(obj).get("labels", {}):
+        raise TypeError("unfit")
+    return {"metadata": obj["metadata"]}
+
+
+class Following:
+    def __init__(self, streams: bool) -> None:
+        self.api = MemoryApi()
+        self.api.streams = streams
+        self.seen: list[Object] = []
+        api: Any = self.api
+        self.informer = Informer(
+            api, PODS, InformerOptions(keep=reduced), ChangeHandler(self.seen.append, self.seen.append)
+        )
+
+    async def __aenter__(self) -> "Following":
+        self.task = asyncio.create_task(self.informer.run())
+        await self.informer.wait_synced(5)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def list_again(self) -> None:
+        await self.__aexit__()
+        self.informer.reflector.position = ""
+        await self.__aenter__()
+        await until_true(lambda: self.informer.reflector.lists == 2)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_handlers_and_items_have_reduced_objects_only(streams: bool) -> None:
+    following = Following(streams)
+    following.api.put(PODS, pod("a"))
+    async with following as here:
+        here.api.put(PODS, pod("b"))
+        await until_true(lambda: len(here.informer.items) == 2)
+        assert all(set(obj) == {"metadata"} for obj in [*here.informer.items.values(), *here.seen])
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_object_that_cannot_be_reduced_is_left_out(streams: bool) -> None:
+    following = Following(streams)
+    following.api.put(PODS, pod("a", broken="yes"))
+    following.api.put(PODS, pod("b"))
+    async with following as here:
+        here.api.put(PODS, pod("c", broken="yes"))
+        here.api.put(PODS, pod("d"))
+        await until_true(lambda: "ns/d" in here.informer.items)
+        assert set(here.informer.items) == {"ns/b", "ns/d"}
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_object_that_cannot_be_reduced_any_more_stays_as_it_was(streams: bool) -> None:
+    following = Following(streams)
+    following.api.put(PODS, pod("a"))
+    async with following as here:
+        known = here.informer.items["ns/a"]
+        here.api.put(PODS, pod("a", broken="yes"))
+        here.api.put(PODS, pod("b"))
+        await until_true(lambda: "ns/b" in here.informer.items)
+        assert here.informer.items["ns/a"] is known
+        await here.list_again()
+        assert here.informer.items["ns/a"] is known
+        here.api.drop(PODS, "a", "ns")
+        await until_true(lambda: "ns/a" not in here.informer.items)
