@@ -13,8 +13,8 @@ INSTALLED = PACKAGE / "benches"
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "list", "growth", "resume", "memory", "etcd", "pleg",
     "pleg-idle", "imports", "start", "idle", "recovery", "death", "pods", "recording", "frontdoor",
-    "devices.allocations", "devices.registration", "fleet", "fleet.scale", "health", "health.dra", "scheduler",
-    "scheduler.pods", "scheduler.scale", "simulation", "size", "stall", "testing", "trace", "tracker",
+    "devices.allocations", "devices.registration", "fleet", "fleet.dra", "fleet.scale", "health", "health.dra",
+    "scheduler", "scheduler.pods", "scheduler.scale", "simulation", "size", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 

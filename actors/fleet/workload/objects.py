@@ -1,9 +1,7 @@
 """The objects of a scenario, as the API has them: DeviceClass, claims, taint rule and pods. Pure."""
 
-import msgspec
-
 from actors.fleet.shell.nodes import FLEET
-from actors.fleet.workload.scenario import Scenario
+from actors.fleet.workload.scenario import RequestSpec, Scenario
 from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from protocols.kube.meta import Object
 
@@ -41,13 +39,17 @@ class ScenarioObjects:
 
     def _devices(self) -> Object:
         """Return `spec.devices` of a claim, with this run's class where a request names none."""
-        devices: Object = msgspec.json.decode(msgspec.json.encode(self._scenario.devices))
-        for request in devices["requests"]:
-            if "exactly" in request:
-                request["exactly"] = self._classed(request["exactly"])
-            if "firstAvailable" in request:
-                request["firstAvailable"] = [self._classed(alternative) for alternative in request["firstAvailable"]]
-        return devices
+        devices = self._scenario.devices
+        requests = [self._request(request) for request in devices.requests]
+        return {"requests": requests} | ({"constraints": list(devices.constraints)} if devices.constraints else {})
+
+    def _request(self, request: RequestSpec) -> Object:
+        named: Object = {"name": request.name}
+        if request.exactly is not None:
+            named["exactly"] = self._classed(request.exactly)
+        if request.first_available:
+            named["firstAvailable"] = [self._classed(alternative) for alternative in request.first_available]
+        return named
 
     def _classed(self, request: Object) -> Object:
         return {"deviceClassName": self.cluster_name, **request}

@@ -18,9 +18,7 @@ from protocols.process.scripts import Seconds, read_script
 MAX_PODS, MAX_RATE, MAX_TOGETHER, HALF = 100_000, 1_000.0, 1_000, 0.5
 
 
-class RequestSpec(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class RequestSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """A request of a claim, as the API has it; where it names no DeviceClass it gets the scenario's."""
 
     name: str
@@ -28,7 +26,7 @@ class RequestSpec(
     first_available: tuple[dict[str, Any], ...] = ()
 
 
-class ClaimDevices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ClaimDevices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`spec.devices` of a ResourceClaim."""
 
     requests: tuple[RequestSpec, ...]
