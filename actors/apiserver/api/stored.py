@@ -91,11 +91,15 @@ class Stored:
     def obj(self) -> Object:
         """The object with its resourceVersion. It is shared: copy it before a change."""
         if self._obj is None:
-            obj = decode_stored(self.raw, self.rv)
+            obj = self.decoded()
             if len(self.raw) > RETAINED_BYTES:
                 return obj
             self._obj = obj
         return self._obj
+
+    def decoded(self) -> Object:
+        """Return `obj` for one use: it is not retained, as a list would fill the memory with five times its bytes."""
+        return self._obj or decode_stored(self.raw, self.rv)
 
     @property
     def labels(self) -> Mapping[str, str]:

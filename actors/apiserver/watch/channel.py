@@ -25,7 +25,7 @@ def event_bytes(resource: Served, kind: str, stored: Stored, form: Form, first: 
     shown = view(resource, stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
-    return _frame(kind, render_object(resource, shown.obj, form, columns=first), form)
+    return _frame(kind, render_object(resource, shown.decoded(), form, columns=first), form)
 
 
 def bookmark_bytes(resource: Served, rv: int, form: Form, initial_end: bool = False) -> bytes:

@@ -1,5 +1,6 @@
 """One open watch: its queue, the order of its events, its end. The socket belongs to a Wire."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -33,6 +34,9 @@ QUEUE_LIMIT = 1000
 QUEUE_BYTES = 16 * 1024 * 1024
 BATCH_BYTES = 128 * 1024
 """Initial events are joined into writes of about this size, one in each turn of the event loop."""
+TURN_SECONDS = 0.002
+"""Time in which initial events are encoded for one such write: as tables or protobuf each costs a tenth of a
+millisecond."""
 PAUSE = b""
 """Among initial events: the event loop may go on with other work here."""
 
@@ -297,14 +301,14 @@ class Watcher:
 
 
 def _batch(events: Iterator[bytes]) -> tuple[list[bytes], bool]:
-    """Return events of about BATCH_BYTES, and True if there may be more."""
+    """Return events of about BATCH_BYTES or TURN_SECONDS, and True if there may be more."""
     batch: list[bytes] = []
-    size = 0
+    size, ends = 0, time.monotonic() + TURN_SECONDS
     for data in events:
         if data == PAUSE:
             return batch, True
         batch.append(data)
         size += len(data)
-        if size >= BATCH_BYTES:
+        if size >= BATCH_BYTES or time.monotonic() > ends:
             return batch, True
     return batch, False

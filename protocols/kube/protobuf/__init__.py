@@ -3,7 +3,7 @@
 Pure. Every fault is one of errors.py; bytes from outside raise nothing else.
 """
 
-from protocols.kube.protobuf.envelope import MAGIC, MEDIA_TYPE, decode_object, encode_object, event_frame
+from protocols.kube.protobuf.envelope import MAGIC, MEDIA_TYPE, decode_object, encode_list, encode_object, event_frame
 from protocols.kube.protobuf.table import is_known
 from protocols.kube.protobuf.types import KindUnknown
 from protocols.kube.protobuf.wire import ProtobufInvalid
@@ -14,6 +14,7 @@ __all__ = [
     "KindUnknown",
     "ProtobufInvalid",
     "decode_object",
+    "encode_list",
     "encode_object",
     "event_frame",
     "is_known",

@@ -3,6 +3,7 @@
 And the frame of a watch event, which is a bare message behind its length.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from protocols.kube.meta import Object
@@ -17,6 +18,8 @@ VALUE_LIMIT = 200_000
 
 DEPTH_LIMIT = 100
 """Messages within each other."""
+PIECE_BYTES = 256 * 1024
+"""Of a long list, encoded."""
 
 
 def decode_message(message: Message, data: bytes) -> Object:
@@ -180,6 +183,28 @@ def encode_object(obj: dict[str, Any]) -> bytes:
     raw = encode_message(message_of(api_version, kind), obj)
     envelope = {"apiVersion": api_version, "kind": kind, "raw": raw, "contentEncoding": "", "contentType": ""}
     return MAGIC + encode_message(UNKNOWN, envelope)
+
+
+def encode_list(head: dict[str, Any], name: str, items: Iterable[Any]) -> list[bytes]:
+    """Encode a list with its envelope: the body in pieces of about PIECE_BYTES, as its length comes first.
+
+    `items` are the elements of the field `name`, which `head` lacks; each is encoded before the next one is taken.
+    Raises KindUnknown.
+    """
+    message = message_of(head["apiVersion"], head["kind"])
+    field = next(each for each in message.fields.values() if each.name == name)
+    pieces, batch, size = list[bytes](), [encode_message(message, head)], 0
+    for item in items:
+        batch.append(_one(field, item))
+        size += len(batch[-1])
+        if size >= PIECE_BYTES:
+            pieces.append(b"".join(batch))
+            batch, size = [], 0
+    pieces.append(b"".join(batch))
+    kind, raw, *rest = UNKNOWN.fields.values()
+    pieces[0] = b"".join((MAGIC, _one(kind, head), raw.tag, varint(sum(map(len, pieces))), pieces[0]))
+    pieces[-1] += b"".join(_one(each, "") for each in rest)
+    return pieces
 
 
 def event_frame(kind: str, body: bytes) -> bytes:

@@ -14,6 +14,8 @@ from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.http.connection.responses import takes_gzip
 from actors.apiserver.table import TABLE
+from protocols.kube.protobuf import decode_object
+from protocols.kube.protobuf.envelope import PIECE_BYTES
 
 CONFIGMAPS = TABLE.of("configmaps")
 
@@ -38,11 +40,22 @@ def test_parts_joined_are_the_list(view: str, count: int) -> None:
 @pytest.mark.parametrize("form", [Form(), Form(yaml=True)], ids=["json", "yaml"])
 def test_item_of_a_list_is_the_object_without_its_kind(form: Form) -> None:
     one = stored("a", on="1")
-    raw = render_list(CONFIGMAPS, [one, one], form, {})
-    listed = yaml.safe_load(raw)
+    listed = yaml.safe_load(b"".join(render_list(CONFIGMAPS, [one, one], form, {})))
     bare = {key: value for key, value in msgspec.json.decode(one.json).items() if key not in ("kind", "apiVersion")}
     assert listed["items"] == [bare, bare]
     assert listed["items"][0]["metadata"]["resourceVersion"] == "7"
+
+
+@pytest.mark.parametrize("view", ["", "PartialObjectMetadata"])
+def test_list_in_protobuf_is_the_list_and_retains_no_decoded_object(view: str) -> None:
+    found = [stored(f"c{number}", fill="x" * 9000) for number in range(100)]
+    pieces = render_list(CONFIGMAPS, found, Form(view=view, protobuf=True), {"resourceVersion": "9"})
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) < 2 * PIECE_BYTES
+    listed = decode_object(b"".join(pieces))
+    assert listed["metadata"] == {"resourceVersion": "9"}
+    assert len(listed["items"]) == len(found)
+    assert not any(each._obj for each in found)
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3))

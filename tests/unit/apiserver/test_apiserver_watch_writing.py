@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.table import TABLE
+from actors.apiserver.watch import watcher
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import NODE, Index, Scope
@@ -309,6 +311,15 @@ def test_a_long_beginning_takes_turns_and_what_comes_meanwhile_follows_it() -> N
     lab.put("z")
     told = names(wire.take())
     assert told == [*(f"p{number:04}" for number in range(600)), "*", "z"]
+
+
+def test_events_that_take_long_to_encode_take_a_turn_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    lab.put("a", "b", "c")
+    monkeypatch.setattr(watcher, "TURN_SECONDS", -1.0)
+    wire = Wire(lab.open(version=0))
+    assert names(unchunked(wire)) == ["a"]
+    assert names(wire.take()) == ["a", "b", "c", "*"]
 
 
 def unchunked(wire: Wire) -> bytes:

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kinds.fields import DOMAINS, packages
-from protocols.kube.protobuf import MAGIC, KindUnknown, ProtobufInvalid, decode_object, encode_object, event_frame
+from protocols.kube.protobuf import (
+    MAGIC,
+    KindUnknown,
+    ProtobufInvalid,
+    decode_object,
+    encode_list,
+    encode_object,
+    event_frame,
+)
 from protocols.kube.protobuf.envelope import DEPTH_LIMIT, VALUE_LIMIT, decode_message, encode_message
 from protocols.kube.protobuf.table import kinds_of, message_of, messages
 from protocols.kube.protobuf.types import INLINE, LIST, MAP, ONE, SCALARS, Leaf, Message, WireField
@@ -248,6 +256,12 @@ def test_the_envelope() -> None:
     assert decode_object(wire) == obj
     assert encode_object(obj) == wire
     assert event_frame("ADDED", b"ab") == bytes.fromhex("0000000d0a05414444454412040a026162")
+
+
+@given(st.lists(objects(), max_size=3))
+def test_list_in_pieces_is_the_list_in_one(items: list[dict[str, Any]]) -> None:
+    head = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
+    assert b"".join(encode_list(head, "items", items)) == encode_object({**head, "items": items})
 
 
 def test_a_pointer_to_zero_is_a_value_and_an_empty_string_is_none() -> None:

@@ -29,7 +29,7 @@ def render_stored(resource: Served, stored: Stored, form: Form) -> bytes:
         return shown.json
     if form.yaml:
         spend(len(stored.raw) // YAML_BYTES)
-    return render_object(resource, shown.obj, form)
+    return render_object(resource, shown.decoded(), form)
 
 
 def render_object(resource: Served, obj: Object, form: Form, columns: bool = True) -> bytes:
@@ -39,19 +39,20 @@ def render_object(resource: Served, obj: Object, form: Form, columns: bool = Tru
     return dump(_partial(obj, form) if form.view else obj, form)
 
 
-def render_list(resource: Served, objects: Iterable[Stored], form: Form, metadata: Object) -> bytes:
-    """Encode a list as a whole; `list_parts` yields the JSON of long ones in pieces."""
-    if form.protobuf or form.yaml:
-        items = "rows" if form.view == "Table" else "items"
-        shown = [_shown(resource, stored, form) for stored in objects]
-        return dump({**_list(resource, form, metadata), items: shown}, form)
-    return b"".join(list_parts(resource, objects, form, metadata))
+def render_list(resource: Served, objects: Iterable[Stored], form: Form, metadata: Object) -> list[bytes]:
+    """Encode a list in pieces, all at once; `list_parts` yields those of JSON one by one."""
+    if not (form.protobuf or form.yaml):
+        return list(list_parts(resource, objects, form, metadata))
+    head, name = _list(resource, form, metadata), "rows" if form.view == "Table" else "items"
+    del head[name]
+    shown = (_shown(resource, stored, form) for stored in objects)
+    return protobuf.encode_list(head, name, shown) if form.protobuf else [_yaml({**head, name: list(shown)})]
 
 
 def _shown(resource: Served, stored: Stored, form: Form) -> Object:
     """Return an item of a list that is encoded at once and thus bounded. Raises BudgetSpent, DeadlinePassed."""
     spend(len(stored.raw) // (YAML_BYTES if form.yaml else PROTOBUF_BYTES))
-    obj = view(resource, stored).obj
+    obj = view(resource, stored).decoded()
     if form.view == "Table":
         return _row(resource, obj, form)
     if form.view:
@@ -69,7 +70,7 @@ def list_parts(resource: Served, objects: Iterable[Stored], form: Form, metadata
     batch: list[bytes | memoryview] = [head]
     size, typed = 0, b"" if resource.custom else _encode({"kind": resource.kind, "apiVersion": resource.api_version})
     for number, stored in enumerate(items):
-        item: bytes | memoryview = stored.json if form == PLAIN else _item(resource, stored.obj, form)
+        item: bytes | memoryview = stored.json if form == PLAIN else _item(resource, stored.decoded(), form)
         size += max(len(item), len(stored.raw))
         if form == PLAIN and typed and stored.json.startswith(typed[:-1]):
             batch.append(b",{" if number else b"{")

@@ -53,14 +53,21 @@ class Reading:
         listing = await self._reader.list(request.target, request.options, request.wanted)
         resource, form = request.target.resource, request.form
         warnings = [f"left out, since it cannot be read: {key}" for key in listing.corrupt]
+        metadata = listing.metadata()
+        parts = list_parts(resource, listing.objects, form, metadata)
         if form.protobuf or form.yaml:  # encoded at once, so off the event loop
-            metadata = listing.metadata()
-            body = await workers().run(lambda: render_list(resource, listing.objects, form, metadata))
-            return Reply(body, media_type=form.media_type, warnings=warnings)
-        parts = list_parts(resource, listing.objects, form, listing.metadata())
+            pieces = await workers().run(lambda: render_list(resource, listing.objects, form, metadata))
+            parts = _released(pieces)
         first, second = next(parts), next(parts, None)
         rest = None if second is None else chain((second,), parts)
         return Reply(first, media_type=form.media_type, rest=rest, warnings=warnings)
+
+
+def _released(pieces: list[bytes]) -> Iterator[bytes]:
+    """Yield the pieces in order, and keep none that was taken."""
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
 
 
 SHORTEST, LONGEST = 1800.0, 3600.0

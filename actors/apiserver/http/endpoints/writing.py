@@ -121,7 +121,7 @@ class Writing:
             row, keys = request.target.resource, ", ".join(listing.corrupt[:MOST_CORRUPT])
             raise StoreReadError(f"{len(listing.corrupt)} of {row.full_name} cannot be read, so are left: {keys}")
         body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
-        return Reply(body, media_type=request.form.media_type)
+        return Reply(b"".join(body), media_type=request.form.media_type)
 
     async def _delete_corrupt(self, request: Request) -> Reply:
         """Delete an unreadable object, without regard to finalizers. Raises Forbidden, NotFound, Invalid."""
