@@ -82,11 +82,18 @@ Operation = Callable[[Draft], T]
 """Pure: reads and changes the draft, and returns the answer or raises a StoreError."""
 
 
+LARGE_BYTES = 64 * 1024
+"""Bytes above which a write does not hold up smaller ones that arrive later."""
+PAGE_BYTES, CHANGE_PAGES = 4096, 3
+"""Size of a page of the WAL, and pages that a change takes besides its value."""
+
+
 class PendingWrite(msgspec.Struct):
     """A write with the future of its caller."""
 
     operation: Operation[Any]
     future: asyncio.Future[Any]
+    size: int
 
 
 class BatchResult(msgspec.Struct):
@@ -110,12 +117,15 @@ class Writer:
     ) -> None:
         self._options, self._log, self._index, self._leases = options, log, index, leases
         self._on_commit = on_commit
-        self._waiting: deque[PendingWrite] = deque()
+        self._small: deque[PendingWrite] = deque()
+        self._large: deque[PendingWrite] = deque()
+        self._large_next = False
         self._thread = WriterThread("store-writer")
         self._busy = False
         """True while a commit is running or scheduled; writes submitted meanwhile belong to the next one."""
         self._broken: asyncio.Future[None] | None = None
-        self._dirty = 0
+        self._dirty_pages = 0
+        """Pages of the WAL since the last checkpoint, about."""
         self._stopped = False
         self.commits = 0
         self.failures = 0
@@ -128,19 +138,20 @@ class Writer:
         self.on_pressure: Callable[[], None] = _ignore_pressure
         """Called when history should be compacted to free space."""
 
-    async def submit(self, operation: Operation[T]) -> T:
-        """Run `operation` and return its answer once it is on disk.
+    async def submit(self, operation: Operation[T], size: int = 0) -> T:
+        """Run `operation` and return its answer once it is on disk. `size` is that of its values in bytes, about.
 
         Raises:
             StoreError: Nothing of it was stored.
         """
         if self._stopped:
             raise Stopped()
-        if len(self._waiting) >= self._options.pending_requests:
+        if len(self._small) + len(self._large) >= self._options.pending_requests:
             raise TooManyRequests()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting.append(PendingWrite(operation, future))
+        waiting = self._large if size > LARGE_BYTES else self._small
+        waiting.append(PendingWrite(operation, future, size))
         if not self._busy:
             self._busy = True
             loop.call_soon(self._begin)
@@ -174,9 +185,9 @@ class Writer:
         except BaseException as fault:  # ends the process: memory and disk may differ
             self._break(fault)
             return
-        # About three pages a change. A failed checkpoint only lets the WAL grow, and is tried again.
-        if self._dirty * 3 >= self._options.checkpoint_pages:
-            self._dirty = 0
+        # A failed checkpoint only lets the WAL grow, and is tried again.
+        if self._dirty_pages >= self._options.checkpoint_pages:
+            self._dirty_pages = 0
             self._thread.do(partial(upkeep.checkpoint, self._log), self._checkpointed)
         else:
             self._begin()
@@ -195,8 +206,21 @@ class Writer:
             self._broken.set_exception(fault)
 
     def _take(self) -> list[PendingWrite]:
-        count = min(len(self._waiting), self._options.batch_requests)
-        return [self._waiting.popleft() for _ in range(count)]
+        """Return the writes of the next commit: small and large ones in turn, so that none waits for many large ones.
+
+        A large one waits for the large ones before it and, between two of these, for the small ones.
+        """
+        small, large, options = self._small, self._large, self._options
+        takes_large = bool(large) and (self._large_next or not small)
+        self._large_next = not takes_large
+        if not takes_large:
+            return [small.popleft() for _ in range(min(len(small), options.batch_requests))]
+        batch = [large.popleft()]
+        left = options.batch_bytes - batch[0].size
+        while large and len(batch) < options.batch_requests and left >= large[0].size:
+            left -= large[0].size
+            batch.append(large.popleft())
+        return batch
 
     def _commit(self, batch: list[PendingWrite]) -> BatchResult | StoreError:
         draft = Draft(self._index, self._leases)
@@ -221,9 +245,10 @@ class Writer:
         commit = outcome.commit
         self.commits += 1
         self.full = self.full and commit.empty
-        self._dirty += len(commit.changes) + 1
+        size = sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes)
+        self._dirty_pages += CHANGE_PAGES * (len(commit.changes) + 1) + size // PAGE_BYTES
         if commit.changes:
-            self.quota.wrote(sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes))
+            self.quota.wrote(size)
             if self.quota.under_pressure:
                 self.on_pressure()
         self._index.apply(commit.changes, outcome.revision, commit.compacted)
@@ -235,9 +260,10 @@ class Writer:
     async def stop(self) -> None:
         """Reject waiting writes, finish the running commit and close the file."""
         self._stopped = True
-        for waiting in self._waiting:
+        for waiting in (*self._small, *self._large):
             _answer(waiting.future, Stopped())
-        self._waiting.clear()
+        self._small.clear()
+        self._large.clear()
         await self._thread.run(self._close)
         self._thread.stop()
         if self._broken is not None and not self._broken.done():

@@ -32,6 +32,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the file in use beyond which only deletions are accepted; 0 = unlimited."""
     batch_requests: int = 512
     """Most writes in one commit."""
+    batch_bytes: int = MIB
+    """Bytes of a commit beyond which large writes wait for the next one."""
     pending_requests: int = 8192
     """Most waiting writes; further ones fail with `too many requests`."""
     request_bytes: int = 3 * MIB // 2

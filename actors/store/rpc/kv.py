@@ -32,7 +32,7 @@ class KvService:
     async def put(self, request: pb.PutRequest) -> pb.PutResponse:
         check_size(request, self._core.options.request_bytes)
         check_put(request)
-        response = await self._core.writer.submit(partial(put, request))
+        response = await self._core.writer.submit(partial(put, request), request.ByteSize())
         response.header.CopyFrom(self._core.header(response.header.revision))
         return response
 
@@ -46,7 +46,8 @@ class KvService:
     async def txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
         check_size(request, self._core.options.request_bytes)
         check_txn(request, self._core.options.txn_operations)
-        response = await self._core.writer.submit(lambda draft: txn(request, draft, self._core.past))
+        evaluate = partial(txn, request, history=self._core.past)
+        response = await self._core.writer.submit(evaluate, request.ByteSize())
         response.header.CopyFrom(self._core.header(response.header.revision))
         return response
 

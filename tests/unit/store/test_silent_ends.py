@@ -59,6 +59,32 @@ async def running_core(root: Path, **options: Any) -> AsyncIterator[Core]:
         await core.close()
 
 
+LARGE = bytes(1_000_000)
+
+
+async def test_large_values_are_checkpointed_by_their_size(tmp_path: Path) -> None:
+    """A hundred of them left 100 MB in the write-ahead log; then one checkpoint held up all writes."""
+    async with running_core(tmp_path) as core:
+        for number in range(24):
+            await core.writer.submit(partial(Draft.put, key=b"%d" % number, value=LARGE, lease=0), len(LARGE))
+        wal = core.options.file.with_name(f"{core.options.file.name}-wal")
+        assert wal.stat().st_size < 12 * len(LARGE)
+
+
+async def test_small_write_waits_for_one_large_write_at_most(tmp_path: Path) -> None:
+    ended: list[str] = []
+
+    async def put(core: Core, key: str, value: bytes) -> None:
+        await core.writer.submit(partial(Draft.put, key=key.encode(), value=value, lease=0), len(value))
+        ended.append(key)
+
+    async with running_core(tmp_path) as core:
+        names = ["large-1", "large-2", "large-3", "small", "large-4"]
+        await asyncio.gather(*(put(core, name, LARGE if name.startswith("large") else b"") for name in names))
+    assert ended.index("small") <= 1
+    assert sorted(ended) == sorted(names)
+
+
 async def test_checkpoints_that_fail_are_logged_once_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
