@@ -21,8 +21,11 @@ from protocols.serving.tls_transport import accept_tls
 from protocols.serving.unauthenticated import UnauthenticatedConnections
 
 BACKLOG = 4096
-TOGETHER = 64
-"""Connections accepted in one turn of the loop."""
+TOGETHER = 8
+"""Connections accepted in one turn of the loop: their handshakes take a millisecond each, for which others wait."""
+HANDSHAKES, BUSY_PAUSE_S = 64, 0.01
+"""While more handshakes are under way, the next connections are accepted after a pause, so that thousands that arrive
+at once do not end theirs in the same turn. Silent connections cannot hold up others for longer."""
 RESERVE = 256
 """Descriptors that connections never take."""
 REFUSING = 64
@@ -86,6 +89,8 @@ class Listener:
         """Accepted, and waits for room."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks()
+        self._handshakes = 0
+        """Under way."""
         self._most = 0
         self._next_log = 0.0
         self.evicted = 0
@@ -122,6 +127,11 @@ class Listener:
         self._tasks.cancel()
 
     def _accept(self) -> None:
+        self._accept_some()
+        if self._handshakes > HANDSHAKES and self._timer is None:
+            self._pause(BUSY_PAUSE_S)
+
+    def _accept_some(self) -> None:
         for _ in range(TOGETHER):
             if self._socket is None or self._timer is not None:
                 return
@@ -135,12 +145,12 @@ class Listener:
                 return
             self._admit(accepted, str(address[0]))
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float = PAUSE_S) -> None:
         """The backlog holds who comes meanwhile."""
         if self._socket is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._socket.fileno())
-            self._timer = loop.call_later(PAUSE_S, self._resume)
+            self._timer = loop.call_later(seconds, self._resume)
 
     def _resume(self) -> None:
         self._timer = None
@@ -193,6 +203,7 @@ class Listener:
     async def _handshake(self, accepted: socket.socket, slot: Slot) -> None:
         """A handshake that fails is the client's business."""
         tls = self._options.tls
+        self._handshakes += 1
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -208,4 +219,5 @@ class Listener:
             if not isinstance(error, OSError | asyncio.CancelledError):
                 raise
         finally:
+            self._handshakes -= 1
             slot.task = None

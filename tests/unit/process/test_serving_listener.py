@@ -248,3 +248,19 @@ async def test_checks_of_unread_connections_end_with_the_last_one(monkeypatch: p
     await asyncio.sleep(0.05)
     assert server._checks is None, "a connection that was never made"
     del made
+
+
+async def test_connections_beside_many_handshakes_are_accepted_a_few_at_a_time() -> None:
+    async with served(UnauthenticatedLimits()) as one:
+        one.monkey.setattr(listener, "HANDSHAKES", -1)
+        peers = [await one.connect() for _ in range(3 * listener.TOGETHER)]
+        assert [(await asked(peer)).startswith(OK) for peer in peers] == [True] * len(peers)
+
+
+async def test_further_connections_wait_while_too_many_handshakes_are_under_way() -> None:
+    async with served(UnauthenticatedLimits()) as one:
+        one.monkey.setattr(listener, "HANDSHAKES", -1)
+        one.monkey.setattr(listener, "BUSY_PAUSE_S", 3600.0)
+        for _ in range(3 * listener.TOGETHER):
+            await one.connect()
+        assert len(one.unauthenticated) <= listener.TOGETHER
