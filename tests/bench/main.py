@@ -22,12 +22,14 @@ from tests.bench import (
     growth_bench,
     health_bench,
     import_bench,
+    large_bench,
     list_bench,
     memory_bench,
     plane_bench,
     pleg_bench,
     pleg_idle,
     pods_bench,
+    processes_bench,
     recording_bench,
     resume_bench,
     scheduler_bench,
@@ -51,7 +53,11 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "idle-watch": fanout_bench.idle,
     "latency": watch_bench.run_latency,
     "writes": write_bench.run,
+    "writes.processes": processes_bench.run,
     "list": list_bench.run,
+    "large.lists": large_bench.lists,
+    "large.objects": large_bench.objects,
+    "large.many-objects": large_bench.many_objects,
     "growth": growth_bench.run,
     "resume": resume_bench.run,
     "memory": memory_bench.run,
@@ -83,7 +89,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
-LONG = frozenset({"fleet.dra", "fleet.scale"})
+LONG = frozenset({"fleet.dra", "fleet.scale", "large.many-objects"})
 """Benches that take minutes each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 

@@ -7,10 +7,10 @@ import asyncio
 import signal
 import threading
 import time
-from typing import Any
 
 from tests.bench.row import Row, at_most
-from tests.bench.watch_lab import TOKEN, Peer, configmap, give_token, put_all, until_applied, watches
+from tests.bench.storm_bench import storm
+from tests.bench.watch_lab import TOKEN, Peer, configmap, give_token, put_all, settled, until_applied, watches
 from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import until
@@ -18,7 +18,7 @@ from tests.support.resuming import Crowd
 
 PROCESSES, WATCHES = 4, 10_000
 EVENTS, RATE = 8, 1.0
-LIMIT_S = 3.0
+LIMIT_S, OPEN_LIMIT_S = 3.0, 5.0
 PROOFS = {"tokens": TOKEN, "certificates": ""}
 """How clients prove who they are."""
 PATIENCE_S = 60.0
@@ -28,21 +28,28 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 def run() -> list[Row]:
-    """Clients that prove themselves by token, as pods do, and by certificate, which costs a handshake twice as much."""
+    """Clients that prove themselves by token, as pods do, and by certificate, which costs a handshake twice as much.
+
+    They follow one namespace, and the writers of the storm write to another.
+    """
     rows = []
     for told, token in PROOFS.items():
         with running_plane() as plane:
             give_token(plane)
-            scale(plane)
+            scale(plane, PROCESSES)
             start = put_all(plane, [("/registry/configmaps/default/first", configmap("first"))])
             options = Options(plane.port, str(plane.settings.layout.pki), [PATH], WATCHES, start, True, token=token)
+            began = time.monotonic()
             with watches(options) as client:
-                rows += _kill_one(plane, client, told)
+                opened = client.ask("stats")["last_open"] - began
+                rows.append(at_most(f"resume: {WATCHES} watches open, {told}", [opened], "s", OPEN_LIMIT_S))
+                rows += [*_kill_one(plane, client, told), *storm(plane, client, WATCHES, told)]
     return [*rows, *_kill_all()]
 
 
-def scale(plane: Plane) -> None:
-    names = [f"apiserver-{number}" for number in range(1, PROCESSES)]
+def scale(plane: Plane, processes: int) -> None:
+    """Start API servers until there are so many, all with the present state."""
+    names = [name for n in range(processes) if (name := f"apiserver-{n}") not in plane.processes]
     for name in names:
         plane.spawn(name)
     for name in names:
@@ -87,7 +94,7 @@ def _kill_one(plane: Plane, client: Peer, how: str) -> list[Row]:
     killed = time.monotonic()
     plane.kill(VICTIM, signal.SIGKILL)
     writing.join()
-    stats = until("all watches are back", lambda: _settled(client), PATIENCE_S, every=0.1)
+    stats = until("all watches are back", lambda: settled(client, WATCHES, EVENTS * WATCHES), PATIENCE_S, every=0.1)
     told = f"{WATCHES} watches, {PROCESSES} processes, {how}"
     off = abs(stats["events"] - EVENTS * WATCHES)
     return [
@@ -96,12 +103,3 @@ def _kill_one(plane: Plane, client: Peer, how: str) -> list[Row]:
         Row(f"resume: refused, to be listed again, {how}", stats["errors"], "", target="0", ok=not stats["errors"]),
         Row(f"resume: events missed or repeated, {how}", off, "", target="0", ok=not off),
     ]
-
-
-def _settled(client: Peer) -> dict[str, Any]:
-    """Once all are open again and nothing more comes."""
-    before = client.ask("stats")
-    time.sleep(0.5)
-    stats: dict[str, Any] = client.ask("stats")
-    back = stats["opened"] == WATCHES + stats["lost"]
-    return stats if back and stats["events"] == before["events"] >= EVENTS * WATCHES else {}

@@ -21,18 +21,24 @@ _FLEET = {
     "NODES_N": 5, "MANY": 10, "PODS_N": 10, "IDLE_S": 0.2, "SCENARIO": _TINY,
     "LARGE": {**_TINY, "driver": "gpu.example.com"},
 }  # fmt: skip
+_LARGE = {"QUIET_S": 0.5, "LASTS_S": 0.3, "CONNECTIONS": 2}
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
     "idle-watch": {"fanout_bench": {"IDLE": 20, "WAYS": _PLAIN}},
     "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20, "BUSY_S": 0.2, "BUSY_ROUNDS": 1}},
     "writes": {"write_bench": _WRITES, "cel_bench": {"WRITES": 3}},
+    "writes.processes": {"processes_bench": {"PROCESSES": (1, 2), "WRITERS": 4, "SECONDS": 0.3}},
     "list": {"list_bench": {"PODS": 100, "LISTS": 1, "MANY": 600, "PAGE": 100}},
+    "large.lists": {"large_bench": {"PODS": 600, "CHUNK": 100, **_LARGE}},
+    "large.objects": {"large_bench": {"OBJECTS": 5, **_LARGE}},
+    "large.many-objects": {"large_bench": {"MANY_OBJECTS": 6, **_LARGE}},
     "growth": {"growth_bench": {"FEW": 10, "MANY": 100, "WATCHERS": 5, "EVENTS": 10, "ROUNDS": 1}},
     "resume": {
         "resume_bench": {
             "WATCHES": 40, "EVENTS": 4, "RATE": 2.0, "IDLE": 5, "PASSING": 1000, "PROOFS": {"tokens": TOKEN},
-        }
+        },
+        "storm_bench": {"QUIET_S": 0.5, "WITHIN_S": 0.0},
     },
     "memory": {
         "memory_bench": {

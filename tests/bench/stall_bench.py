@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from statistics import median, quantiles
+from statistics import median
 
 import aiohttp
 
+from tests.bench.beside import p99
 from tests.bench.list_bench import longest
 from tests.bench.row import Row
 from tests.bench.watch_lab import configmap, create_all, lab_plane, until_applied
@@ -135,7 +136,7 @@ async def _attacks(plane: Plane) -> list[Row]:
     beside = f"beside {ATTACKED} attacks"
     return [
         _limited(f"stall: longest turn, {worst}"[:62], turns[worst], floor_turn, TURN_LIMIT_MS),
-        _limited(f"stall: others' p99 {beside}", _p99(every), _p99(floor), OTHERS_LIMIT_MS),
+        _limited(f"stall: others' p99 {beside}", p99(every), p99(floor), OTHERS_LIMIT_MS),
         _none_failed(beside, ordinary.failed),
     ]
 
@@ -173,7 +174,7 @@ async def _fairness(plane: Plane) -> list[Row]:
     beside = f"beside a user with {HOG_CONNECTIONS} connections"
     return [
         Row(f"stall: others' p50 {beside}", median(seconds), "ms", median(floor)),
-        _limited(f"stall: others' p99 {beside}", _p99(seconds), _p99(floor), OTHERS_LIMIT_MS),
+        _limited(f"stall: others' p99 {beside}", p99(seconds), p99(floor), OTHERS_LIMIT_MS),
         _limited(f"stall: longest turn {beside}", turn, floor_turn, TURN_LIMIT_MS),
         Row("stall: that user's p50", 1000 * median(told.told.seconds), "ms"),
         _none_failed(beside, ordinary.failed),
@@ -186,8 +187,4 @@ def _pod(name: str) -> bytes:
 
 def _told(name: str, status: int, turn: float, taken: list[float]) -> str:
     longest = max(taken, default=math.inf)
-    return f"stall: {name}: {status}, turn {turn:.0f} ms, others' p99 {_p99(taken):.0f} ms, longest {longest:.0f} ms"
-
-
-def _p99(values: list[float]) -> float:
-    return quantiles(values, n=100)[98] if len(values) > 1 else max(values, default=math.inf)
+    return f"stall: {name}: {status}, turn {turn:.0f} ms, others' p99 {p99(taken):.0f} ms, longest {longest:.0f} ms"

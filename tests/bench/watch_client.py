@@ -1,7 +1,8 @@
 """Many watches from one process: counts what arrives and reads next to nothing of it.
 
-Driven by lines on stdin, answers one JSON line each: `stats`, `stamps`. Ends when stdin does. It shares its machine
-with the servers it measures, so it is as light as a client in Python can be: sockets and TLS by hand, no tasks.
+Driven by lines on stdin, answers one JSON line each: `stats`, `stamps`, `drop` (close all that are open). Ends when
+stdin does. It shares its machine with the servers it measures, so it is as light as a client in Python can be: sockets
+and TLS by hand, no tasks.
 """
 
 import contextlib
@@ -19,8 +20,6 @@ import msgspec
 
 from tests.bench.watch_line import Context, Line, Options
 
-TOGETHER = 200
-"""So many handshakes are under way at most: clients that lost their server come back without asking one another."""
 AGAIN_SECONDS = 0.05
 STDIN = 0
 
@@ -42,6 +41,7 @@ class Client:
     def __init__(self, options: Options) -> None:
         self.tally = Tally()
         self._context = Context(options)
+        self._together = options.together
         self._poll = select.epoll()
         self._lines: dict[int, Line] = {}
         self._under_way: set[int] = set()
@@ -74,7 +74,7 @@ class Client:
     def _begin(self) -> None:
         while self._later and self._later[0][0] <= time.monotonic():
             self._waiting.append(self._later.popleft()[1:])
-        while self._waiting and len(self._under_way) < TOGETHER:
+        while self._waiting and len(self._under_way) < self._together:
             line = Line(self._context, *self._waiting.popleft())
             self._lines[line.number] = line
             self._under_way.add(line.number)
@@ -119,6 +119,12 @@ class Client:
         if self._context.options.resume:
             self._waiting.append((line.path, line.version))
 
+    def _drop(self) -> None:
+        """All come back at once."""
+        self._together = len(self._lines)
+        for line in [line for line in self._lines.values() if line.open]:
+            self._lost(line)
+
     def _answer(self) -> bool:
         data = os.read(STDIN, 4096)
         *words, self._asked = (self._asked + data).split(b"\n")
@@ -130,6 +136,8 @@ class Client:
         tally = self.tally
         if word == "stamps":
             return tally.stamps
+        if word == "drop":
+            self._drop()
         names = ("events", "size", "opened", "lost", "errors", "last_open")
         return {name: getattr(tally, name) for name in names}
 

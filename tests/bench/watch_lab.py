@@ -33,7 +33,7 @@ class Peer:
         self._process = subprocess.Popen(
             command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.first: Any = self._read()
+        self.first: Any = self.heard()
 
     @property
     def pid(self) -> int:
@@ -46,13 +46,14 @@ class Peer:
 
     def ask(self, word: str) -> Any:
         self.tell(word)
-        return self._read()
+        return self.heard()
 
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
 
-    def _read(self) -> Any:
+    def heard(self) -> Any:
+        """Return its next answer."""
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
@@ -126,6 +127,15 @@ def received(client: Peer, events: int, timeout: float = 120.0) -> dict[str, Any
         return found
 
     return until(f"{events} events", stats, timeout, every=0.02, good=lambda found: found["events"] >= events)
+
+
+def settled(client: Peer, watches: int, events: int) -> dict[str, Any]:
+    """The client's stats once all its watches are open again, have at least so many events, and nothing more comes."""
+    before = client.ask("stats")
+    time.sleep(0.5)
+    stats: dict[str, Any] = client.ask("stats")
+    back = stats["opened"] == watches + stats["lost"]
+    return stats if back and stats["events"] == before["events"] >= events else {}
 
 
 def cpu_seconds(pid: int) -> float:

@@ -35,6 +35,8 @@ class Options(msgspec.Struct, frozen=True):
     resume: bool = False
     """Come back after a lost connection, from the last revision seen."""
     stamps: bool = False
+    together: int = 200
+    """So many handshakes are under way at most: clients that lost their server come back without asking one another."""
     token: str = ""
     """In place of a client certificate."""
     plain: bool = False
