@@ -78,7 +78,11 @@ def _objects(count: int) -> list[Row]:
             "watch-list": partial(_ask, client, Read(f"{PATH}?{INITIAL}", END)),
         }
         told, quiet = f"{count} x {OBJECT_BYTES / 1e6:g} MB", _quiet(plane)
-        return [row for way, load in loads.items() for row in _rows(plane, f"{told}, {way}", load, quiet, once=True)]
+        return [
+            row
+            for way, load in loads.items()
+            for row in _rows(plane, f"{told}, {way}", load, quiet, once=load is written)
+        ]
 
 
 def _client_of(plane: Plane) -> AbstractContextManager[Peer]:

@@ -22,7 +22,7 @@ IDLE, WAITING = 3, 4
 """Places in /proc/stat."""
 BUSY = 0.9
 """Share of its time in which a core or a process counts as the limit."""
-FOLLOWED_LIMIT_US = 100.0
+FOLLOWED_LIMIT_US = 50.0
 """CPU of a write in a process through which it did not come."""
 
 

@@ -19,7 +19,7 @@ VALUE_LIMIT = 200_000
 DEPTH_LIMIT = 100
 """Messages within each other."""
 PIECE_BYTES = 256 * 1024
-"""Of a long list, encoded."""
+"""Least size of a piece of a long list, except for the last one."""
 
 
 def decode_message(message: Message, data: bytes) -> Object:
