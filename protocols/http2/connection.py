@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
+from protocols.http2.client_session import Http2Session
 from protocols.http2.frames import BadHttp2
 from protocols.http2.hpack import Header
-from protocols.http2.session import Http2Session
 
 QUIET_S = 6.0
 """Silence, with calls under way, after which the server is pinged. etcd ends connections that ping more often than each
@@ -27,6 +27,9 @@ LOST = "the connection broke"
 
 class CallListener(Protocol):
     """Callbacks of a connection, in the event loop; each call has exactly one end, unless it was cancelled."""
+
+    def on_begun(self, number: int) -> None:
+        """Note the headers of an answer that is no immediate error."""
 
     def on_message(self, number: int, message: bytes) -> None: ...
 
@@ -65,7 +68,7 @@ class Http2Connection(asyncio.Protocol):
 
     def __init__(self, address: Address, listener: CallListener) -> None:
         self._address, self._listener = address, listener
-        self._session = Http2Session(listener.on_message, self._ended, address.largest)
+        self._session = Http2Session(listener.on_message, self._ended, address.largest, listener.on_begun)
         self._headers: dict[str, tuple[Header, ...]] = {}
         self._begun: set[int] = set()
         self._transport: asyncio.Transport | None = None

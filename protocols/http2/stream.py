@@ -30,7 +30,10 @@ FINE: End = ("OK", "")
 class Http2Stream:
     """One call: what waits for the server's window, and the message that is not complete."""
 
-    __slots__ = ("_buffer", "_largest", "_trailers", "headers", "id", "last", "number", "pending", "taken", "window")
+    __slots__ = (
+        "_buffer", "_largest", "_trailers", "closing", "headers", "id", "last", "number", "pending", "sent", "taken",
+        "window",
+    )  # fmt: skip
 
     def __init__(self, number: int, headers: tuple[Header, ...], largest: int) -> None:
         self.number = number
@@ -41,8 +44,12 @@ class Http2Stream:
         self.window = 0
         """Bytes that the server accepts now."""
         self.pending = b""
+        self.sent = 0
+        """Bytes of `pending` that have left."""
         self.last = False
         """True when `pending` ends the client's messages."""
+        self.closing: tuple[Header, ...] = ()
+        """A server's trailers, which follow the last message."""
         self.taken = 0
         """Bytes received that no WINDOW_UPDATE has returned to the server."""
         self._largest = largest
@@ -51,8 +58,13 @@ class Http2Stream:
         self._trailers: dict[bytes, bytes] = {}
 
     def queue(self, message: bytes, last: bool) -> None:
-        self.pending += _PREFIX.pack(0, len(message)) + message
-        self.last = last
+        self.pending = self.pending[self.sent :] + _PREFIX.pack(0, len(message)) + message
+        self.last, self.sent = last, 0
+
+    @property
+    def unread(self) -> int:
+        """Bytes of the message that is not complete."""
+        return len(self._buffer)
 
     def take(self, data: bytes) -> Iterator[bytes]:
         """Yield complete messages. Raises ValueError for one that is compressed or too large."""

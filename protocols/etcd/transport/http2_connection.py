@@ -41,6 +41,9 @@ class _EtcdConnection:
     def on_lost(self, connection: Http2Connection) -> None:
         self._lost()
 
+    def on_begun(self, number: int) -> None:
+        """Ignore headers: a watch of etcd begins with a message."""
+
     def on_message(self, number: int, message: bytes) -> None:
         self._on_message(number, OK, message)
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.http2 import frames as h2
+from protocols.http2.client_session import Http2Session
 from protocols.http2.frames import PREFACE, BadHttp2, Splitter, pack, pack_settings
 from protocols.http2.hpack import Encoder
-from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW, Http2Session
+from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW
 
 PATH = ((b":path", b"/x"),)
 OK = ((b"grpc-status", b"0"), (b"grpc-message", b""))
