@@ -57,8 +57,8 @@ class Cri:
             self._context.spawn(self._stream.run(), "event stream")
 
     async def stop(self) -> None:
-        await self._channel.close()
-        await self._events_channel.close()
+        self._channel.close()
+        self._events_channel.close()
 
     # calls
 

@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 import msgspec
 
+from actors.cri.grpc_calls import ServerStream
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
 from protocols.process.tasks import awaited
@@ -90,13 +91,11 @@ SILENT_S = 2.0
 another call meanwhile: without an event stream it would have sent an error."""
 ANSWER_S = 5.0
 SETTLE_S = 0.02
-"""The status of a call that was rejected follows its headers, which gRPC makes up for it, by some turns of the loop."""
+"""The status of a call that was rejected may follow its headers in another segment."""
 ENDED = "the runtime ended the event stream"
 DISCONNECTED = "the runtime closed its connection"
 NO_EVENTS = "the runtime has no event stream"
 ENDED_AT_ONCE = f"{ENDED} at once: it may have events turned off (CRI-O: enable_pod_events = true)"
-
-EventCall = grpc.aio.UnaryStreamCall[bytes, bytes]
 
 
 class EventStreamOptions(msgspec.Struct, frozen=True):
@@ -116,7 +115,7 @@ class EventStream:
         self._options = options
         self.connection = EventConnection()
         self._again = asyncio.Event()
-        self._call: EventCall | None = None
+        self._call: ServerStream | None = None
         self._cut = ""
 
     def try_again(self) -> None:
@@ -134,7 +133,7 @@ class EventStream:
             delay = await self._attempt()
             if delay > 0:
                 await self._pause(delay)
-            await self._options.channel.renew()
+            self._options.channel.renew()
             self.connection.connecting()
 
     async def _attempt(self) -> float:
@@ -142,10 +141,6 @@ class EventStream:
         try:
             was_open = await self._read()
             return self._broken(self._cut or (ENDED if was_open else ENDED_AT_ONCE))
-        except asyncio.CancelledError:
-            if not self._cut or _cancelled():
-                raise
-            return self._broken(self._cut)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 return await self._unsupported()
@@ -153,10 +148,10 @@ class EventStream:
 
     async def _read(self) -> bool:
         """Read until the stream ends; return True if it was open before."""
-        call = self._call = self._options.channel.events()
+        call = self._call = await self._options.channel.events()
         opening = awaited(self._opened(call))
         try:
-            while isinstance(message := await call.read(), bytes):
+            while (message := await call.read()) is not None:
                 self._mark_open()
                 self._options.on_message(message)
         finally:
@@ -165,12 +160,12 @@ class EventStream:
             call.cancel()
         return self.connection.phase is Phase.STREAMING
 
-    async def _opened(self, call: EventCall) -> None:
+    async def _opened(self, call: ServerStream) -> None:
         """Mark the stream open at its headers, unless they belong to an immediate error.
 
         A runtime that hangs is asked until it answers: later it may send no event, and so no headers, for hours.
         """
-        headers = awaited(call.initial_metadata())
+        headers = awaited(call.headers())
         try:
             while not (await asyncio.wait((headers,), timeout=SILENT_S))[0]:
                 if await self._answers():
@@ -215,9 +210,3 @@ class EventStream:
             async with asyncio.timeout(max(0.0, delay - EARLY_S)):
                 await self._again.wait()
         self._again.clear()
-
-
-def _cancelled() -> bool:
-    """True if this task is cancelled, and not merely a call that it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -4,15 +4,18 @@ Calls and events have a channel each: the events' is replaced at each attempt, w
 is under way.
 """
 
+import asyncio
 from enum import Enum
 
 import grpc
 import grpc.aio
 
+from actors.cri.grpc_calls import LATE, GrpcCalls, ServerStream, rpc_error
 from actors.cri.operations import EVENTS_PATH, STREAMED, Operation
 from protocols.errors import NodeplaneError
+from protocols.http2.connection import Address
 from protocols.wire import cri_pb2
-from protocols.wire.methods import unix_channel
+from protocols.wire.methods import MAX_MESSAGE
 
 
 class ListTooLong(NodeplaneError, http=507, grpc="RESOURCE_EXHAUSTED"):
@@ -21,55 +24,57 @@ class ListTooLong(NodeplaneError, http=507, grpc="RESOURCE_EXHAUSTED"):
 
 MOST_BYTES = 56 << 20
 """Bytes of a list in pieces; fits in one message of the bus."""
-RECONNECT = (
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 3000),  # gRPC's deadline of an attempt to connect, in spite of its name
-)
 
 
 class RuntimeChannel:
-    """`call`, `pieces` and the calls of `events` raise grpc.aio.AioRpcError."""
+    """`call`, `pieces`, and `events` with its stream raise grpc.aio.AioRpcError."""
 
     def __init__(self, target: str) -> None:
-        self._socket = target.removeprefix("unix:").removeprefix("//")
-        self._channel = unix_channel(self._socket, *RECONNECT)
+        self._address = Address(path=target.removeprefix("unix:").removeprefix("//"), largest=MAX_MESSAGE)
+        self._calls = GrpcCalls(self._address)
 
-    async def renew(self) -> None:
-        """Leave a broken connection behind, with its back-off."""
-        old, self._channel = self._channel, unix_channel(self._socket, *RECONNECT)
-        await old.close()
+    def renew(self) -> None:
+        """Leave a broken connection behind."""
+        old, self._calls = self._calls, GrpcCalls(self._address)
+        old.close()
 
     async def call(self, operation: Operation, request: bytes, timeout: float) -> bytes:
-        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(operation.path)
-        return await method(request, timeout=min(timeout, operation.limit_s))
+        return await self._calls.unary(operation.path, request, min(timeout, operation.limit_s))
 
     async def pieces(self, operation: Operation, request: bytes, timeout: float) -> bytes:
         """Return all messages of a streamed answer, concatenated."""
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(operation.path)
-        call = method(request, timeout=min(timeout, operation.limit_s))
-        found: list[bytes] = []
-        left = MOST_BYTES
-        async for piece in call:
-            found.append(piece)
-            left -= len(piece)
-            if left < 0:
-                call.cancel()
-                raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove unused containers")
-        return b"".join(found)
+        try:
+            async with asyncio.timeout(min(timeout, operation.limit_s)):
+                stream = await self._calls.stream(operation.path, request)
+                try:
+                    return await _joined(stream)
+                finally:
+                    stream.cancel()
+        except TimeoutError:
+            raise rpc_error(*LATE) from None
 
-    def events(self) -> "grpc.aio.UnaryStreamCall[bytes, bytes]":
+    async def events(self) -> ServerStream:
         """Open GetContainerEvents; the empty request is zero bytes."""
-        method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(EVENTS_PATH)
-        return method(b"")
+        return await self._calls.stream(EVENTS_PATH, b"")
 
     async def disconnected(self) -> None:
         """Wait until the connection ends; return at once if there is none."""
-        if (state := self._channel.get_state()) is grpc.ChannelConnectivity.READY:
-            await self._channel.wait_for_state_change(state)
+        await self._calls.disconnected()
 
-    async def close(self) -> None:
-        await self._channel.close()
+    def close(self) -> None:
+        self._calls.close()
+
+
+async def _joined(stream: ServerStream) -> bytes:
+    """Raises AioRpcError, ListTooLong."""
+    found: list[bytes] = []
+    left = MOST_BYTES
+    while (piece := await stream.read()) is not None:
+        found.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove unused containers")
+    return b"".join(found)
 
 
 PROBE_S = 5.0

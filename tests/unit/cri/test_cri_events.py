@@ -35,23 +35,22 @@ class Stream:
         self.messages: asyncio.Queue[Any] = asyncio.Queue()
         self.over = False
 
-    async def initial_metadata(self) -> None:
+    async def headers(self) -> None:
         await asyncio.Event().wait()
 
     async def read(self) -> Any:
         found = await self.messages.get()
         if isinstance(found, BaseException):
             raise found
-        self.over = found is grpc.aio.EOF
+        self.over = found is None
         return found
 
     def done(self) -> bool:
         return self.over
 
     def cancel(self) -> None:
-        """End it as grpc.aio does: whoever reads is cancelled, though its task is not."""
         self.over = True
-        self.messages.put_nowait(asyncio.CancelledError())
+        self.messages.put_nowait(rpc_error(grpc.StatusCode.CANCELLED))
 
 
 class Channel(RuntimeChannel):
@@ -73,7 +72,7 @@ class Channel(RuntimeChannel):
     async def disconnected(self) -> None:
         await self.gone.wait()
 
-    def events(self) -> Any:
+    async def events(self) -> Any:
         self.streams.append(Stream())
         return self.streams[-1]
 
@@ -110,12 +109,12 @@ async def test_stream_runtime_hung_streams_once_it_answers(monkeypatch: Any) -> 
 async def test_stream_ended_before_open_tells_remedy(monkeypatch: Any) -> None:
     async with listening(monkeypatch) as (_, channel, reported):
         await until_true(lambda: channel.streams)
-        channel.streams[0].messages.put_nowait(grpc.aio.EOF)
+        channel.streams[0].messages.put_nowait(None)
         await until_true(lambda: reported)
         assert reported[0] == (Phase.BROKEN, ENDED_AT_ONCE)
         channel.answers = True
         await until_true(lambda: reported[-1][0] is Phase.STREAMING)
-        channel.streams[-1].messages.put_nowait(grpc.aio.EOF)
+        channel.streams[-1].messages.put_nowait(None)
         await until_true(lambda: reported[-1][0] is Phase.BROKEN)
         assert reported[-1] == (Phase.BROKEN, ENDED)
 

@@ -235,7 +235,7 @@ async def test_the_authority_on_a_unix_socket_is_localhost(short: Path) -> None:
     channel = RuntimeChannel(f"unix://{short}/rt.sock")
     with pytest.raises(Exception, match="UNAVAILABLE"):
         await channel.call(OPERATIONS["Version"], b"", 10.0)
-    await channel.close()
+    channel.close()
     server.close()
     await server.wait_closed()
     assert heard[0][b":authority"] == b"localhost"
