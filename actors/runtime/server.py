@@ -3,11 +3,11 @@
 import asyncio
 import os
 import resource
+import socket
 import stat
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import grpc
 import msgspec
 
 from actors.runtime.backends.hollow import HollowBackend
@@ -22,7 +22,7 @@ from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers, Dependencies
 from actors.runtime.operations.host_paths import MountPoints
 from actors.runtime.operations.sandboxes import Sandboxes
-from actors.runtime.rpc.dispatch import ServiceHandlers
+from actors.runtime.rpc.dispatch import failure_of, methods_of
 from actors.runtime.rpc.image_service import ImageMethods
 from actors.runtime.rpc.runtime_service import ContainerMethods, EventMethods, InfoMethods, SandboxMethods
 from actors.runtime.rpc.stats_service import StatsMethods
@@ -30,6 +30,7 @@ from actors.runtime.rpc.streaming_service import StreamMethods
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
+from protocols.http2.server import GrpcServer, GrpcServerOptions
 from protocols.process.layout import SYSTEM_CDI
 from protocols.wire import cri_pb2 as pb
 
@@ -79,37 +80,32 @@ class RuntimeServer:
         self.containers = Containers(self._dependencies)
         self.sandboxes = Sandboxes(self._dependencies, self.containers)
         self._streams = StreamMethods(self.pods, self.containers, options.private_ports)
-        self._server: grpc.aio.Server | None = None
+        self._server: GrpcServer | None = None
 
     async def start(self) -> None:
-        """Start serving. The launcher comes first, since gRPC's threads rule out a fork."""
+        """Start serving. The launcher comes first: it forks, and this process has threads later."""
         self._launcher.start()
         _allow_descriptors()
         await Adoption(self._dependencies).run()
         self._server = self._make_server()
-        _bind(self._server, self._options.socket)
-        await self._server.start()
+        await self._server.start(_bound(self._options.socket))
 
     async def stop(self) -> None:
         """Stop serving; containers run on."""
         await self._streams.close()
         if self._server is not None:
-            await self._server.stop(CLOSE_GRACE_S)
+            await self._server.close(CLOSE_GRACE_S)
         self._processes.holders.close()
         self._options.socket.unlink(missing_ok=True)
         await asyncio.to_thread(self._launcher.close)
         self.cgroups.close()
 
-    def _make_server(self) -> grpc.aio.Server:
-        limits = [("grpc.max_receive_message_length", MESSAGE_LIMIT), ("grpc.max_send_message_length", MESSAGE_LIMIT)]
-        server = grpc.aio.server(options=limits)
+    def _make_server(self) -> GrpcServer:
         services = pb.DESCRIPTOR.services_by_name
-        runtime = ServiceHandlers(services["RuntimeService"], self._runtime_parts())
-        images = ServiceHandlers(
-            services["ImageService"], [ImageMethods(self.pods, self.images, self._options.directory)]
-        )
-        server.add_generic_rpc_handlers((runtime.handler(), images.handler()))
-        return server
+        images = [ImageMethods(self.pods, self.images, self._options.directory)]
+        methods = methods_of(services["RuntimeService"], self._runtime_parts())
+        methods |= methods_of(services["ImageService"], images)
+        return GrpcServer(GrpcServerOptions(methods, failure_of, MESSAGE_LIMIT))
 
     def _runtime_parts(self) -> list[object]:
         return [
@@ -128,16 +124,19 @@ def _allow_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _bind(server: grpc.aio.Server, path: Path) -> None:
-    """Listen; replaces a stale socket file, and creates the new one with mode 0600."""
+def _bound(path: Path) -> socket.socket:
+    """Return a socket bound to `path`, with mode 0600; replaces a stale socket file. Raises SocketTaken."""
     _clear(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
-        server.add_insecure_port(f"unix:{path}")
-    except RuntimeError as error:
-        raise SocketTaken(f"cannot listen on {path}: {error}") from None
+        listening.bind(str(path))
+    except OSError as error:
+        listening.close()
+        raise SocketTaken(f"cannot listen on {path}: {error.strerror or error}") from None
     finally:
         os.umask(mask)
+    return listening
 
 
 def _clear(path: Path) -> None:

@@ -180,7 +180,10 @@ class SimLoop(base_events.BaseEventLoop):
         self._process.thread(lambda: func(*args), lambda value, error: _settle(future, value, error))
         return future
 
-    async def create_unix_server(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:
+    async def create_unix_server(self, protocol_factory: Any, path: Any = None, **given: Any) -> Any:
+        if (sock := given.get("sock")) is not None:
+            path = sock.getsockname()
+            sock.close()  # the file stays, as after the death of a process
         return Server(self._world.network, self._process, f"unix:{path}", protocol_factory)
 
     async def create_unix_connection(self, protocol_factory: Any, path: Any = None, **_: Any) -> Any:

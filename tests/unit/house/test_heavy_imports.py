@@ -24,7 +24,7 @@ LOADED = {
     "pleg": {"google.protobuf"},
     "podworker": {"aiohttp", "google.protobuf"},
     "recorder": set[str](),
-    "runtime": GRPC,
+    "runtime": {"google.protobuf"},
     "scheduler": {"aiohttp", "google.protobuf"},
     "simulator": set[str](),
     "store": {*GRPC, "sqlite3"},

@@ -34,11 +34,12 @@ from actors.podworker.endpoint.metrics_pages import MetricsPages
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.volumes import volumes
 from actors.runtime.backends import process_backend
-from actors.runtime.rpc.dispatch import ServiceHandlers
 from actors.runtime.streaming.port_forward import Forwarding, _Pair
 from actors.simulator.driver.attachment import Attacher
 from protocols.bus.service import BusService
 from protocols.etcd.transport.connection_channel import ConnectionChannel
+from protocols.http2.server import GrpcServer, GrpcServerOptions, Method, _Connection
+from protocols.http2.server_session import Request
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
@@ -256,11 +257,14 @@ async def runtime_goes_on_after_a_clean_up(patch: Patch) -> None:
 
 
 @kind("runtime call")
-async def caller_of_the_runtime_gets_the_error(patch: Patch) -> None:
-    handlers, breaks = made(ServiceHandlers, _running=set()), Breaks(b"answer")
-    await raises(handlers._to_completion(breaks()))
-    await until_async("forgotten", lambda: not handlers._running)
-    assert await handlers._to_completion(breaks()) == b"answer"
+async def client_of_a_broken_call_is_hung_up_on(patch: Patch) -> None:
+    """Only the function that words errors can break one; the client then repeats what it needs."""
+    options = GrpcServerOptions({"/s/M": Method(Breaks(b"answer"))}, Mock(side_effect=ZeroDivisionError("a bug")), 100)
+    connection, transport = _Connection(GrpcServer(options)), Mock()
+    connection.connection_made(transport)
+    connection._on_request(Request(1, "/s/M", b"", None))
+    await until_async("hung up on", lambda: transport.abort.called)
+    assert not connection._calls
 
 
 # API server
