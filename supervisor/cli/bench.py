@@ -13,9 +13,9 @@ INSTALLED = PACKAGE / "benches"
 NAMES = (
     "bus", "fan-out", "idle-watch", "latency", "writes", "writes.processes", "list", "large.lists", "large.objects",
     "large.many-objects", "growth", "resume", "memory", "etcd", "pleg", "pleg-idle", "imports", "start", "idle",
-    "recovery", "death", "pods", "recording", "frontdoor", "devices.allocations", "devices.registration", "fleet",
-    "fleet.dra", "fleet.scale", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale", "simulation",
-    "size", "stall", "testing", "trace", "tracker",
+    "recovery", "death", "death.busy", "pods", "recording", "frontdoor", "devices.allocations", "devices.registration",
+    "fleet", "fleet.dra", "fleet.scale", "health", "health.dra", "scheduler", "scheduler.pods", "scheduler.scale",
+    "simulation", "size", "stall", "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 

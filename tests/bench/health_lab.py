@@ -10,7 +10,7 @@ from protocols.kube.errors import ApiAway
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.process.settings import load_settings
 from tests.bench.health_sources import DriverSource, PluginSource, Source
-from tests.bench.pods_bench import HOLLOW
+from tests.bench.pods_load import HOLLOW
 from tests.support.plane import Plane
 from tests.support.waiting import until_async
 

@@ -69,6 +69,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "idle": plane_bench.idle,
     "recovery": plane_bench.recovery,
     "death": plane_bench.death,
+    "death.busy": plane_bench.death_busy,
     "pods": pods_bench.fill,
     "recording": recording_bench.run,
     "frontdoor": frontdoor_bench.run,

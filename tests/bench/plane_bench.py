@@ -1,5 +1,6 @@
 """Figures of a whole plane: start, idle cost, recovery of each actor, and death of a process to status on a watch."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.bench.pods_bench import write_pods
+from tests.bench.pods_load import HOLLOW, LIFE_S
 from tests.bench.row import Row, at_most
 from tests.support.plane import Plane, until
 from tests.support.probe import StatusProbe
@@ -18,8 +21,12 @@ KILLS = 3
 KILLED = 100
 """Actors that are killed, at most."""
 DEATHS = 20
+BUSY_DEATHS, BUSY_PODS, BUSY_STARTS = 40, 100, 20
+"""Deaths beside so many pods, and so many starts a second."""
 IDLE_S, REST_S = 20.0, 5.0
 START_LIMIT_S, RECOVERY_LIMIT_S, DEATH_LIMIT_MS = 2.0, 0.3, 15.0
+BUSY_PAUSE_S = 0.25
+BUSY_LIMIT_MS, BUSY_WORST_MS = 12.0, 60.0
 IDLE_LIMIT_CPU, IDLE_LIMIT_MB = 3.0, 280.0
 
 
@@ -88,13 +95,49 @@ def death() -> list[Row]:
     return [at_most("process death to status on a watch", times, "ms", DEATH_LIMIT_MS)]
 
 
+def death_busy() -> list[Row]:
+    """The same with pods that run beside it, and others that start and end all the time."""
+    names = [f"mortal-{number}" for number in range(BUSY_DEATHS)]
+    with Plane("--store-sync", "full", "--max-pods", "1000") as plane:
+        asyncio.run(write_pods(plane, [f"calm-{number}" for number in range(BUSY_PODS - BUSY_DEATHS)], HOLLOW))
+        for name in names:
+            plane.apply(loop_pod(name, policy="Never"))
+        pids = [int(until("process", lambda name=name: pids_of(f"bench-{name}"))[0]) for name in names]  # type: ignore[misc]  # bound
+        until("all run", lambda: running(plane) >= BUSY_PODS, 120, every=0.5)
+        watcher = ApiWatcher(plane, "/api/v1/pods")
+        seconds = BUSY_DEATHS * BUSY_PAUSE_S + 2 * LIFE_S
+        load = [sys.executable, "-m", "tests.bench.pods_load", str(plane.root), str(BUSY_STARTS), str(seconds)]
+        with subprocess.Popen(load) as starting:
+            time.sleep(LIFE_S)
+            times = []
+            for name, pid in zip(names, pids, strict=True):
+                times.append(_kill(watcher, name, pid))
+                time.sleep(BUSY_PAUSE_S)
+            starting.terminate()
+        watcher.close()
+    beside = f"beside {BUSY_PODS} pods and {BUSY_STARTS} starts/s"
+    return [
+        at_most(f"process death to status on a watch, {beside}, p50", times, "ms", BUSY_LIMIT_MS),
+        at_most("the same, p99", [max(times)], "ms", BUSY_WORST_MS),
+    ]
+
+
+def running(plane: Plane) -> int:
+    return [pod["status"].get("phase") for pod in plane.list("pod")].count("Running")
+
+
 def _death(watcher: ApiWatcher, name: str) -> float:
-    pid = int(until("process", lambda: pids_of(f"bench-{name}"))[0])
+    return _kill(watcher, name, int(until("process", lambda: pids_of(f"bench-{name}"))[0]))
+
+
+def _kill(watcher: ApiWatcher, name: str, pid: int) -> float:
+    """Milliseconds from SIGKILL to the event with the terminated container."""
     seen = len(watcher.events)
     began = time.perf_counter()
     os.kill(pid, signal.SIGKILL)
     while time.perf_counter() - began < 10:
         for event in watcher.events[seen:]:
+            seen += 1
             if event.name == name and terminated(event.object):
                 return 1000 * (time.perf_counter() - began)
         time.sleep(0.0005)

@@ -3,11 +3,9 @@
 import asyncio
 import subprocess
 import time
-from typing import Any
 
 from protocols.kinds.table import PODS
-from protocols.kubeclient.client import ApiClient, ClientOptions
-from protocols.process.settings import load_settings
+from tests.bench.pods_load import HOLLOW, client_of, sleeping_pod
 from tests.bench.row import Row, at_most
 from tests.support.plane import Plane, until
 from tests.support.watchers import ApiWatcher
@@ -17,7 +15,6 @@ COUNT = 110
 WRITERS = 8
 PATIENCE_S = 120.0
 RUNNING_LIMIT_S, GONE_LIMIT_S = 15.0, 15.0
-HOLLOW = {"nodeplane.dev/hollow": "true"}
 
 
 def fill() -> list[Row]:
@@ -62,9 +59,7 @@ def _round(plane: Plane, watcher: ApiWatcher, kind: str, annotations: dict[str, 
 
 async def write_pods(plane: Plane, names: list[str], annotations: dict[str, str] | None) -> None:
     """Create every pod, or delete it when there are no annotations to give."""
-    settings = load_settings(plane.root / "run" / "settings.json")
-    cert, key = settings.layout.client_cert("admin")
-    client = ApiClient(ClientOptions(server=settings.api_url, ca=settings.layout.ca_cert, cert=cert, key=key))
+    client = client_of(plane.root)
     await client.start()
     left = iter(names)
 
@@ -73,18 +68,12 @@ async def write_pods(plane: Plane, names: list[str], annotations: dict[str, str]
             if annotations is None:
                 await client.delete(PODS, name, "default")
             else:
-                await client.create(PODS, _pod(name, annotations), "default")
+                await client.create(PODS, sleeping_pod(name, annotations), "default")
 
     try:
         await asyncio.gather(*(write() for _ in range(WRITERS)))
     finally:
         await client.close()
-
-
-def _pod(name: str, annotations: dict[str, str]) -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox:1", "command": ["sleep", "100000"]}
-    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 
 def _bare() -> float:

@@ -14,6 +14,7 @@ from tests.bench.watch_lab import TOKEN, plain_plane
 
 _WRITES = {"WRITERS": 2, "SECONDS": 0.2, "ROUNDS": 1}
 _PLAIN = (("plain", TOKEN, plain_plane),)
+_BUSY = {"BUSY_DEATHS": 1, "BUSY_PODS": 3, "LIFE_S": 0.5}
 _PLANE = {"STARTS": 1, "KILLS": 1, "KILLED": 3, "DEATHS": 1, "IDLE_S": 0.5, "REST_S": 0.0}
 _HEALTH = {"PODS_COUNT": 5, "CHANGES": 20, "BARE": 20, "FLAPPING": 20, "FLAP_S": 0.5, "WARM_S": 0.3}
 _TINY = {"profile": "gpus", "nodes": 2, "perNode": 8, "fill": 0.5, "rate": 10, "seconds": 0.5, "lives": "200ms"}
@@ -54,6 +55,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "idle": {"plane_bench": _PLANE},
     "recovery": {"plane_bench": _PLANE},
     "death": {"plane_bench": _PLANE},
+    "death.busy": {"plane_bench": _BUSY, "pods_load": {"LIFE_S": 0.5}},
     "pods": {"pods_bench": {"COUNT": 5}},
     "recording": {"recording_bench": {"SECONDS": 2.0, "LIVE": 4}},
     "frontdoor": {

@@ -24,7 +24,8 @@ from supervisor.size.costs import FIGURES, RATES, YARDSTICK_US
 from tests.bench import tracker_bench
 from tests.bench.etcd_bench import plane_on
 from tests.bench.plane_bench import loop_pod
-from tests.bench.pods_bench import HOLLOW, write_pods
+from tests.bench.pods_bench import write_pods
+from tests.bench.pods_load import HOLLOW
 from tests.bench.row import Unmeasured
 from tests.bench.scheduler_world import Bindings, Written, client_of, create_each, slim, thing, world
 from tests.bench.scheduler_world import pod as claiming

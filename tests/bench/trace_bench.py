@@ -19,7 +19,8 @@ from protocols.trace import clock, record, span
 from supervisor.trace.collect import plane as connected
 from supervisor.trace.collect import pod_trace
 from tests.bench.plane_bench import cpu_seconds
-from tests.bench.pods_bench import COUNT, HOLLOW, write_pods
+from tests.bench.pods_bench import COUNT, write_pods
+from tests.bench.pods_load import HOLLOW
 from tests.bench.row import Row, at_most
 from tests.support.plane import Plane, until
 from tests.support.watchers import ApiWatcher
