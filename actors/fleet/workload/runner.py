@@ -211,20 +211,18 @@ class ScenarioRunner:
             while time.monotonic() < until and (number := next(numbers, None)) is not None:
                 await self._whole_life(number)
 
-        lives = (one_after_another() for _ in range(self._scenario.together))
-        await asyncio.gather(*(self._tasks.start(each, "pods that follow each other") for each in lives))
+        await asyncio.gather(*(one_after_another() for _ in range(self._scenario.together)))
 
     async def _whole_life(self, number: int) -> None:
         """Create a pod and wait until it is deleted; one that does not come to run is given up."""
         deleted = self._deleted[f"steady-{number}"] = asyncio.Event()
-        try:
-            await self._create("steady", number, self._lives())
-            async with asyncio.timeout(self.ends_s):
-                await deleted.wait()
-        except TimeoutError:
-            return
-        finally:
-            del self._deleted[f"steady-{number}"]
+        created = self._tasks.start(self._create("steady", number, self._lives()), "creation of a pod")
+        await asyncio.wait([created])
+        if created.exception() is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.ends_s):
+                    await deleted.wait()
+        del self._deleted[f"steady-{number}"]
 
     def _created(self, task: "asyncio.Task[None]") -> None:
         self._slots.release()

@@ -169,13 +169,13 @@ WATCH = (
         "lost-unwatch",
         INFORMER,
         old="""\
-            case "DELETED":
-                self._delete(obj)
+        elif event["type"] == "DELETED":
+            self._delete(obj)
         self.failure = ""
 """,
         new="""\
-            case "DELETED":
-                self._delete(obj) if obj["metadata"].get("finalizers") else None
+        elif event["type"] == "DELETED":
+            self._delete(obj) if obj["metadata"].get("finalizers") else None
         self.failure = ""
 """,
         mistake="An informer keeps what was deleted.",

@@ -49,7 +49,7 @@ def offered(line: str) -> list[str]:
         ("up --detach --pleg", ["--pleg-mode"]),
         ("up --pleg-mode ", ["auto", "evented", "hint", "generic"]),
         ("up --leader-elect=t", ["true"]),
-        ("bench w", ["writes"]),
+        ("bench w", ["writes", "writes.processes"]),
         ("image alias old ", []),
         ("bench writes pleg", ["pleg", "pleg-idle"]),
         ("--root /nowhere trace pod/", []),

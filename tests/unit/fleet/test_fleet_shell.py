@@ -350,6 +350,21 @@ async def test_pods_that_follow_each_other_are_never_more_than_asked_for() -> No
     assert not api.objects["pods"]
 
 
+async def test_pods_that_follow_each_other_go_on_when_some_are_refused() -> None:
+    scenario = Scenario(
+        profile="x", nodes=1, resource=RESOURCE, fill=0, together=2, seconds=Seconds(0.3), lives=Seconds(0.01)
+    )
+    api = Bound()
+    refused = iter([UNAVAILABLE] * 3)
+    async with running(api, nodes=1) as fleet:
+        api.fault = lambda verb, resource, name: next(refused, None) if verb == "create" and resource is PODS else None
+        runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
+        runner.ends_s = 0.5
+        (steady,) = await asyncio.wait_for(runner.run(), 20)
+        await runner.clean()
+    assert steady.running == steady.pods - 3 > 0
+
+
 @pytest.mark.parametrize(
     ("verb", "kind", "running_pods"), [("create", "creation of a pod", 0), ("delete", "deletion of a pod", 2)]
 )

@@ -368,7 +368,7 @@ async def other_calls_of_the_bus_are_answered(patch: Patch) -> None:
 @kind("handshake")
 async def connection_whose_handshake_breaks_leaves_its_slot(patch: Patch) -> None:
     left = Mock()
-    listener = made(Listener, _tasks=Tasks(), _options=Mock(tls=None))
+    listener = made(Listener, _tasks=Tasks(), _options=Mock(tls=None), _handshakes=0)
     accepted, slot = Mock(setblocking=Mock(side_effect=ZeroDivisionError("a bug"))), Slot(left, Mock(), 0.0)
     listener._tasks.start(listener._handshake(accepted, slot), "handshake")
     await until_async("ended", lambda: not len(listener._tasks))
