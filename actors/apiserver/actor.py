@@ -255,6 +255,7 @@ class ApiServer:
             serving=self._serving,
             seats=Seats(FlowControl(self._metrics.flows), self._long_running, self._stalled, self.replicas),
             metrics=self._metrics.requests,
+            newest_pods=partial(reader.fresh, self.replicas["pods"].resource),
         )
         return Handler(options)
 

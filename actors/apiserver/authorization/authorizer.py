@@ -1,15 +1,18 @@
 """The authorizer: masters, then nodes, the plane's own users, then RBAC. Everything else is denied."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
 from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
-from actors.apiserver.authorization.node_rules import READ, NodeRules, node_name
+from actors.apiserver.authorization.node_rules import READ, NodeRules, is_node, node_name
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import Decision
+from protocols.errors import NodeplaneError
 from protocols.kinds.rbac.policy_rule import PolicyRule
 from protocols.kube.meta import Object
 
@@ -82,8 +85,12 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
 }
 
 
+FRESH_SECONDS = 1.0
+"""Longest wait for the newest pods before a node's request is denied."""
+
+
 class Authorizer:
-    """Decides by the rules of nodes and by RBAC; no decision waits for the store."""
+    """Decides by the rules of nodes and by RBAC on what replicas show. Only a node's denial waits for the store."""
 
     def __init__(self, nodes: NodeRules, policy: Callable[[], Policy | None]) -> None:
         """`policy` returns None while the RBAC objects are not known yet."""
@@ -105,6 +112,17 @@ class Authorizer:
         if self.policy() is None:
             raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
         raise Forbidden(denied(user, wanted), attributes_details(wanted))
+
+    async def check_again(self, user: User, wanted: Attributes, newest_pods: Callable[[], Awaitable[object]]) -> None:
+        """Decide on a denied request once more, with the newest pods if it is a node's.
+
+        The node may know a pod from the watch of another process, which shows its own writes first. Raises Forbidden.
+        """
+        if is_node(user):
+            with suppress(NodeplaneError, TimeoutError):
+                async with asyncio.timeout(FRESH_SECONDS):
+                    await newest_pods()
+        self.check(user, wanted)
 
     def allows(self, user: User, wanted: Attributes) -> bool:
         return self.decide(user, wanted).allowed

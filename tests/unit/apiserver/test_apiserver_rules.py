@@ -1,6 +1,8 @@
 """Rules of writing, cells of tables, and who may do what: pure functions of objects."""
 
+import asyncio
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -213,6 +215,22 @@ def wants(verb: str, resource: str, name: str = "", sub: str = "", **more: Any) 
 def test_what_a_node_may_do(wanted: Attributes, allowed: bool) -> None:
     assert AUTHORIZER.allows(NODE, wanted) is allowed
     assert AUTHORIZER.allows(ADMIN, wanted)
+
+
+@pytest.mark.parametrize(("node", "asked"), [("n1", True), ("n2", True), ("", False)])
+def test_node_is_denied_only_after_the_newest_pods_are_known(node: str, asked: bool) -> None:
+    shown, seen = dict[str, Any](), list[str]()
+    rules = NodeRules(shown.get, lambda _name: None, lambda *_question: False)
+    user = User(f"system:node:{node}", ("system:nodes",)) if node else User("jane", ())
+
+    async def newest_pods() -> None:
+        seen.append("pods")
+        shown["ns/new"] = {"spec": {"nodeName": "n1"}}
+
+    wanted = wants("patch", "pods", "new", "status", namespace="ns")
+    with nullcontext() if node == "n1" else pytest.raises(Forbidden):
+        asyncio.run(Authorizer(rules, lambda: POLICY).check_again(user, wanted, newest_pods))
+    assert bool(seen) is asked
     with pytest.raises(Unauthorized):
         AUTHORIZER.check(ANONYMOUS, wanted)
     with pytest.raises(Forbidden):

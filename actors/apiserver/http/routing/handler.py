@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import msgspec
@@ -9,7 +10,7 @@ from aiohttp import hdrs, web
 from msgspec.structs import replace
 
 from actors.apiserver.api.encoding.negotiate import check_form, negotiate
-from actors.apiserver.api.errors import MethodNotAllowed, NotFound, Unauthorized
+from actors.apiserver.api.errors import Forbidden, MethodNotAllowed, NotFound, Unauthorized
 from actors.apiserver.api.request import workers
 from actors.apiserver.api.request.query import ListOptions, flag, list_options, request_seconds
 from actors.apiserver.api.request.selection import equalities, selection
@@ -51,6 +52,8 @@ class HandlerOptions(msgspec.Struct, frozen=True):
     serving: Serving
     seats: Seats
     metrics: RequestMetrics
+    newest_pods: Callable[[], Awaitable[object]]
+    """Bring the replica of pods up to date with the store."""
 
 
 class Handler:
@@ -62,6 +65,7 @@ class Handler:
         self._watching, self._connecting = options.endpoints.watching, options.endpoints.connecting
         self._nonresource, self._serving = options.nonresource, options.serving
         self._seats, self._metrics = options.seats, options.metrics
+        self._newest_pods = options.newest_pods
         self._deadlines = Deadlines()
 
     async def __call__(self, http: web.BaseRequest) -> Response:
@@ -106,7 +110,11 @@ class Handler:
         call.route = route = self._routes.known(http) or await self._find(http)
         if route is None:
             return await self._answer_nonresource(call, user)
-        self._authorizer.check(user, _attributes(call, route))
+        wanted = _attributes(call, route)
+        try:
+            self._authorizer.check(user, wanted)
+        except Forbidden:
+            await self._authorizer.check_again(user, wanted, self._newest_pods)
         request = self._request(call, identity, route)
         if self._connecting.serves(route.target.subresource):
             return await self._connect(call, route, request)
