@@ -8,9 +8,12 @@ class ByHand(Flusher):
     def __init__(self) -> None:
         super().__init__()
         self.due: list[Flushable] = []
+        self.waits: list[float] = []
+        """Seconds for which each of them was to wait."""
 
-    def schedule(self, due: Flushable) -> None:
+    def schedule(self, due: Flushable, wait: float = 0.0) -> None:
         self.due.append(due)
+        self.waits.append(wait)
 
     def turn(self) -> None:
         """What one turn of the loop does."""

@@ -1,6 +1,7 @@
 """Channels: watches with the same scope share the encoding and the writes of a change."""
 
 import sys
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,10 @@ from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
 from protocols.kube.protobuf import event_frame
 
+PAUSE_PER_WATCH, LONGEST_PAUSE = 80e-6, 0.008
+"""Seconds between two writes of a channel, for each live watch and at most: ten times what the writes cost."""
+SHARED_BY_MANY = 12
+"""Live watches above which a channel pauses; for fewer the pause would be below a millisecond, a timer's resolution."""
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
@@ -89,6 +94,8 @@ class Channel:
         """Revision of the newest event offered."""
         self._pending: list[bytes] = []
         self._bookmark = (0, b"")
+        self._flush_at = 0.0
+        """Time until which new events are gathered."""
 
     def newest(self) -> int:
         """Return the revision above which all coming events are."""
@@ -106,7 +113,7 @@ class Channel:
         self.position = change.rv
         if self.live:
             if not self._pending:
-                self.flusher.schedule(self)
+                self.flusher.schedule(self, self._pause())
             self._pending.append(data)
         count = len(self.live)
         for watcher in tuple(self.lagging):
@@ -127,6 +134,12 @@ class Channel:
         data = chunk(pending)
         for write in tuple(self.live.values()):
             write(data)
+        if len(self.live) > SHARED_BY_MANY:
+            self._flush_at = time.monotonic() + min(LONGEST_PAUSE, PAUSE_PER_WATCH * len(self.live))
+
+    def _pause(self) -> float:
+        """Return the seconds for which events are gathered: own writes come one by one, without a batching window."""
+        return self._flush_at - time.monotonic() if len(self.live) > SHARED_BY_MANY else 0.0
 
     def attach(self, watcher: Watcher, write: Callable[[bytes], None]) -> None:
         """Make a watch live that has caught up with all events offered so far."""

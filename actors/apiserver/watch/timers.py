@@ -90,7 +90,11 @@ class Flusher:
         self._due: list[Flushable] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def schedule(self, due: Flushable) -> None:
+    def schedule(self, due: Flushable, wait: float = 0.0) -> None:
+        """Flush `due` in the next turn, or in the first one after `wait` seconds."""
+        if wait > 0:
+            asyncio.get_running_loop().call_later(wait, self.schedule, due)
+            return
         if not self._due:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()  # looked up once: it costs a system call each time

@@ -17,6 +17,7 @@ from actors.apiserver.replica.window import Change
 from actors.apiserver.table import TABLE
 from actors.apiserver.watch import watcher
 from actors.apiserver.watch.begin import Opened, open_watch
+from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import NODE, Index, Scope
 from actors.apiserver.watch.timers import Alarms, chunk
@@ -87,6 +88,20 @@ def test_events_of_one_turn_leave_in_one_write_that_all_share() -> None:
     assert len(one.writes) == 1
     assert one.writes[0] is two.writes[0]
     assert names(one.take()) == ["a", "b", "c"], "a bookmark that moves nothing is left out"
+
+
+@pytest.mark.parametrize(("watches", "gathers"), [(SHARED_BY_MANY, False), (SHARED_BY_MANY + 1, True), (500, True)])
+def test_channel_of_many_watches_gathers_events_after_a_write(watches: int, gathers: bool) -> None:
+    lab = Lab()
+    wires = [Wire(lab.open()) for _ in range(watches)]
+    lab.put("a")
+    lab.flusher.turn()
+    lab.put("b", "c")
+    first, second = lab.flusher.waits
+    assert first <= 0, "a lone event is not delayed"
+    assert (0 < second <= LONGEST_PAUSE) == gathers
+    lab.flusher.turn()
+    assert {tuple(names(unchunk(data))) for wire in wires for data in wire.writes} == {("a",), ("b", "c")}
 
 
 def test_the_head_and_what_a_watch_missed_leave_in_one_write() -> None:
