@@ -48,7 +48,9 @@ from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.reads.metrics import ReadMetrics
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.metrics import ReplicaCollector, ReplicaStatus
-from actors.apiserver.replica.replica import ProgressRequester, Replica
+from actors.apiserver.replica.own_writes import OwnWrites
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.replica.waiters import ProgressRequester
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
@@ -100,9 +102,11 @@ class ApiServer:
         self._efficient = context.settings.gate("EfficientWatchResumption")
         numbers = range(len(context.settings.stores))
         self._progress = [ProgressRequester(context.bus, number, context.spawn) for number in numbers]
+        self._own_writes = [OwnWrites() for _ in numbers]
         for row in TABLE.built_in:
             row.strategy.gate = context.settings.gate
         self._catalog = Catalog(Table(served(context.settings.disabled_versions)), self._catalog_options())
+        self._storage.on_written = self._catalog.on_written
         self.replicas = self._catalog.replicas
         self._configure_services()
         context.registry.register(ReplicaCollector(self._replica_statuses))
@@ -213,6 +217,7 @@ class ApiServer:
             bus=self._context.bus,
             meter_of=lambda row: WatchMeter(self._metrics.watches, row),
             progress_of=lambda row: self._progress[self._stores.number_of(row)].request_progress,
+            own_writes_of=lambda row: self._own_writes[self._stores.number_of(row)],
             alarms=Alarms(),
             flusher=Flusher(),
         )

@@ -3,49 +3,46 @@
 A new epoch of the watch cache sends a snapshot with history. Changes that were applied already are skipped by their
 revision and the others are applied in order, so that an open watch sees neither a gap nor a repetition.
 
+Own writes of this process are applied when the store acknowledges them, if everything before them is applied (see
+`own_writes`). The watch cache's events of them come later and confirm them.
+
 A store that was restored from a backup has another history. A replica detects it by a lower revision, an object that
 differs or a digest that differs. It then drops its state and ends its watches, and their clients list again.
 """
 
 import asyncio
-import heapq
-import itertools
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import TooLargeVersion, TooManyRequests
-from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.api.stored import Stored, corruption, is_sound
 from actors.apiserver.replica.objects import CorruptObjects, Objects
+from actors.apiserver.replica.own_writes import OwnWrite, OwnWrites
 from actors.apiserver.replica.resync import Snapshot, changes_between, read_snapshot, same
+from actors.apiserver.replica.unconfirmed import Unconfirmed
+from actors.apiserver.replica.waiters import PROGRESS_TIMEOUT, RevisionWaiters
 from actors.apiserver.replica.window import Change, Window
-from protocols.bus import Bus, Event
-from protocols.errors import NodeplaneError
+from protocols.bus import Event
 from protocols.kinds.served.row import Served
 from protocols.messages.objects import (
     DELETED,
     DIGEST,
     DIGEST_MASK,
-    FRESHEN,
     MODIFIED,
-    OWNER,
-    Freshen,
     ObjectEvent,
     fingerprint,
 )
-from protocols.messages.supervisor import Empty
 
 log = logging.getLogger(__name__)
-PROGRESS_TIMEOUT = 3.0
 FILL_SECONDS = 1.0
 """Time for which a read waits for the first snapshot, which a starting process has soon: a client that is asked to come
 again waits for a second."""
 ARRIVAL_SECONDS = 0.003
 """Seconds in which a revision usually arrives after a write. Only then is the watch cache asked for progress."""
-Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 
 
 class Replica:
@@ -55,7 +52,13 @@ class Replica:
     events without a gap.
     """
 
-    def __init__(self, resource: Served, request_progress: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        resource: Served,
+        request_progress: Callable[[int], None] | None = None,
+        own_writes: OwnWrites | None = None,
+    ) -> None:
+        """`own_writes` are those of the resource's store."""
         self.resource = resource
         self.objects = Objects()
         self.corrupt = CorruptObjects(resource.storage_prefix, resource.custom is not None)
@@ -72,6 +75,10 @@ class Replica:
         self.changed_at = time.monotonic()
         self._digest_differs = False
         """True from a digest mismatch until the requested snapshot arrives."""
+        self._fetching = False
+        """True while a requested snapshot has not arrived. No own writes are applied then."""
+        self._own_writes = own_writes or OwnWrites()
+        self._unconfirmed = Unconfirmed()
         self._latest: tuple[int, set[str]] = (0, set())
         self._waiters = RevisionWaiters()
         self._request_progress = request_progress or (lambda _rv: None)
@@ -102,6 +109,7 @@ class Replica:
         self._on_history_replaced.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
+        self._fetching = False
         whole = read_snapshot(items, mark)
         snapshot = self._readable(whole)
         if self.filled:
@@ -119,6 +127,40 @@ class Replica:
         self.on_mark(event.mark)
 
     def on_mark(self, mark: int) -> None:
+        if not self._unconfirmed.pass_mark(mark):
+            self._fetch(f"a change applied here did not come up to revision {mark}")
+        self._advance(mark)
+        if self.resource.store in self._own_writes.waiting:
+            self.apply_own()
+
+    def apply_own(self) -> None:
+        """Apply the own writes that follow the state without a gap.
+
+        A write that does not fit the object held here waits for the watch cache's event, and so do those after it.
+        """
+        name, own = self.resource.store, self._own_writes
+        while self.synced and not self._fetching and not self._unconfirmed.full:
+            write = own.take(name, self._settled, self.mark)
+            change = self._own_change(write) if write is not None else None
+            if change is None:
+                return
+            own.applied(name)
+            self._note_applied(change.key, change.rv)
+            self._unconfirmed.add(change)
+            self._apply(change)
+            self._advance(change.rv)
+
+    def _own_change(self, write: OwnWrite) -> Change | None:
+        """Return the change of an own write; None if it does not follow the object held here or cannot be read."""
+        held, raw = self.objects.get(write.key), write.raw
+        if (held.rv if held else 0) != write.guard or write.key in self.corrupt:
+            return None
+        if raw is not None and not is_sound(raw, self.resource.custom is not None):
+            return None
+        after = None if raw is None else Stored(write.key, write.rv, raw)
+        return Change(write.key, write.rv, held, after, time.monotonic())
+
+    def _advance(self, mark: int) -> None:
         if mark > self.mark:
             self.mark = mark
             self.changed_at = time.monotonic()
@@ -129,6 +171,8 @@ class Replica:
 
     def on_synced(self, synced: bool) -> None:
         self.synced = synced
+        if not synced:
+            self._own_writes.clear()  # the store may have been restored: their revisions may mean other changes then
 
     def check_filled(self) -> None:
         if not self.filled:
@@ -178,9 +222,12 @@ class Replica:
 
     def _catch_up(self, snapshot: Snapshot, mark: int) -> None:
         """Apply the changes since `mark`. If the history has a gap, apply the difference between the two states."""
-        if why := self._contradiction(snapshot, mark):
+        newest, reached = self._unconfirmed.on_top_of(snapshot, mark)
+        if why := self._contradiction(newest, reached):
             self._start_over(snapshot, mark, why)
             return
+        self._unconfirmed.confirm_up_to(mark)
+        snapshot, mark = newest, reached
         if snapshot.floor <= self._settled:
             for key, event in snapshot.history:
                 self._apply_once(key, event)
@@ -207,9 +254,18 @@ class Replica:
     def _check_digest(self, event: ObjectEvent) -> None:
         """Compare the digest of all objects with the watch cache's, which arrives once its replay is complete."""
         held = sum(fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
-        if event.object != (held + self.corrupt.digest() & DIGEST_MASK).to_bytes(8, "big"):
-            log.warning("%s: objects differ from the watch cache's, fetching all", self.resource.store)
+        held += self.corrupt.digest() - self._unconfirmed.digest_after(event.rv)
+        if event.object != (held & DIGEST_MASK).to_bytes(8, "big"):
             self._digest_differs = True
+            self._fetch("the digest of its objects differs")
+
+    def _fetch(self, why: str) -> None:
+        """Request a snapshot, which shows whether the history was replaced or the watch cache had to list again."""
+        if not self._fetching:
+            log.warning("%s: not what the watch cache has (%s), fetching all", self.resource.store, why)
+            self._fetching = True
+            self._own_writes.clear()
+            self._unconfirmed.start_over(self._unconfirmed.mark)
             self.refetch()
 
     def _start_over(self, snapshot: Snapshot, mark: int, why: str) -> None:
@@ -218,6 +274,8 @@ class Replica:
         log.warning(text, self.resource.store, self.mark, why, mark)
         self.histories_replaced += 1
         self._digest_differs = False
+        self._own_writes.clear()
+        self._unconfirmed.start_over(mark)
         for listener in tuple(self._on_history_replaced):
             listener()
         changes = changes_between(self.objects, snapshot.stored, mark)
@@ -231,13 +289,17 @@ class Replica:
 
     def _apply_once(self, key: str, event: ObjectEvent) -> None:
         if self._is_applied(key, event.rv):
+            if not self._fetching and not self._unconfirmed.confirm(key, event):
+                self._fetch(f"{key} of revision {event.rv} is not what was applied here")
             return
         self._note_applied(key, event.rv)
         change = self._change(key, event, self.objects.get(key))
-        if change is None:
-            return
+        if change is not None:
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
         if change.after is None:
-            self.objects.remove(key)
+            self.objects.remove(change.key)
         else:
             self.objects.put(change.after)
         self.window.append(change)
@@ -280,66 +342,3 @@ class Replica:
 
 def _not_connected() -> None:
     """Stand in for `refetch` until the replica follows a watch cache."""
-
-
-class RevisionWaiters:
-    """Requests that wait for a revision. Each is woken once, at its revision or at its deadline."""
-
-    def __init__(self) -> None:
-        self.pending: list[tuple[int, int, asyncio.Future[None]]] = []
-        """A heap. While it is empty, `advance` need not be called."""
-        self._order = itertools.count()
-        self._left = 0
-        """Entries of requests that wait no longer: never more than half, however long no revision arrives."""
-
-    async def wait(self, rv: int, timeout: float) -> bool:
-        """Return True once `advance` reaches `rv`, False at the deadline."""
-        future = asyncio.get_running_loop().create_future()
-        heapq.heappush(self.pending, (rv, next(self._order), future))
-        try:
-            done, _ = await asyncio.wait([future], timeout=timeout)
-            return bool(done)
-        finally:
-            if future.cancel():
-                self._leave()
-
-    def _leave(self) -> None:
-        self._left += 1
-        if 2 * self._left > len(self.pending):
-            self.pending[:] = [entry for entry in self.pending if not entry[2].done()]
-            heapq.heapify(self.pending)
-            self._left = 0
-
-    def advance(self, rv: int) -> None:
-        while self.pending and (self.pending[0][0] <= rv or self.pending[0][2].done()):
-            future = heapq.heappop(self.pending)[2]
-            if future.done():
-                self._left -= 1
-            else:
-                future.set_result(None)
-
-
-class ProgressRequester:
-    """Ask the watch cache of one store to bring its followers to a revision at once.
-
-    One call at a time is enough: it asks for the highest revision that any request waits for.
-    """
-
-    def __init__(self, bus: Bus, store: int, spawn: Spawn) -> None:
-        self._bus, self._store, self._spawn = bus, store, spawn
-        self._wanted = 0
-        self._calling: asyncio.Task[None] | None = None
-
-    def request_progress(self, revision: int) -> None:
-        idle = self._calling is None or self._calling.done()
-        self._wanted = revision if idle else max(self._wanted, revision)
-        if idle:
-            self._calling = self._spawn(self._call(), "freshen")
-
-    async def _call(self) -> None:
-        asked = 0
-        while asked < self._wanted:
-            asked = self._wanted
-            request = Freshen(asked, self._store)
-            with suppress(NodeplaneError):
-                await self._bus.call(OWNER, FRESHEN, request, Empty, timeout=PROGRESS_TIMEOUT)

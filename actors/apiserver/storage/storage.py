@@ -9,13 +9,14 @@ import msgspec
 from actors.apiserver.api.errors import CorruptObject, Expired, TooLargeVersion
 from actors.apiserver.api.request.traces import record_stored
 from actors.apiserver.api.stored import Stored, corruption
+from actors.apiserver.replica.own_writes import OwnWrite
 from actors.apiserver.storage.metrics import StoreMetrics
 from actors.apiserver.storage.stores import Stores
 from protocols.errors import NodeplaneError
 from protocols.etcd import errors as etcd
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.paging import Pager
-from protocols.etcd.types import ALONE, Companions, KeyValue, prefix_end
+from protocols.etcd.types import ALONE, Companions, KeyValue, Written, prefix_end
 from protocols.kinds.served.row import Served
 from protocols.kube.jsons import read_json, stored_json
 from protocols.trace import clock
@@ -113,6 +114,8 @@ class Storage:
         self._stores = stores
         self._meter = meter
         self._leases: dict[tuple[int, int], SharedLease] = {}
+        self.on_written: Callable[[Served, OwnWrite], None] = _not_connected
+        """Called with each acknowledged write of one object and no other key."""
 
     async def get(self, resource: Served, key: str) -> Stored | None:
         """Read an object, linearizable. Raises CorruptObject."""
@@ -188,6 +191,7 @@ class Storage:
         if done.ok:
             stored = Stored(key, done.revision, raw)
             record_stored(resource, stored, began, done.revision)
+            self._report(resource, done, also, OwnWrite(key, done.revision, 0, raw))
             return stored
         if done.current is None:
             raise Taken(done.taken) if done.taken else RevisionConflict(None)
@@ -212,6 +216,7 @@ class Storage:
         if done.ok:
             stored = Stored(old.key, done.revision, raw)
             record_stored(resource, stored, began, done.revision)
+            self._report(resource, done, also, OwnWrite(old.key, done.revision, old.rv, raw))
             return stored
         if done.taken and done.current is not None and done.current.mod_revision == old.rv:
             raise Taken(done.taken)
@@ -223,12 +228,19 @@ class Storage:
         number, store = self._stores.place(resource)
         began = clock()
         with self._meter.measured("delete", resource):
-            done = await store.delete_if_revision(full, old.rv, TIMEOUT, _reserved(resource, old.raw, None))
+            also = _reserved(resource, old.raw, None)
+            done = await store.delete_if_revision(full, old.rv, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
             record_stored(resource, old, began, done.revision)
+            self._report(resource, done, also, OwnWrite(old.key, done.revision, old.rv, None))
             return done.revision
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
+
+    def _report(self, resource: Served, done: Written, also: Companions, write: OwnWrite) -> None:
+        """Report a write whose answer came; a read that proves it does not prove its revision."""
+        if not done.by_read and not also.added and not also.removed:
+            self.on_written(resource, write)
 
     async def check_free(self, resource: Served, old: bytes | None, new: bytes) -> None:
         """Raise Taken if a write, which is only tried, could not reserve its keys."""
@@ -269,6 +281,10 @@ class Storage:
             shared = SharedLease(store, resource.ttl, self._meter.lease_full)
             self._leases[number, resource.ttl] = shared
         return await shared.take()
+
+
+def _not_connected(resource: Served, write: OwnWrite) -> None:
+    """Stand in for `on_written` until there are replicas."""
 
 
 def _reserved(resource: Served, old: bytes | None, new: bytes | None) -> Companions:

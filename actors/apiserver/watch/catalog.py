@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from actors.apiserver.replica.own_writes import OwnWrite, OwnWrites
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
@@ -11,6 +12,7 @@ from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter
 from protocols.bus import Bus, Following
 from protocols.kinds.served.row import Served, Table
+from protocols.kinds.table import DEFINITIONS
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
 
 
@@ -21,6 +23,8 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     meter_of: Callable[[Served], Meter]
     progress_of: Callable[[Served], Callable[[int], None]]
     """Return the function that a resource's replica calls when a request waits for a revision."""
+    own_writes_of: Callable[[Served], OwnWrites]
+    """Return the own writes of a resource's store."""
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
     volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
@@ -39,7 +43,7 @@ class Catalog:
         """By `row.gvr`."""
         self._following: dict[str, Following[ObjectEvent]] = {}
         for row in table.stored:
-            self.replicas[row.store] = Replica(row, options.progress_of(row))
+            self.replicas[row.store] = self._replica(row)
         for row in table.built_in:
             if not row.virtual:
                 self.hubs[row.gvr] = self._hub(row)
@@ -60,20 +64,36 @@ class Catalog:
                 self.hubs.pop(row.gvr).retire()
         for store in {row.store for row in custom} - {row.store for row in wanted}:
             self._bus.unfollow(self._following.pop(store))
-            del self.replicas[store]
+            self._options.own_writes_of(self.replicas.pop(store).resource).clear()
         for row in wanted:
             if row.store not in self.replicas:
-                self.replicas[row.store] = replica = Replica(row, self._options.progress_of(row))
-                self._follow(replica)
+                self.replicas[row.store] = self._replica(row)
+                self._follow(self.replicas[row.store])
             if row.gvr not in self.hubs:
                 self.hubs[row.gvr] = self._hub(row)
         self.table.replace(wanted)
+
+    def on_written(self, resource: Served, write: OwnWrite) -> None:
+        """Apply an acknowledged write of this process, and what waited for it.
+
+        Definitions wait for the watch cache: the streams of their resources begin with its event.
+        """
+        if resource.store == DEFINITIONS.full_name:
+            return
+        own = self._options.own_writes_of(resource)
+        own.add(resource.store, write)
+        for name in tuple(own.waiting):
+            if (replica := self.replicas.get(name)) is not None:
+                replica.apply_own()
 
     def watched(self) -> Iterator[tuple[Replica, Hub]]:
         """Yield replicas and hubs with open watches."""
         for hub in tuple(self.hubs.values()):
             if not hub.empty.is_set():
                 yield hub.replica, hub
+
+    def _replica(self, row: Served) -> Replica:
+        return Replica(row, self._options.progress_of(row), self._options.own_writes_of(row))
 
     def _follow(self, replica: Replica) -> None:
         row = replica.resource

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from actors.apiserver.replica import own_writes, unconfirmed
 from actors.store import actor as store_actor
 from actors.store.model.options import StoreOptions
 from actors.store.rpc import watch as store_watch
@@ -25,6 +26,9 @@ def draw_control(world: "World") -> None:
     """Draw the limits of its actors and make them use these."""
     _store(world)
     _watchcache(world)
+    patch(own_writes, "RUNS", int(world.draw("own_runs", 1, 4, 64)))
+    patch(own_writes, "WAITING", int(world.draw("own_waiting", 2, 20, 1024)))
+    patch(unconfirmed, "MOST", int(world.draw("unconfirmed", 1, 4, 1000)))
 
 
 def _store(world: "World") -> None:

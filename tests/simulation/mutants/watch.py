@@ -6,6 +6,7 @@ CACHE = "actors/watchcache/cache/resource_cache.py"
 STATE = "actors/watchcache/cache/store_state.py"
 FOLLOWER = "actors/watchcache/shell/store_follower.py"
 REPLICA = "actors/apiserver/replica/replica.py"
+OWN = "actors/apiserver/replica/own_writes.py"
 WATCHER = "actors/apiserver/watch/watcher.py"
 CHANNEL = "actors/apiserver/watch/channel.py"
 INFORMER = "protocols/kubeclient/informer.py"
@@ -87,6 +88,38 @@ WATCH = (
         new="        if snapshot.floor <= self.mark:\n",
         mistake="A replica with a part of a revision takes a history that begins after it, and never gets the rest.",
         commit="d06ff818",
+    ),
+    Mutant(
+        "own-gap",
+        OWN,
+        old="        return self._lasts[at] if at >= 0 else revision\n",
+        new="        return self._lasts[at] if at >= 0 else max(self._lasts, default=revision)\n",
+        mistake="A replica applies an own write though a revision before it is not known.",
+        profile="control",
+    ),
+    Mutant(
+        "own-again",
+        REPLICA,
+        old="        return key in keys if rv == latest else rv <= max(latest, self.mark)\n",
+        new="        return key in keys if rv == latest else rv <= self._unconfirmed.mark\n",
+        mistake="A replica applies the watch cache's event of an own write a second time.",
+        profile="control",
+    ),
+    Mutant(
+        "own-dropped",
+        OWN,
+        old="        self._firsts, self._lasts = [], []\n        self.waiting.clear()\n",
+        new="        self.waiting.clear()\n",
+        mistake="Own writes that are dropped still count as known: later ones are applied over the gap.",
+        profile="control",
+    ),
+    Mutant(
+        "own-ahead",
+        "actors/apiserver/replica/unconfirmed.py",
+        old="        if not later or mark < self.mark:\n",
+        new="        if later or mark < self.mark:\n",
+        mistake="A replica that is ahead of a restarted watch cache takes its store for a restored one.",
+        profile="control",
     ),
     Mutant(
         "read-stale",

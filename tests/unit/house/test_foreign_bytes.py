@@ -73,7 +73,7 @@ TABLE: dict[str, Entry] = {
     "actors/adopt/pod_identity.py": Entry(2, RUNTIME, MESSAGE),
     "actors/adopt/published_state.py": Entry(1, ROOT_FILE, "64 MiB, sealed, declared fields"),
     "actors/apiserver/api/encoding/decode.py": Entry(6, "clients", f"{BODY}; 200 levels; long ones in a thread"),
-    "actors/apiserver/api/stored.py": Entry(5, "the store, which others may share", OBJECT),
+    "actors/apiserver/api/stored.py": Entry(7, "the store, which others may share", OBJECT),
     "actors/apiserver/http/authentication/signing.py": Entry(1, "bearers of tokens", "LONGEST_TOKEN, signed by us"),
     "actors/apiserver/http/connection/requests.py": Entry(3, "clients", BODY),
     "actors/apiserver/http/endpoints/openapi_v2.py": Entry(1, OWN, "documents that this process made"),

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.replica.replica import RevisionWaiters
+from actors.apiserver.replica.waiters import RevisionWaiters
 from actors.apiserver.watch import begin
 from actors.apiserver.watch.begin import FutureWatches
 from actors.podworker.model.errors import VolumeNotReady
