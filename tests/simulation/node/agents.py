@@ -43,11 +43,14 @@ class Agent:
         self._began = 0.0
         self._deleted: set[str] = set()
         self._may_return: set[str] = set()
-        """Pods that a restored backup may bring back, or take from their node until they are bound again."""
+        """Pods that a restored backup may bring back, or take from their node until they are bound again.
+
+        An agent that starts after the restore may see it, too: the node's podworker may hear of it later still.
+        """
 
     def main(self) -> "Main":
         async def main(process: Process) -> None:
-            self.watched, self.listed, self._deleted, self._may_return = {}, None, set(), set()
+            self.watched, self.listed, self._deleted = {}, None, set()
             self._began = self._world.elapsed
             async with PodResources(self._socket) as client:
                 listing = awaited(self._list(client))
