@@ -223,12 +223,16 @@ async def test_evictions_under_a_race_of_two_api_servers_keep_the_budget(api: Ap
 
 
 async def test_eviction_waits_until_its_api_server_knows_the_newest_budgets(api: Api) -> None:
-    """It was granted without a budget that had just been created and that the replica did not show yet."""
+    """It was granted without a budget that had just been created and that the replica did not show yet.
+
+    An API server knows its own writes at once, but not behind one of several keys, such as a Service and its address.
+    """
     path, cache = await api.namespace("late"), api.plane.processes["watchcache"]
     await api.make(f"{path}/pods", pod("p", {"app": "a"}))
     await ready(api, path, "p")
     cache.send_signal(signal.SIGSTOP)
     try:
+        await api.make(f"{path}/services", {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})
         made = {"metadata": {"name": "b"}, "spec": {"selector": {}, "minAvailable": 1}}
         await api.make("/apis/policy/v1/namespaces/late/poddisruptionbudgets", made)
         assert (await evict(api, path, "p"))[0] == 504
