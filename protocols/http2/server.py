@@ -36,7 +36,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 class GrpcServerOptions(msgspec.Struct, frozen=True):
-    """What is served, and bounds."""
+    """Methods that are served, and bounds of a client."""
 
     methods: dict[str, Method]
     """By path, /SERVICE/METHOD."""
