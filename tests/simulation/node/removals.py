@@ -31,7 +31,9 @@ class Removals:
         def on_add(pods: RuntimePods, sandbox: Sandbox) -> None:
             add(pods, sandbox)
             if witness.sees("runtime"):
-                removals._sandboxes.setdefault(sandbox.config.metadata.uid, set()).add(sandbox.id)
+                uid = sandbox.config.metadata.uid
+                removals._sandboxes.setdefault(uid, set()).add(sandbox.id)
+                removals._gone.discard(uid)  # a restored backup gave the pod back, perhaps to another node
 
         def on_remove(pods: RuntimePods, sandbox: Sandbox) -> None:
             remove(pods, sandbox)
