@@ -223,6 +223,9 @@ class PodManager:
         await restarted(lambda: self._run_once(uid), "pod worker", uid)
         worker = self._workers.pop(uid)
         self._room.discount(uid)
+        if worker.state.gone and uid in self._pods and not is_finished(self._pods[uid]):
+            self._run(self._pods[uid])  # it came back meanwhile, as after a restored backup
+            return
         self._finished.add(uid)
         if uid not in self._pods:
             self._forget(uid)

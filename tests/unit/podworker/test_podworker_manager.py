@@ -58,6 +58,19 @@ async def test_a_name_taken_again_is_another_pod(tmp_path: Path) -> None:
         await until_true(lambda: fake.devices.released == ["uid-1"])  # a step after its container's end
 
 
+async def test_pod_that_comes_back_while_it_is_ended_is_started_again(tmp_path: Path) -> None:
+    """A restored backup binds it again, with its uid, while the node still ends what ran of it."""
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.begin([])
+        manager.on_add(pod())
+        await until_true(lambda: fake.runtime.running("a"))
+        first = fake.runtime.running("a")[0].id
+        manager.on_delete(pod())
+        manager.on_add(pod())
+        await until_true(lambda: [c.id for c in fake.runtime.running("a")] not in ([], [first]))
+        assert manager.active() == ("uid-1",)
+
+
 async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_it_is_removed(tmp_path: Path) -> None:
     async with running_manager(tmp_path) as (fake, manager):
         finished: list[str] = []
