@@ -310,9 +310,10 @@ def entries_of(history: list[views.PodStatus]) -> list[views.ContainerStatus]:
 
 
 async def test_the_active_deadline_fails_the_pod(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=1))
+    scene = Scene(tmp_path, pod(container("a"), activeDeadlineSeconds=3600))
     async with at_work(scene):
         await scene.running()
+        scene.worker.update(pod(container("a"), activeDeadlineSeconds=1))
         await scene.until(lambda: scene.status.get("phase") == "Failed")
         assert scene.status["reason"] == "DeadlineExceeded"
         assert scene.shown("a")["state"]["terminated"]["exitCode"] == 143

@@ -237,7 +237,7 @@ async def test_bytes_that_are_no_tls_end_the_connection(pki: Path, sent: bytes) 
 
 
 async def test_end_without_close_notify_is_an_end(pki: Path) -> None:
-    """HTTP says by itself how long a message is; Python's contexts ignore a missing close_notify since 3.10."""
+    """HTTP says by itself how long a message is."""
     async with served(pki) as place:
         client = await Client(client_of(pki)).connect(place.port)
         server = await place.last()
