@@ -55,6 +55,7 @@ async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
         name=args.name,
         templates=tuple(expand(profile, nodes)),
         start_s=float(profile.start),
+        attach_s=float(profile.attach),
         pools=tuple(pool_slices(profile)),
     )
     async with api(args, layout) as client:

@@ -262,6 +262,8 @@ class Profile(_Part, frozen=True, kw_only=True):
     """Pools of devices that belong to no single node."""
     start: Seconds = Seconds(0)
     """Time from the admission of a pod until its containers run."""
+    attach: Seconds = Seconds(0)
+    """Time from the allocation of a device until its binding conditions are met."""
 
     def __post_init__(self) -> None:
         if self.node_count > MAX_NODES or len(self.groups) > MAX_NODES:

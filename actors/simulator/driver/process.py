@@ -1,18 +1,19 @@
 """Assemble the driver: publish slices, serve, follow the health file, play the script, end on SIGTERM and SIGINT."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import Claims
-from actors.simulator.driver.health import HealthBoard, ReportedHealth, follow_health_file
+from actors.simulator.driver.health import HEALTHY, HealthBoard, ReportedHealth, follow_health_file
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.script import DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.driver.slices import Publisher
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.playback import Timeline, die_in_calls, play, until_one_ends
+from protocols.dra.attacher import Attacher, AttacherOptions, Attachment
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.process.tasks import awaited, signalled
@@ -88,7 +89,20 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     if script.steps:
         ends.append(awaited(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
     if options.attach:
-        tasks.append(awaited(Attacher(options, client, board, say).run()))
+        tasks.append(awaited(attacher(options, client, board, say).run()))
     if options.health_file is not None:
         tasks.append(awaited(follow_health_file(options.health_file, board, say)))
     return await until_one_ends(ends, tasks, server.stop)
+
+
+def attacher(options: DriverOptions, client: ApiClient, board: HealthBoard, say: Callable[[str], None]) -> Attacher:
+    """Return what attaches the devices: those that are not Healthy cannot be."""
+
+    def attach(result: Mapping[str, Any]) -> Attachment:
+        health = board.health.get(str(result["device"]), ReportedHealth())
+        return Attachment(health.health == HEALTHY, health.message)
+
+    def is_mine(result: Mapping[str, Any]) -> bool:
+        return (result.get("driver"), result.get("pool")) == (options.driver, options.node)
+
+    return Attacher(AttacherOptions(client=client, is_mine=is_mine, attach=attach, seconds=options.attach, say=say))

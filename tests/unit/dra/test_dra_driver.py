@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.simulator.driver.attachment import Attacher
 from actors.simulator.driver.claims import _parameters
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
 from actors.simulator.driver.options import DriverOptions
+from actors.simulator.driver.process import attacher
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
 from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import slice_specs
@@ -91,19 +91,19 @@ async def test_attacher_reports_each_allocated_device_once_also_after_conflicts(
     board.set({"gpu-1": ReportedHealth("Unhealthy", "no link")})
     conflicts = [conflict(), conflict()]
     api.fault = lambda verb, resource, name: conflicts.pop() if verb == "update" and conflicts else None
-    attacher = Attacher(replace(OPTIONS, attach=0), api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
-    running = asyncio.ensure_future(attacher.run())
+    found = attacher(replace(OPTIONS, attach=0), api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
+    running = asyncio.ensure_future(found.run())
     api.put(RESOURCECLAIMS, late_claim("gpu-0", "gpu-1"))
 
     def devices() -> Any:
         return api.objects["resourceclaims"]["ns/c"]["status"].get("devices")
 
     await until_async("reported", devices)
-    found = {each["device"]: each["conditions"][0] for each in devices()}
-    assert (found["gpu-0"]["type"], found["gpu-0"]["status"]) == ("gpu.example.com/attached", "True")
-    assert (found["gpu-1"]["type"], found["gpu-1"]["message"]) == ("x/failed", "no link")
+    shown = {each["device"]: each["conditions"][0] for each in devices()}
+    assert (shown["gpu-0"]["type"], shown["gpu-0"]["status"]) == ("gpu.example.com/attached", "True")
+    assert (shown["gpu-1"]["type"], shown["gpu-1"]["message"]) == ("x/failed", "no link")
     api.put(RESOURCECLAIMS, {**late_claim(), "status": {}})
-    await until_async("nothing waits", lambda: not attacher._waiting)
+    await until_async("nothing waits", lambda: not found._waiting)
     api.put(RESOURCECLAIMS, late_claim("gpu-2"))
     await until_async("reported again", devices)
     await until_async("said", lambda: lines[-1] == "attached gpu-2 for claim ns/c")

@@ -32,7 +32,10 @@ from protocols.process.scripts import ScriptInvalid
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "fleet-profiles.md").read_text()
-NAMES = ("backtracking", "cpus-grouped", "cpus-individual", "devices", "gpus", "mixed", "partitions", "pool", "shares")
+NAMES = (
+    "backtracking", "cpus-grouped", "cpus-individual", "devices", "fabric", "gpus", "mixed", "partitions", "pool",
+    "shares",
+)  # fmt: skip
 
 
 def slices(name: str, nodes: int) -> list[Object]:

@@ -16,6 +16,7 @@ from actors.fleet.shell.nodes import NodeTaken
 from actors.fleet.shell.pods import reduced_pod
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
+from protocols.dra import attacher
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError
@@ -23,7 +24,7 @@ from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.process.scripts import Seconds
 from protocols.process.tasks import FAILURES, awaited, cancel
-from tests.support.fleet_world import GROUP, RESOURCE, templates
+from tests.support.fleet_world import DRIVER, GROUP, RESOURCE, templates
 from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.waiting import until_true
 
@@ -32,9 +33,11 @@ UNAVAILABLE = ApiError(500, {"message": "no leader"})
 
 
 @asynccontextmanager
-async def running(api: MemoryApi, nodes: int = 2) -> AsyncIterator[Fleet]:
+async def running(api: MemoryApi, nodes: int = 2, **group: Any) -> AsyncIterator[Fleet]:
     """Run a fleet until the block ends, from the moment when its nodes are registered."""
-    profile = msgspec.convert({"name": "test", "groups": [{**GROUP, "count": nodes}], "pools": [POOL]}, Profile)
+    profile = msgspec.convert(
+        {"name": "test", "groups": [{**GROUP, "count": nodes, **group}], "pools": [POOL]}, Profile
+    )
     options = FleetOptions(name="f", templates=tuple(expand(profile)), pools=tuple(pool_slices(profile)))
     fleet = Fleet(cast("ApiClient", api), options)
     task = awaited(fleet.run())
@@ -380,3 +383,38 @@ async def test_scenario_counts_a_pod_that_the_api_refuses(verb: str, kind: str, 
         (steady,) = await asyncio.wait_for(runner.run(), 20)
         await until_true(lambda: FAILURES[kind] == before + 2)
     assert steady.running == running_pods
+
+
+LATE = {"bindingConditions": ["x/attached"], "bindingFailureConditions": ["x/failed"]}
+LATE_DRIVER = {"driver": DRIVER, "slices": [{"devices": [{"name": "gpu-{i}", "repeat": 4, **LATE}]}]}
+
+
+def allocate(api: MemoryApi, name: str, node: str, device: str) -> None:
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device, **LATE}
+    status = {"allocation": {"devices": {"results": [result]}}}
+    api.put(RESOURCECLAIMS, {"metadata": {"name": name, "namespace": "default"}, "status": status})
+
+
+def reported(api: MemoryApi, name: str) -> list[str]:
+    devices = api.objects["resourceclaims"][f"default/{name}"]["status"].get("devices") or ()
+    return [condition["type"] for device in devices for condition in device["conditions"]]
+
+
+async def test_nodes_attach_devices_that_work_once_they_and_their_driver_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attacher, "AWAY_S", 0.01)
+    api = MemoryApi()
+    async with running(api, 3, drivers=[LATE_DRIVER]) as fleet:
+        nodes = fleet.nodes
+        nodes["gpu-0"].devices.set_driver_health(DRIVER, [f"{DRIVER}/gpu-0/gpu-1"], "Unhealthy", "no link", 0)
+        nodes["gpu-1"].silent = True
+        nodes["gpu-2"].devices.connect_driver(DRIVER, False, 0)
+        for name, node, device in (("bad", 0, 1), ("silent", 1, 0), ("gone", 2, 0), ("good", 0, 0)):
+            allocate(api, name, f"gpu-{node}", f"gpu-{device}")
+        await until_true(lambda: reported(api, "good") == ["x/attached"])
+        await until_true(lambda: reported(api, "bad") == ["x/failed"])
+        assert reported(api, "silent") == reported(api, "gone") == []
+        nodes["gpu-1"].silent = False
+        nodes["gpu-2"].devices.connect_driver(DRIVER, True, 0)
+        await until_true(lambda: reported(api, "silent") == reported(api, "gone") == ["x/attached"])

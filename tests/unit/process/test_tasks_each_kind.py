@@ -35,8 +35,8 @@ from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.volumes import volumes
 from actors.runtime.backends import process_backend
 from actors.runtime.streaming.port_forward import Forwarding, _Pair
-from actors.simulator.driver.attachment import Attacher
 from protocols.bus.service import BusService
+from protocols.dra.attacher import Attacher
 from protocols.etcd.transport.connection_channel import ConnectionChannel
 from protocols.http2.server import GrpcServer, GrpcServerOptions, Method, _Connection
 from protocols.http2.server_session import Request
@@ -412,8 +412,7 @@ async def console_that_does_not_end_is_reported(patch: Patch) -> None:
 @kind("informer")
 async def simulated_driver_follows_its_claims_again(patch: Patch) -> None:
     breaks = Breaks()
-    attacher = made(Attacher, _informer=Mock(run=breaks), _sleep=Breaks(), _waiting={})
-    attacher._sleep.calls = 1
+    attacher = made(Attacher, _informer=Mock(run=breaks), _queue=Mock(run=asyncio.Event().wait))
     running = asyncio.get_running_loop().create_task(attacher.run())
     await restarts(breaks)
     await cancel(running)
