@@ -90,7 +90,8 @@ class StatefulSetStrategy(WorkloadStrategy):
             claim.setdefault("status", {}).setdefault("phase", "Pending")
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        return [NEGATIVE_HISTORY] if (at(new, "spec", "revisionHistoryLimit") or 0) < 0 else []
+        is_negative = (at(new, "spec", "revisionHistoryLimit") or 0) < 0
+        return super().warnings(new, old) + [NEGATIVE_HISTORY] * is_negative
 
     def validate_create(self, obj: Object) -> list[Cause]:
         name, service = obj["metadata"].get("name") or "", spec_of(obj).get("serviceName") or ""

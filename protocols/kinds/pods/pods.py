@@ -18,7 +18,7 @@ from protocols.kinds.pods.defaults import (
     qos_class,
 )
 from protocols.kinds.pods.health import drop_disabled, health_causes
-from protocols.kinds.pods.rules import IMAGES, pod_causes
+from protocols.kinds.pods.rules import IMAGES, grace_warnings, pod_causes
 from protocols.kinds.pods.spec.claims import claim_causes
 from protocols.kinds.pods.status import complete_status, status_causes
 from protocols.kinds.pods.subresources import (
@@ -98,10 +98,14 @@ class PodStrategy(Strategy):
         """Return the grace period; 0 for a pod that has no node or has finished."""
         if not node_of(obj) or is_finished(obj):
             return 0
-        if asked is not None:
-            return 1 if asked < 0 else asked
         stored = at(obj, "spec", "terminationGracePeriodSeconds")
-        return stored if isinstance(stored, int) else GRACE_SECONDS
+        grace = stored if asked is None else asked
+        if not isinstance(grace, int):
+            return GRACE_SECONDS
+        return 1 if grace < 0 else grace
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return grace_warnings("spec", new["spec"])
 
 
 def mirror_causes(pod: Object) -> list[Cause]:

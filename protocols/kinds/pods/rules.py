@@ -2,7 +2,7 @@
 
 from protocols.kinds.check.causes import Cause, duplicate, invalid, required, unsupported
 from protocols.kinds.check.selectors import toleration
-from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, between, each, one_of, texts
+from protocols.kinds.check.table import Causes, Ordered, Struct, between, each, one_of, texts
 from protocols.kinds.check.values import MAX_INT32, ip, label, labels, subdomain
 from protocols.kinds.pods.spec.containers import Owner, container_words, port_conflict_causes
 from protocols.kinds.pods.spec.handlers import handler_causes, init_handler_causes
@@ -75,11 +75,17 @@ def _shared(path: str, spec: Object, causes: Causes) -> None:
         causes += host_sysctl_causes(f"{path}.securityContext.sysctls", spec)
 
 
+def grace_warnings(path: str, spec: Object) -> list[str]:
+    """Return the warning about a negative grace period, which pods may have and which counts as a second."""
+    if (spec.get("terminationGracePeriodSeconds") or 0) >= 0:
+        return []
+    return [f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"]
+
+
 SPEC = Struct(
     also=_shared,
     restartPolicy=one_of("Always", "OnFailure", "Never"),
     dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
-    terminationGracePeriodSeconds=at_least(0),
     activeDeadlineSeconds=between(1, MAX_INT32),
     nodeSelector=labels,
     nodeName=subdomain,

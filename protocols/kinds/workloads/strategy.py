@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from protocols.kinds.check.causes import Cause
+from protocols.kinds.pods.rules import grace_warnings
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.rules import collision_causes
 from protocols.kinds.workloads.templates import default_template
@@ -45,7 +46,8 @@ class WorkloadStrategy(Strategy):
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         name = new["metadata"].get("name") or ""
         faults = label_faults(name) if self.names_pods and old is None else []
-        return [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
+        found = [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
+        return found + grace_warnings("spec.template.spec", template_of(new).get("spec") or {})
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return super().validate_status(new, old) + collision_causes(new, old)

@@ -237,3 +237,14 @@ def test_scale_leaves_out_zero_and_names_the_selector() -> None:
     assert old["spec"]["replicas"] == 1
     controller = Target(row_of("replicationcontrollers"), "get", "ns", "x", "scale")
     assert scale_of(controller, old)["status"]["selector"] == "app=a"
+
+
+@pytest.mark.parametrize("kind", ["pods", "deployments", "statefulsets", "jobs"])
+def test_negative_grace_period_is_a_warning_and_counts_as_a_second(kind: str) -> None:
+    path = "spec" if kind == "pods" else "spec.template.spec"
+    strategy, spec = row_of(kind).strategy, {"terminationGracePeriodSeconds": -1}
+    stored = {"metadata": {"name": "a"}, "spec": spec if kind == "pods" else {"template": {"spec": spec}}}
+    (warning,) = strategy.warnings(stored, None)
+    assert warning.startswith(f"{path}.terminationGracePeriodSeconds: must be >= 0;")
+    if kind == "pods":
+        assert strategy.grace_seconds({"metadata": {}, "spec": {**spec, "nodeName": "n"}}, None) == 1
