@@ -120,6 +120,8 @@ class Writer:
         self._small: deque[PendingWrite] = deque()
         self._large: deque[PendingWrite] = deque()
         self._large_next = False
+        self._unanswered_bytes = 0
+        """Sum of the writes that wait or are being committed."""
         self._thread = WriterThread("store-writer")
         self._busy = False
         """True while a commit is running or scheduled; writes submitted meanwhile belong to the next one."""
@@ -143,14 +145,17 @@ class Writer:
 
         Raises:
             StoreError: Nothing of it was stored.
+            TooManyRequests: Too many writes wait, or too many bytes of them.
         """
         if self._stopped:
             raise Stopped()
-        if len(self._small) + len(self._large) >= self._options.pending_requests:
+        waiting, pending = self._small if size <= LARGE_BYTES else self._large, len(self._small) + len(self._large)
+        options = self._options
+        if pending >= options.pending_requests or self._unanswered_bytes + size > options.pending_bytes:
             raise TooManyRequests()
+        self._unanswered_bytes += size
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        waiting = self._large if size > LARGE_BYTES else self._small
         waiting.append(PendingWrite(operation, future, size))
         if not self._busy:
             self._busy = True
@@ -181,6 +186,7 @@ class Writer:
         try:
             if error is not None:
                 raise error
+            self._unanswered_bytes -= sum(waiting.size for waiting in batch)
             self._apply_outcome(batch, outcome)
         except BaseException as fault:  # ends the process: memory and disk may differ
             self._break(fault)

@@ -35,7 +35,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_bytes: int = MIB
     """Bytes of a commit beyond which large writes wait for the next one."""
     pending_requests: int = 8192
-    """Most waiting writes; further ones fail with `too many requests`."""
+    pending_bytes: int = 64 * MIB
+    """Most writes that wait, and bytes of all that are not answered; further ones fail with `too many requests`."""
     request_bytes: int = 3 * MIB // 2
     """Largest write request."""
     txn_operations: int = 128

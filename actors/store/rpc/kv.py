@@ -39,7 +39,7 @@ class KvService:
     async def delete_range(self, request: pb.DeleteRangeRequest) -> pb.DeleteRangeResponse:
         check_size(request, self._core.options.request_bytes)
         check_delete(request)
-        response = await self._core.writer.submit(partial(delete_range, request))
+        response = await self._core.writer.submit(partial(delete_range, request), request.ByteSize())
         response.header.CopyFrom(self._core.header(response.header.revision))
         return response
 

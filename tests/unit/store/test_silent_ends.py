@@ -20,7 +20,7 @@ from actors.podworker.model.errors import VolumeNotReady
 from actors.podworker.pods.volumes import volumes
 from actors.store.engine.core import Core, StoreCollector
 from actors.store.file import upkeep
-from actors.store.model.errors import DiskFailed
+from actors.store.model.errors import DiskFailed, TooManyRequests
 from actors.store.model.options import StoreOptions
 from actors.store.mvcc.index import Draft
 from actors.store.rpc.watch import WatchService, WatchStream
@@ -83,6 +83,20 @@ async def test_small_write_waits_for_one_large_write_at_most(tmp_path: Path) -> 
         await asyncio.gather(*(put(core, name, LARGE if name.startswith("large") else b"") for name in names))
     assert ended.index("small") <= 1
     assert sorted(ended) == sorted(names)
+
+
+async def test_writes_beyond_the_bytes_that_may_wait_are_refused_until_others_are_answered(tmp_path: Path) -> None:
+    """Few enough to pass the bound on their number."""
+
+    async def put(core: Core, number: int) -> object:
+        return await core.writer.submit(partial(Draft.put, key=b"%d" % number, value=LARGE, lease=0), len(LARGE))
+
+    async with running_core(tmp_path, pending_bytes=3 * len(LARGE)) as core:
+        outcomes = await asyncio.gather(*(put(core, number) for number in range(8)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes[3:]] == [TooManyRequests] * 5
+        assert not any(isinstance(outcome, Exception) for outcome in outcomes[:3])
+        await put(core, 8)
+        assert [core.index.get(b"%d" % number) is not None for number in (2, 3, 8)] == [True, False, True]
 
 
 async def test_checkpoints_that_fail_are_logged_once_and_counted(
