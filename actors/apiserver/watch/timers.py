@@ -3,6 +3,8 @@
 import asyncio
 import heapq
 import math
+import time
+from collections import deque
 from typing import Protocol
 
 SLOTS_A_SECOND = 4
@@ -77,17 +79,24 @@ class Flushable(Protocol):
     """A buffer that many changes of one turn of the event loop fill before it is written."""
 
     def flush(self) -> None:
-        """Write what is pending. Called once for each time it was scheduled."""
+        """Write what is pending, or a part of it. Called once for each time it was scheduled."""
+
+
+TURN_S = 0.01
+"""Time after which the rest of what is due waits for the next turn."""
 
 
 class Flusher:
     """Flush once in each turn of the event loop: events of one turn leave in one write to each watch.
 
-    Callers schedule themselves once until they were flushed. Bound to the running loop at the first use.
+    Callers schedule themselves once until they were flushed. A turn ends after TURN_S. Bound to the running loop at the
+    first use.
     """
 
     def __init__(self) -> None:
-        self._due: list[Flushable] = []
+        self._due: deque[Flushable] = deque()
+        self._called = False
+        """The loop calls `_flush` in its next turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def schedule(self, due: Flushable, wait: float = 0.0) -> None:
@@ -95,16 +104,24 @@ class Flusher:
         if wait > 0:
             asyncio.get_running_loop().call_later(wait, self.schedule, due)
             return
-        if not self._due:
+        self._due.append(due)
+        self._call()
+
+    def _call(self) -> None:
+        if not self._called:
+            self._called = True
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()  # looked up once: it costs a system call each time
             self._loop.call_soon(self._flush)
-        self._due.append(due)
 
     def _flush(self) -> None:
-        due, self._due = self._due, []
-        for each in due:
-            each.flush()
+        self._called, ends = False, time.monotonic() + TURN_S
+        for _ in range(len(self._due)):
+            self._due.popleft().flush()
+            if time.monotonic() >= ends:
+                break
+        if self._due:
+            self._call()
 
 
 def chunk(events: list[bytes]) -> bytes:

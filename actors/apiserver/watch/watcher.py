@@ -74,8 +74,8 @@ class Shared(Protocol):
     def newest(self) -> int:
         """Return the revision above which all coming events are."""
 
-    def flush(self) -> None:
-        """Write the pending events to all live watches."""
+    def catch_up(self, watcher: "Watcher") -> None:
+        """Write all that was offered to a live watch now."""
 
     def event_for(self, change: Change, first: bool) -> bytes | None:
         """Encode a past change for a watch that resumes."""
@@ -99,7 +99,7 @@ class Watcher:
     Invariant: events leave in the order of their revisions, and all events that a bookmark covers leave before it.
 
     A live watch shares its channel's writes and has no queue. A lagging one has a queue. The bookmark of a live watch
-    is written at once, after a flush of the channel.
+    is written at once, after the events that it covers.
     """
 
     __slots__ = (
@@ -169,9 +169,9 @@ class Watcher:
         if self.done or not self.bookmarks or rv < newest or (rv == newest and not again):
             return True
         if live:
-            self.channel.flush()
+            self.channel.catch_up(self)
         self.position = rv
-        if self.live:  # the flush may have met congestion
+        if self.live:  # it may have met congestion
             self._write(self.channel.bookmark(rv))
         else:
             self._enqueue(self.channel.bookmark(rv))
@@ -182,7 +182,7 @@ class Watcher:
         if self.done:
             return
         if self.live:
-            self.channel.flush()
+            self.channel.catch_up(self)
         self.done, self.reusable = True, reusable
         if self.live:
             self._end()
@@ -199,8 +199,8 @@ class Watcher:
         if self.done:
             return
         if self.live:
-            self.channel.flush()
-        if self.live:  # the flush may have met congestion
+            self.channel.catch_up(self)
+        if self.live:  # it may have met congestion
             self._write(error)
         else:
             self._enqueue(error)

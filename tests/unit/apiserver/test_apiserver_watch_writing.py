@@ -1,7 +1,9 @@
 """How a watch's bytes reach its connection: order, one write for many events, congestion, the index of channels."""
 
 import asyncio
+import time
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -15,12 +17,12 @@ from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.table import TABLE
-from actors.apiserver.watch import watcher
+from actors.apiserver.watch import channel, watcher
 from actors.apiserver.watch.begin import Opened, open_watch
-from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY
+from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY, TURN
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import NODE, Index, Scope
-from actors.apiserver.watch.timers import Alarms, chunk
+from actors.apiserver.watch.timers import TURN_S, Alarms, Flusher, chunk
 from actors.apiserver.watch.watcher import QUEUE_LIMIT, Meter
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent
@@ -168,6 +170,39 @@ def test_the_end_comes_after_what_was_queued_and_its_bookmark() -> None:
     assert lab.hub.empty.is_set()
 
 
+def test_many_watches_are_written_to_in_several_turns() -> None:
+    lab = Lab()
+    wires = [Wire(lab.open()) for _ in range(2 * TURN + 1)]
+    lab.put("a")
+    for written in (TURN, 2 * TURN, 2 * TURN + 1):
+        lab.flusher.turn()
+        assert sum(len(wire.writes) for wire in wires) == written
+        lab.put("b")
+    lab.flusher.turn()
+    assert sum(len(wire.writes) for wire in wires) == 3 * TURN + 1, "events of several turns leave in one write"
+    late = next(wire for wire in wires if len(wire.writes) == 1)
+    late.watcher.finish()
+    assert names(late.take()) == ["a", "b", "b", "b"]
+
+
+async def test_turn_of_the_loop_ends_though_more_is_due() -> None:
+    flushed: list[int] = []
+
+    class Slow:
+        def flush(self) -> None:
+            flushed.append(0)
+            time.sleep(TURN_S)
+
+    flusher = Flusher()
+    for _ in range(3):
+        flusher.schedule(Slow())
+    for turn in range(1, 4):
+        await asyncio.sleep(0)
+        assert len(flushed) == turn
+    await asyncio.sleep(0)
+    assert len(flushed) == 3
+
+
 def test_a_watch_that_is_over_leaves_a_connection_for_the_next_request() -> None:
     lab = Lab()
     wire = Wire(lab.open())
@@ -233,8 +268,14 @@ steps = st.lists(
 )
 
 
-@given(steps)
-def test_every_event_once_in_order_and_no_bookmark_overtakes(told: list[tuple[str, int]]) -> None:
+@given(steps, st.integers(1, 4))
+def test_every_event_once_in_order_and_no_bookmark_overtakes(told: list[tuple[str, int]], turn: int) -> None:
+    """`turn`: watches that are written to in one turn."""
+    with patch.object(channel, "TURN", turn):
+        _play(told)
+
+
+def _play(told: list[tuple[str, int]]) -> None:
     lab = Lab()
     wires = [Wire(lab.open()), Wire(lab.open()), Wire(lab.open(version=12)), Wire(lab.open(), chunked=False)]
     put: list[int] = []
