@@ -1,10 +1,12 @@
 """Fan-out of one change to many watches, over TLS and plain, against a bare server; and what an idle watch keeps."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from statistics import median
 
+from tests.bench.list_bench import longest
 from tests.bench.row import Row, at_most
 from tests.bench.watch_lab import (
     TOKEN,
@@ -12,6 +14,7 @@ from tests.bench.watch_lab import (
     configmap,
     cpu_seconds,
     floor_of,
+    lab_plane,
     plain_plane,
     put_all,
     received,
@@ -31,6 +34,7 @@ RATIO_LIMIT = {"TLS": 1.2, "plain": 1.5}
 IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 28.0, "plain": 8.0}
 WAYS = (("TLS", "", running_plane), ("plain", TOKEN, plain_plane))
 """Name, the clients' token, the plane."""
+CROWD, TURN_LIMIT_MS, CHANGES = 10_000, 50.0, 5
 
 
 def fan_out() -> list[Row]:
@@ -86,9 +90,26 @@ def _tell(floor: Peer, events: int, rate: float) -> None:
         floor.tell()
 
 
-def _watches(plane: Plane, token: str, port: int, count: int, start: int = 0) -> AbstractContextManager[Peer]:
+def _watches(
+    plane: Plane, token: str, port: int, count: int, start: int = 0, *, plain: bool = True
+) -> AbstractContextManager[Peer]:
+    """`plain`: those with a token are without TLS."""
     pki = str(plane.settings.layout.pki)
-    return watches(Options(port, pki, [CONFIGMAPS], count, start, token=token, plain=bool(token)))
+    return watches(Options(port, pki, [CONFIGMAPS], count, start, token=token, plain=plain and bool(token)))
+
+
+def turn() -> list[Row]:
+    """Longest turn of the server's loop, in CPU time, while a change goes out to a crowd."""
+    key = "/registry/configmaps/default/fan"
+    with lab_plane(meter=True) as plane:
+        start = put_all(plane, [(key, configmap("fan"))])
+        with _watches(plane, TOKEN, plane.port, CROWD, start, plain=False) as client:
+            asyncio.run(longest(plane))
+            for number in range(CHANGES):
+                put_all(plane, [(key, configmap("fan"))])
+                received(client, (number + 1) * CROWD)
+            took = asyncio.run(longest(plane))
+    return [at_most(f"watch: longest turn, a change for {CROWD} watchers", [took], "ms", TURN_LIMIT_MS)]
 
 
 def idle() -> list[Row]:

@@ -50,6 +50,7 @@ from tests.bench.short import shortened
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "bus": bus_bench.run,
     "fan-out": fanout_bench.fan_out,
+    "fan-out.turn": fanout_bench.turn,
     "idle-watch": fanout_bench.idle,
     "latency": watch_bench.run_latency,
     "writes": write_bench.run,
