@@ -16,7 +16,7 @@ from protocols.kube.objects import at
 RETAINED_BYTES = 64 * 1024
 """Decoded and encoded forms of larger objects are not cached: a few hundred would fill the memory."""
 UNKNOWN = "object not decodable: protobuf of a kind or form that this server does not know"
-_METADATA = b'"metadata":{'
+METADATA = b'"metadata":{'
 _HEAD = 244
 """Bytes before the metadata that are searched: our own encoder writes it near the start."""
 
@@ -155,11 +155,15 @@ class Stored:
     def json(self) -> bytes:
         """The object as clients receive it."""
         if self._json is None:
-            encoded = splice_version(self.raw, self.rv) or msgspec.json.encode(self.obj)
+            encoded = self.encoded()
             if len(self.raw) > RETAINED_BYTES:
                 return encoded
             self._json = encoded
         return self._json
+
+    def encoded(self) -> bytes:
+        """Return `json` for one use."""
+        return self._json or splice_version(self.raw, self.rv) or msgspec.json.encode(self.decoded())
 
     @property
     def namespace(self) -> str:
@@ -199,7 +203,7 @@ def splice_version(raw: bytes, rv: int) -> bytes | None:
     Certain means: `kind` and `apiVersion` stand before `metadata` and hold no brace, so the first `"metadata":{`
     after them is the object's own.
     """
-    head, separator, rest = raw.partition(_METADATA)
+    head, separator, rest = raw.partition(METADATA)
     if not separator or len(head) > _HEAD or head.find(b"{", 1) >= 0 or rest.startswith(b"}"):
         return None
     return b'%b"metadata":{"resourceVersion":"%d",%b' % (head, rv, rest)

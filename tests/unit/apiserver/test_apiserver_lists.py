@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.encoding.render import PART_ITEMS, list_parts, render_list
 from actors.apiserver.api.request.selection import selection
-from actors.apiserver.api.stored import Stored
+from actors.apiserver.api.stored import Stored, decode_stored
 from actors.apiserver.http.connection.responses import takes_gzip
 from actors.apiserver.table import TABLE
 from protocols.kube.protobuf import decode_object
@@ -44,6 +44,29 @@ def test_item_of_a_list_is_the_object_without_its_kind(form: Form) -> None:
     bare = {key: value for key, value in msgspec.json.decode(one.json).items() if key not in ("kind", "apiVersion")}
     assert listed["items"] == [bare, bare]
     assert listed["items"][0]["metadata"]["resourceVersion"] == "7"
+
+
+HEAD = b'{"kind":"ConfigMap","apiVersion":"v1",'
+WHOLE = HEAD + b'"metadata":{"name":"a"},"data":{"a":"b"}}'
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        WHOLE,
+        HEAD + b'"metadata":{}}',
+        HEAD + b'"data":{"metadata":"x"},"metadata":{"name":"a"}}',
+        b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}',
+        b'{ "metadata": {"name": "a"}, "kind": "ConfigMap", "apiVersion": "v1"}',
+    ],
+    ids=["ours", "no-metadata", "late-metadata", "version-first", "spaces"],
+)
+def test_list_shows_each_object_at_its_version_and_retains_no_second_copy(raw: bytes) -> None:
+    found = [Stored("ns/a", 7, raw), Stored("ns/b", 8, WHOLE)]
+    listed = msgspec.json.decode(b"".join(list_parts(CONFIGMAPS, found, Form(), {})))
+    shown = {"kind": "ConfigMap", "apiVersion": "v1"}
+    assert [shown | item for item in listed["items"]] == [decode_stored(each.raw, each.rv) for each in found]
+    assert not any(each._json or each._obj for each in found)
 
 
 @pytest.mark.parametrize("view", ["", "PartialObjectMetadata"])

@@ -1,12 +1,12 @@
 """Encode objects and lists in the negotiated form: plain, as a table, or metadata only."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.stored import Stored, view
+from actors.apiserver.api.stored import METADATA, Stored, view
 from protocols.kinds.check.budget import spend
 from protocols.kinds.served.row import Column, Served
 from protocols.kube import protobuf
@@ -63,25 +63,45 @@ def _shown(resource: Served, stored: Stored, form: Form) -> Object:
 def list_parts(resource: Served, objects: Iterable[Stored], form: Form, metadata: Object) -> Iterator[bytes]:
     """Encode a list as JSON lazily, part by part.
 
-    Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists.
+    Items of built-in kinds have no kind and apiVersion: those of the list say it, as upstream's typed lists. Nothing of
+    an item is retained: all objects would be in memory twice.
     """
     items = (view(resource, stored) for stored in objects) if resource.converter.changes else objects
     head = _encode(_list(resource, form, metadata))[: -len(b"]}")]
     batch: list[bytes | memoryview] = [head]
-    size, typed = 0, b"" if resource.custom else _encode({"kind": resource.kind, "apiVersion": resource.api_version})
-    for number, stored in enumerate(items):
-        item: bytes | memoryview = stored.json if form == PLAIN else _item(resource, stored.decoded(), form)
-        size += max(len(item), len(stored.raw))
-        if form == PLAIN and typed and stored.json.startswith(typed[:-1]):
-            batch.append(b",{" if number else b"{")
-            item = memoryview(item)[len(typed) :]
-        elif number:
-            batch.append(b",")
-        batch.append(item)
-        if size >= PART_BYTES or len(batch) > 2 * PART_ITEMS:
+    size, comma, pieces = 0, b"", _pieces(resource, form)
+    for number, stored in enumerate(items, 1):
+        first, rest = pieces(stored)
+        batch += (comma, first, rest)
+        size += max(len(first) + len(rest), len(stored.raw))
+        comma = b","
+        if size >= PART_BYTES or number % PART_ITEMS == 0:
             yield b"".join(batch)
             batch, size = [], 0
     yield b"".join((*batch, b"]}\n"))
+
+
+Pieces = tuple[bytes, bytes | memoryview]
+
+
+def _pieces(resource: Served, form: Form) -> Callable[[Stored], Pieces]:
+    """Return a function that encodes an item. What our own encoder wrote is not copied."""
+    if form != PLAIN:
+        return lambda stored: (_item(resource, stored.decoded(), form), b"")
+    if resource.custom:
+        return lambda stored: (b"", stored.encoded())
+    typed = _encode({"kind": resource.kind, "apiVersion": resource.api_version})[:-1] + b","
+    start = typed + METADATA
+    skipped = len(start)
+
+    def pieces(stored: Stored) -> Pieces:
+        raw = stored.raw
+        if raw.startswith(start) and raw[skipped : skipped + 1] != b"}":
+            return b'{"metadata":{"resourceVersion":"%d",' % stored.rv, memoryview(raw)[skipped:]
+        encoded = stored.encoded()
+        return (b"{", memoryview(encoded)[len(typed) :]) if encoded.startswith(typed) else (b"", encoded)
+
+    return pieces
 
 
 def _list(resource: Served, form: Form, metadata: Object) -> Object:
