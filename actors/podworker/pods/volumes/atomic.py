@@ -8,7 +8,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from actors.podworker.pods.volumes.payload import File, Payload
 
@@ -23,20 +23,20 @@ def write(directory: Path, payload: Payload, group: int = -1) -> bool:
     """
     group = group if os.geteuid() == 0 else -1
     _make(directory)
-    current = _current(directory)
-    changed = current is None or _read(current) != {path: (f.data, _mode(f, group)) for path, f in payload.items()}
-    if changed:
-        _swap(directory, _fresh(directory, payload, group))
-    _link(directory, {path.partition("/")[0] for path in payload})
-    _sweep(directory)
+    version = _current(directory)
+    changed = version is None or _read(version) != {path: (f.data, _mode(f, group)) for path, f in payload.items()}
+    if version is None or changed:
+        version = _fresh(directory, payload, group)
+        _swap(directory, version.name)
+    _tidy(directory, version.name, {path.partition("/")[0] for path in payload})
     return changed
 
 
 def _make(directory: Path) -> None:
     """Create a directory that every container user can read, whatever the umask."""
-    if not directory.is_dir():
-        directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(_DIRECTORY)
+    if not os.path.isdir(directory):
+        os.makedirs(directory, exist_ok=True)
+        os.chmod(directory, _DIRECTORY)
 
 
 def _mode(file: File, group: int) -> int:
@@ -56,42 +56,39 @@ def _read(version: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path.relative_to(version)): (path.read_bytes(), path.stat().st_mode & 0o777) for path in files}
 
 
-def _fresh(directory: Path, payload: Payload, group: int) -> str:
-    name = PREFIX + secrets.token_hex(6)
-    _make(directory / name)
+def _fresh(directory: Path, payload: Payload, group: int) -> Path:
+    version = directory / (PREFIX + secrets.token_hex(6))
+    _make(version)
     for path, file in payload.items():
-        target = directory / name / path
-        for parent in reversed(target.relative_to(directory).parents[:-1]):
-            _make(directory / parent)
+        target = version / path
+        for parent in reversed(PurePosixPath(path).parents[:-1]):
+            _make(version / parent)
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(file.data)
             if (file.owner >= 0 or group >= 0) and os.geteuid() == 0:
                 os.fchown(descriptor, file.owner, group)
             os.fchmod(descriptor, _mode(file, group))
-    return name
+    return version
 
 
 def _swap(directory: Path, name: str) -> None:
     fresh = directory / NEXT
     with contextlib.suppress(FileNotFoundError):
-        fresh.unlink()
-    fresh.symlink_to(name)
-    fresh.rename(directory / DATA)
+        os.unlink(fresh)
+    os.symlink(name, fresh)
+    os.rename(fresh, directory / DATA)
 
 
-def _link(directory: Path, names: set[str]) -> None:
-    """Update the symlinks: obsolete ones are removed and new ones created after the swap, so none dangles for long."""
-    present = {entry.name for entry in os.scandir(directory) if not entry.name.startswith("..")}
-    for name in names - present:
-        (directory / name).symlink_to(f"{DATA}/{name}")
-    for name in present - names:
-        if (directory / name).is_symlink():
-            (directory / name).unlink()
-
-
-def _sweep(directory: Path) -> None:
-    current = _current(directory)
-    for entry in list(os.scandir(directory)):
-        if entry.name.startswith(PREFIX) and (current is None or entry.name != current.name):
-            shutil.rmtree(entry.path, ignore_errors=True)
+def _tidy(directory: Path, version: str, names: set[str]) -> None:
+    """Create missing symlinks, remove obsolete ones and other versions; after the swap, so none dangles for long."""
+    with os.scandir(directory) as entries:
+        present = {entry.name: entry for entry in entries}
+    for name in names - present.keys():
+        os.symlink(f"{DATA}/{name}", directory / name)
+    for name, entry in present.items():
+        if name.startswith(PREFIX):
+            if name != version:
+                shutil.rmtree(entry.path, ignore_errors=True)
+        elif not name.startswith("..") and name not in names and entry.is_symlink():
+            os.unlink(entry.path)

@@ -234,11 +234,13 @@ class Volumes:
     async def _write_one(self, volume: views.Volume, inputs: Inputs) -> None:
         spec = inputs.spec
         tokens = {ref: await self._token(spec, ref) for ref in sorted(token_refs(volume))}
-        files = await asyncio.to_thread(payload, volume, msgspec.structs.replace(inputs, tokens=tokens))
+        await asyncio.to_thread(self._put, volume, msgspec.structs.replace(inputs, tokens=tokens))
+
+    def _put(self, volume: views.Volume, inputs: Inputs) -> None:
+        spec = inputs.spec
         path = volume_path(spec, volume, self._deps.node_info.root)
-        nested = nested_mount_points(spec).get(str(volume.get("name")), [])
-        await asyncio.to_thread(atomic.write, path, files, group_of(spec))
-        await asyncio.to_thread(make_mount_points, path, nested)
+        atomic.write(path, payload(volume, inputs), group_of(spec))
+        make_mount_points(path, nested_mount_points(spec).get(str(volume.get("name")), []))
 
     async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
         held, now = self._tokens.get(ref), time.monotonic()
