@@ -121,10 +121,9 @@ class Tokens:
         metadata.update(name=target.name, namespace=target.namespace, creationTimestamp=now())
         audiences = at(body, "spec", "audiences")  # before read_request sets the default
         asked = read_request(body)
-        if is_node(request.user):
-            await self._check_node(request, asked, audiences or [])
+        pod = await self._pod_of_node(request, asked, audiences or []) if is_node(request.user) else None
         warnings = await self._admission.review(Change(target, request.user, new=body))
-        token, ends = await self._issue(await self._grant(request, asked, uid))
+        token, ends = await self._issue(await self._grant(request, asked, uid, pod))
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)
         body["status"] = {"token": token, "expirationTimestamp": format_time(ends)}
@@ -136,7 +135,8 @@ class Tokens:
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
 
-    async def _grant(self, request: Request, asked: _TokenOptions, uid: str) -> Grant:
+    async def _grant(self, request: Request, asked: _TokenOptions, uid: str, pod: Object | None) -> Grant:
+        """`pod`: the object to bind to, if it was read already."""
         target = request.target
         account = await self._stored("serviceaccounts", target.namespace, target.name)
         if account is None:
@@ -146,14 +146,17 @@ class Tokens:
             fault = f"the UID in the token request ({uid}) does not match the UID of the service account ({current})"
             message = f'Operation cannot be fulfilled on {target.resource.full_name} "{target.name}": {fault}'
             raise Conflict(message, details(target.resource, target.name))
-        bound = await self._bound(target.namespace, asked) if asked.kind else None
+        bound = (pod or await self._bound(target.namespace, asked)) if asked.kind else None
         _check_pod(target.name, asked, bound)
         name = text(bound, "spec", "nodeName") if asked.kind == "Pod" else ""
         node = await self._stored("nodes", "", name) if name else None
         return Grant(account, asked.audiences, asked.seconds, asked.kind, bound, node)
 
-    async def _check_node(self, request: Request, asked: _TokenOptions, audiences: list[str]) -> None:
-        """Let a node get only tokens of pods that run on it, for audiences they name. Raises Forbidden, NotFound."""
+    async def _pod_of_node(self, request: Request, asked: _TokenOptions, audiences: list[str]) -> Object:
+        """Return the pod: a node gets only tokens of pods that run on it, for audiences they name.
+
+        Raises Forbidden, NotFound.
+        """
         _refuse(request, _unbound(asked))
         pod = await self._stored("pods", request.target.namespace, asked.name)
         if pod is None:
@@ -168,6 +171,7 @@ class Tokens:
         if not await self._may_ask(request, audience, pod):
             unfit = f"{request.user.name} is not authorized to request tokens for this audience"
             _refuse(request, f"audience {json.dumps(audience)} not found in pod spec volume, {unfit}")
+        return pod
 
     async def _may_ask(self, request: Request, audience: str, pod: Object) -> bool:
         """Return True if a volume of the pod or an RBAC rule names the audience.
