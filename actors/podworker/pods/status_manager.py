@@ -7,8 +7,8 @@ another uid. A rejected status is retried a few times, then only every REJECTED_
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from actors.podworker.model.errors import MirrorMissing
 from protocols.errors import NodeplaneError
@@ -16,18 +16,21 @@ from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import SECOND, PodSpec
 from protocols.lifecycle.status.device_health import HEALTH, reported_health, without_health
-from protocols.lifecycle.status.patch import same, status_patch
+from protocols.lifecycle.status.patch import observes_only, same, shows_end, status_patch
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record, span
 
-PARALLEL = 16
+PARALLEL, PARALLEL_ENDS = 16, 8
+"""Patches at once; those that show an ended container have slots of their own, and never wait for pods that start."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
 """Pauses after the API rejected a status: this one will hardly succeed, the next one may."""
 MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
 """After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
+OBSERVED_S = 1.0
+"""A deleted pod's status in which only the observed generation changed waits so long: most pods have ended by then."""
 MAX_RETRY_AFTER_S = 30.0
 """Upper bound of a server's Retry-After."""
 RETRYABLE = (404, 408, 429)
@@ -78,11 +81,18 @@ class _Entry:
         desired, spec = self.desired, seen or self.spec
         if self.rejected_health and reported_health(desired) == self.rejected_health:
             desired = without_health(desired)
-        if version_of(spec.raw) > self.version:
-            return status_patch(spec.uid, spec.raw.get("status") or {}, desired)
-        if self.sent is not None and same(self.sent, self.desired):
+        if version_of(spec.raw) <= self.version and self.sent is not None and same(self.sent, self.desired):
             return None  # accepted; the API only spells it differently
-        return status_patch(self.spec.uid, self.acked, desired)
+        return status_patch(spec.uid, self._shown(spec), desired)
+
+    def _shown(self, spec: PodSpec) -> Mapping[str, Any]:
+        return (spec.raw.get("status") or {}) if version_of(spec.raw) > self.version else self.acked
+
+    def held_s(self) -> float:
+        """Return for how many seconds the status may wait for the next one."""
+        if not (self.spec.deleting and observes_only(self._shown(self.spec), self.desired)):
+            return 0.0
+        return self.since + OBSERVED_S - time.monotonic()
 
     def cancel(self) -> None:
         for under_way in (self.task, self.retry_timer):
@@ -123,7 +133,7 @@ class StatusManager:
         self._settled_subscribers: list[Callable[[str], None]] = []
         self._published_subscribers: list[Callable[[PodSpec, views.PodStatus], None]] = []
         self._entries: dict[str, _Entry] = {}
-        self._slots = asyncio.Semaphore(PARALLEL)
+        self._slots, self._slots_of_ends = asyncio.Semaphore(PARALLEL), asyncio.Semaphore(PARALLEL_ENDS)
         self._tasks = Tasks()
 
     def subscribe(
@@ -215,6 +225,9 @@ class StatusManager:
         failures = 0
         while not entry.gone and (body := entry.patch()) is not None:
             entry.changed.clear()
+            if (seconds := entry.held_s()) > 0:
+                await _wait_event(entry.changed, seconds)
+                continue
             try:
                 await self._patch(entry, body)
                 failures = 0
@@ -229,7 +242,7 @@ class StatusManager:
         desired = entry.desired
         reported_ns, entry.reported_ns = entry.reported_ns, 0
         try:
-            async with self._slots:
+            async with self._slots_of_ends if shows_end(body["status"]) else self._slots:
                 with span(entry.spec.uid, "patch status", fields=",".join(body["status"])):
                     pod = await self._api.patch_status(entry.spec, body)
         except BaseException:

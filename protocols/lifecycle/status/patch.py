@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.kube.meta import Object
+from protocols.kube.pods import FINISHED
 
 MERGE_KEYS = {
     "conditions": "type",
@@ -13,6 +14,7 @@ MERGE_KEYS = {
 }
 """Merge keys of lists that strategic merge patches by entry; all others are replaced."""
 
+GENERATION = "observedGeneration"
 
 FOREIGN_FIELDS = (
     "qosClass",
@@ -38,6 +40,22 @@ def status_patch(uid: str, current: Mapping[str, Any], desired: Mapping[str, Any
     if not changes:
         return None
     return {"metadata": {"uid": uid}, "status": changes}
+
+
+def shows_end(changes: Mapping[str, Any]) -> bool:
+    """Return True if a patch shows that the pod or one of its containers has ended."""
+    containers = changes.get("containerStatuses") or ()
+    return changes.get("phase") in FINISHED or any("terminated" in (each.get("state") or {}) for each in containers)
+
+
+def observes_only(current: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    """Return True if the statuses differ at most in the generation of the pod that they observed."""
+    return status_patch("", _unobserved(current), _unobserved(desired)) is None
+
+
+def _unobserved(status: Mapping[str, Any]) -> Object:
+    conditions = [{k: v for k, v in each.items() if k != GENERATION} for each in status.get("conditions") or ()]
+    return {**status, GENERATION: None, "conditions": conditions}
 
 
 def _keyed(key: str, old: list[Object], new: list[Object]) -> list[Object]:

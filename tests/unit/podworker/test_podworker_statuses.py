@@ -25,11 +25,13 @@ class FakeApi:
         self.status: Any = {"phase": "Pending"}
         self.version, self.gone = 1, False
         self.bodies: list[Object] = []
+        self.asked: list[str] = []
         self.faults: list[Exception] = []
         self.spelling: Object = {}
         self.hold: asyncio.Event | None = None
 
     async def patch_status(self, spec: PodSpec, body: Object) -> views.Pod:
+        self.asked.append(spec.uid)
         if self.hold:
             await self.hold.wait()
         if self.faults:
@@ -89,6 +91,51 @@ async def test_latest_wins_while_one_is_under_way() -> None:
         await settle(manager)
         assert api.status == {"phase": "Running", "hostIP": "4"}
         assert len(api.bodies) == 2
+
+
+async def test_end_of_a_container_is_sent_while_starts_take_all_their_slots() -> None:
+    async with running_manager() as (api, manager, told):
+        api.hold = asyncio.Event()
+        for number in range(2 * statuses.PARALLEL):
+            manager.publish(read_pod(pod(uid=f"starts-{number}")), {"phase": "Pending", "hostIP": "1"})
+        await asyncio.sleep(0)
+        ended: views.ContainerStatus = {"name": "a", "state": {"terminated": {"exitCode": 137}}}
+        api.asked.clear()
+        manager.publish(SPEC, {"phase": "Running", "containerStatuses": [ended]})
+        await until_async("the end is sent", lambda: api.asked == ["uid-1"], every=0.002)
+        api.hold.set()
+        await until_async("all are sent", lambda: len(told) == 2 * statuses.PARALLEL + 1, every=0.002)
+
+
+DELETED = read_pod({**pod(), "metadata": {**pod()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
+def running_status(generation: int) -> views.PodStatus:
+    ready: views.PodCondition = {"type": "Ready", "status": "True", "observedGeneration": generation}
+    return {"phase": "Running", "observedGeneration": generation, "conditions": [ready]}
+
+
+async def test_observed_generation_of_a_deleted_pod_is_sent_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses, "OBSERVED_S", 600.0)
+    async with running_manager() as (api, manager, _told):
+        manager.publish(SPEC, running_status(1))
+        await settle(manager)
+        manager.publish(DELETED, running_status(2))
+        await asyncio.sleep(0.01)
+        assert len(api.bodies) == 1
+        manager.publish(DELETED, {**running_status(2), "phase": "Succeeded"})
+        await settle(manager)
+        assert len(api.bodies) == 2
+        assert api.status == {**running_status(2), "phase": "Succeeded"}
+
+
+async def test_observed_generation_of_a_pod_that_goes_on_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses, "OBSERVED_S", 0.01)
+    async with running_manager() as (api, manager, _told):
+        for spec, generation in ((SPEC, 1), (SPEC, 2), (DELETED, 3)):
+            manager.publish(spec, running_status(generation))
+            await settle(manager)
+            assert api.status == running_status(generation)
 
 
 async def test_an_outage_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
