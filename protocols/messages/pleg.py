@@ -107,6 +107,9 @@ class RelistPod(msgspec.Struct, frozen=True):
     uid: str
 
 
+EVENTED = "evented"
+
+
 class PlegState(msgspec.Struct, frozen=True):
     """State of pleg, for the node's Ready condition and for users."""
 

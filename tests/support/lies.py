@@ -107,4 +107,6 @@ HANGS, NO_EVENTS, SLOW_START = "hangs", "no-events", "slow-start"
 SLOW_START_S = 0.5
 ENDS_STREAM = (NO_EVENTS, "huge-list", "wrong-ids")
 """Lies under which the event stream ends as soon as it is open: without events, lists and statuses matter most."""
+HOLDS_EVENTS = ("unknown-enums", "stamp-without-statuses")
+"""Lies under which the stream stays open but brings nothing, so that pods are inspected."""
 EVERY = (*LIES, *REFUSED, HANGS, NO_EVENTS, SLOW_START, LateOom.NAME)

@@ -24,6 +24,7 @@ from tests.support.lies import (
     ENDS_STREAM,
     EVERY,
     HANGS,
+    HOLDS_EVENTS,
     LIES,
     NO_EVENTS,
     REFUSED,
@@ -141,7 +142,7 @@ class Front(grpc.GenericRpcHandler):
             await context.send_initial_metadata(())
         while self._lie.read_text() not in ENDS_STREAM:
             self._news.clear()
-            while self._dialect.queue:
+            while self._dialect.queue and self._lie.read_text() not in HOLDS_EVENTS:
                 event = self._dialect.queue.popleft()
                 if self._lie.read_text() == LateOom.NAME:
                     self._late.hide(event.containers_statuses)

@@ -268,6 +268,9 @@ class FakePleg:
         assert status.timestamp_ns > min_ns
         return status
 
+    def evented(self) -> bool:
+        return False
+
     def deliver(self, uid: str) -> None:
         status = self.runtime.status(uid)
         if status.sandboxes or status.containers:

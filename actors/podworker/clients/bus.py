@@ -134,11 +134,15 @@ class BusPleg:
 
     def __init__(self, bus: Bus, streams: Streams) -> None:
         self._bus = bus
-        self._replica = streams.pod_status
+        self._streams = streams
         self._slots = asyncio.Semaphore(PARALLEL_QUESTIONS)
 
     def known(self, uid: str) -> PodStatus | None:
-        return self._replica.items.get(uid)
+        return self._streams.pod_status.items.get(uid)
+
+    def evented(self) -> bool:
+        states = self._streams.pleg_state.items.values()
+        return self._streams.pods_synced and any(state.mode == pleg.EVENTED for state in states)
 
     async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
         question = pleg.GetNewerThan(uid=uid, min_ns=min_ns)

@@ -85,6 +85,10 @@ class Pleg(Protocol):
         """Return a status newer than `min_ns`. Raises BusError when there is none in time."""
         ...
 
+    def evented(self) -> bool:
+        """Return True while the stream follows the runtime's events."""
+        ...
+
 
 class DeviceManagerClient(Protocol):
     """Requests to the device manager. All raise BusError."""

@@ -96,7 +96,7 @@ class PodManager:
             worker.lost()
         else:
             record(uid, RUNTIME_STATUS, clock())
-            worker.wake()
+            worker.runtime_changed()
 
     def on_device_health(self, op: Op, uid: str, new: PodResourceStatus | None, old: PodResourceStatus | None) -> None:
         if worker := self._workers.get(uid):

@@ -1,6 +1,6 @@
 """Lookups in the runtime status of a pod. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -35,6 +35,24 @@ def occupies(status: PodStatus | None) -> bool:
 def live(status: PodStatus) -> list[ContainerStatus]:
     """Return containers that run, or may run as far as the runtime knows."""
     return [c for c in status.containers if c.state in (RUNNING, UNKNOWN)]
+
+
+def shows_runs(sandbox_id: str, runs: Collection[tuple[str, int]], status: PodStatus) -> bool:
+    """Return True if these attempts of containers, by name, were started in the sandbox."""
+    began = {
+        (c.name, c.attempt) for c in status.containers if c.sandbox_id == sandbox_id and c.state in (RUNNING, EXITED)
+    }
+    return began.issuperset(runs)
+
+
+def shows_exit(container_id: str, status: PodStatus) -> bool:
+    """Return True if the container has exited or is removed."""
+    return all(c.state == EXITED for c in status.containers if c.id == container_id)
+
+
+def shows_stopped(sandbox_ids: Collection[str], status: PodStatus) -> bool:
+    """Return True if none of the sandboxes is ready."""
+    return not any(sandbox.ready and sandbox.id in sandbox_ids for sandbox in status.sandboxes)
 
 
 def with_failed_starts(status: PodStatus, failures: Mapping[str, StartFailure]) -> PodStatus:

@@ -57,6 +57,9 @@ class Pleg:
     def known(self, uid: str) -> PodStatus:
         return self.status
 
+    def evented(self) -> bool:
+        return False
+
     async def newer_than(self, uid: str, min_ns: int) -> PodStatus:
         self.asked.append(min_ns)
         return PodStatus(uid=uid, timestamp_ns=min_ns + 1)

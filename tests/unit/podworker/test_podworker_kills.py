@@ -153,7 +153,7 @@ async def stopped(tmp_path: Path, grace: int, hooks: SlowHooks) -> list[str]:
     """Stop a pod with a sidecar, and return the reasons of its events."""
     fake, ends = FakeDependencies(tmp_path, hooks), list[float]()
     spec = read_pod(pod(hooked("a", "x"), inits=[hooked("s", "x", restartPolicy="Always")]))
-    killer = Killer(fake.deps, lambda: ends.append(time.monotonic()))
+    killer = Killer(fake.deps, lambda id_, good: ends.append(time.monotonic()))
     for kill in stop_all(spec, [run("s"), run("a")]):
         killer.stop(spec, kill, grace)
     await until_async("two ends", lambda: (ends, hooks.order), good=lambda seen: len(seen[0]) >= 2)
@@ -175,7 +175,7 @@ async def test_killer_hooks_longer_than_grace_share_one_grace(tmp_path: Path) ->
 
 async def test_killer_fast_kill_runs_no_hook(tmp_path: Path) -> None:
     hooks, ended = SlowHooks(30), asyncio.Event()
-    Killer(FakeDependencies(tmp_path, hooks).deps, ended.set).stop(
+    Killer(FakeDependencies(tmp_path, hooks).deps, lambda id_, good: ended.set()).stop(
         read_pod(pod(hooked("a", "x"))), Kill("a0", "a", "", fast=True), 1
     )
     await asyncio.wait_for(ended.wait(), 20)

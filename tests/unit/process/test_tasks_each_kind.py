@@ -133,7 +133,7 @@ async def files_are_written_at_the_next_refresh(patch: Patch) -> None:
 @kind("container stop")
 async def container_is_stopped_by_the_next_sync(patch: Patch) -> None:
     ended, breaks = asyncio.Event(), Breaks()
-    killer = Killer(Mock(), ended.set)
+    killer = Killer(Mock(), lambda id_, good: ended.set())
     patch.setattr(killer, "_call", breaks)
     stop = Mock(id="c1", fast=True, after=())
     spec = Mock(spec=PodSpec, uid="uid-1")

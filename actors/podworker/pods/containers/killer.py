@@ -28,9 +28,9 @@ log = logging.getLogger("podworker")
 
 
 class Killer:
-    """Stops containers of one pod. `on_end` is called after each call, successful or not."""
+    """Stops containers of one pod. `on_end(container_id, good)` is called after each call; not `good`: it failed."""
 
-    def __init__(self, deps: Dependencies, on_end: Callable[[], None]) -> None:
+    def __init__(self, deps: Dependencies, on_end: Callable[[str, bool], None]) -> None:
         self._deps = deps
         self._on_end = on_end
         self._until: dict[str, float] = {}
@@ -64,12 +64,13 @@ class Killer:
         self._tasks.cancel()
 
     async def _stop(self, spec: PodSpec, container: ContainerSpec | None, kill: Kill, until: float) -> None:
+        good = False
         try:
             good = await self._call(spec, container, kill, until)
             await self._pause(kill.id, good)
         finally:
             self._until.pop(kill.id, None)
-            self._on_end()
+            self._on_end(kill.id, good)
 
     async def _call(self, spec: PodSpec, container: ContainerSpec | None, kill: Kill, until: float) -> bool:
         """Run the preStop hook, wait for the container's turn, then call StopContainer.

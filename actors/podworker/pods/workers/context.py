@@ -1,5 +1,7 @@
 """Shared parts of one pod's worker: its state, the observer of the runtime and the status reporter."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -23,6 +25,11 @@ from protocols.lifecycle.status.pod import StatusInputs, compute_status, overlay
 from protocols.messages.devices import ContainerGrant
 from protocols.messages.health import PodHeld, PodResourceStatus
 from protocols.messages.pleg import STEP_NS, PodStatus
+
+EFFECT_S = 0.25
+"""Longest wait for the events of a successful call; then pleg inspects the pod."""
+Effect = Callable[[PodStatus], bool]
+"""True for a status that shows what a call did."""
 
 
 class PodState(msgspec.Struct):
@@ -76,11 +83,27 @@ class RuntimeObserver:
         self._confirmed: PodStatus | None = None
         self._ahead_ns = clock() - time.monotonic_ns()
         """By how much the clock was ahead of the monotonic one when it was read last."""
+        self._effects: list[Effect] = []
+        self._moved = asyncio.Event()
 
     def mutated(self) -> None:
         """Require a newer status: the runtime was or may have been changed, or the stream lost the pod."""
         self._min_ns = max(self._obey_clock(), self._min_ns + 1)
         self._confirmed = None
+        self._effects.clear()
+        self._moved.set()
+
+    def changed(self, effect: Effect) -> None:
+        """Require a status that shows what a successful call did: its events bring that without an inspection."""
+        if not self._pleg.evented():
+            self.mutated()
+            return
+        self._effects.append(effect)
+        self._confirmed = None
+
+    def moved(self) -> None:
+        """The stream has another status of the pod."""
+        self._moved.set()
 
     def known(self) -> PodStatus | None:
         """Return the status on the stream."""
@@ -98,6 +121,8 @@ class RuntimeObserver:
 
         Raises PodStatusUnknown, BusError.
         """
+        if self._effects:
+            await self._await_effects()
         newer, known = self.newer(), self.known()
         if known is None and self._fence_ns:
             return await self.confirmed()  # pleg may not have listed everything yet
@@ -128,6 +153,35 @@ class RuntimeObserver:
         if self._confirmed is not None and self._confirmed.timestamp_ns > now + STEP_NS:
             self._confirmed = None  # of an inspection that was under way then: all later ones would count as older
         return now
+
+    async def is_dropped(self) -> bool:
+        """Return True once the stream has nothing of the pod, after its last sandbox was removed.
+
+        Events bring that soon. Should the runtime still have something, it comes back on the stream as an orphan.
+        """
+        if not self._pleg.evented():
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EFFECT_S):
+                while self.known() is not None:
+                    self._moved.clear()
+                    await self._moved.wait()
+        return self.known() is None
+
+    async def _await_effects(self) -> None:
+        """Wait until the stream shows all effects; one that it does not show in time is looked for by an inspection."""
+        try:
+            async with asyncio.timeout(EFFECT_S):
+                while self._effects and not self._shows_effects():
+                    self._moved.clear()
+                    await self._moved.wait()
+            self._effects.clear()
+        except TimeoutError:
+            self.mutated()
+
+    def _shows_effects(self) -> bool:
+        known = self.known()
+        return known is not None and not known.error and all(effect(known) for effect in self._effects)
 
     async def _ask(self) -> PodStatus:
         asked_ns = self._min_ns

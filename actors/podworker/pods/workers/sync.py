@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from actors.podworker.model.dependencies import NodeFields
@@ -219,6 +220,7 @@ class PodSync:
         self.acted = True
         if not plan.mutates:
             return
+        sandbox, started = None, False
         try:
             with span(self._state.spec.uid, "sync"):
                 await self._clear(plan)
@@ -227,9 +229,13 @@ class PodSync:
                     await self._prepare_claims(plan)
                 sandbox = await self._ensure_sandbox(plan, status)
                 if sandbox is not None:
-                    await self._start_all(plan.start, sandbox)
+                    started = await self._start_all(plan.start, sandbox)
         finally:
-            self._observer.mutated()
+            if sandbox is not None and started and not (plan.kill or plan.stop_sandboxes or plan.remove):
+                runs = {(step.name, step.attempt) for step in plan.start}
+                self._observer.changed(partial(runtime_status.shows_runs, sandbox.sandbox_id, runs))
+            else:
+                self._observer.mutated()
 
     async def _prepare_volumes(self, status: PodStatus) -> None:
         """Set up volumes before the sandbox, as upstream: a pod without them takes nothing of the runtime."""
@@ -309,17 +315,19 @@ class PodSync:
     def _make_log_directory(path: str) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
 
-    async def _start_all(self, steps: tuple[Start, ...], sandbox: SandboxRef) -> None:
-        """Start containers in turn; one that fails does not prevent the others."""
-        for step in steps:
-            await self._start(step, sandbox)
+    async def _start_all(self, steps: tuple[Start, ...], sandbox: SandboxRef) -> bool:
+        """Start containers in turn; one that fails does not prevent the others. True if there are any and all run."""
+        return bool(steps) and all([await self._start(step, sandbox) for step in steps])
 
-    async def _start(self, step: Start, sandbox: SandboxRef) -> None:
-        """Start one container. If it cannot be created it is paused; a failed StartContainer has the crash back-off."""
+    async def _start(self, step: Start, sandbox: SandboxRef) -> bool:
+        """Start one container; True if it runs.
+
+        If it cannot be created it is paused; a failed StartContainer has the crash back-off.
+        """
         state = self._state
         container = state.spec.find(step.name)
         if container is None:
-            return  # the spec changed meanwhile
+            return False  # the spec changed meanwhile
         self._end_init(container)
         if step.crashed_ns and state.backoffs is not None:
             entry = state.backoffs.get(step.name)
@@ -335,13 +343,14 @@ class PodSync:
         elif failure is not None and failure.started is None:
             state.problems[step.name] = failure.waiting
             self._pause(step, sandbox.sandbox_id, f"container {step.name}: {failure.waiting.message}", failure.soon)
-            return
+            return False
         state.problems.pop(step.name, None)
         self._passed(step)
         if container.kind == INIT:
             self._init_began = (step.name, clock())
         if failure is not None and failure.started is not None:
             state.failed_starts[failure.id] = failure.started
+        return failure is None
 
     def _end_init(self, container: ContainerSpec) -> None:
         """Record the run of the init container for which this one waited."""

@@ -4,6 +4,7 @@ Stages of a pod uid on this node: syncing -> terminating -> terminated -> finish
 """
 
 import asyncio
+from functools import partial
 
 from actors.podworker.pods.volumes.directories import remove_directories
 from actors.podworker.pods.workers.context import WorkerContext
@@ -88,9 +89,11 @@ class PodTermination:
             for sandbox_id in ready:
                 with span(self._state.spec.uid, "stop sandbox", id=sandbox_id):
                     await self._deps.runtime.stop_sandbox(sandbox_id)
-        finally:
-            if ready:
-                self._observer.mutated()
+        except BaseException:
+            self._observer.mutated()
+            raise
+        if ready:
+            self._observer.changed(partial(runtime_status.shows_stopped, ready))
         return bool(ready)
 
     async def clean_up(self) -> bool:
@@ -136,5 +139,7 @@ class PodTermination:
             if known or loose:
                 self._observer.mutated()
         if known or loose:
+            if await self._observer.is_dropped():
+                return True
             status = await self._observer.status()
         return not (status.sandboxes or status.containers)

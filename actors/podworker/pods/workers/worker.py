@@ -10,6 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -176,6 +177,11 @@ class PodWorker:
     def wake(self) -> None:
         self._woken.set()
 
+    def runtime_changed(self) -> None:
+        """The stream has another status of the pod."""
+        self._observer.moved()
+        self.wake()
+
     def update(self, pod: views.Pod, own_change: bool = False) -> None:
         """Take a newer object from the API. `own_change`: it differs only by our own status."""
         before, self.state.spec = self.state.spec, read_pod(pod)
@@ -337,9 +343,12 @@ class PodWorker:
             self._event_at = now
             self._deps.recorder.pod(self.state.spec, *sync_failed(error))
 
-    def _stopped(self) -> None:
+    def _stopped(self, container_id: str, good: bool) -> None:
         """Observe the runtime again after a StopContainer call."""
-        self._observer.mutated()
+        if good:
+            self._observer.changed(partial(runtime_status.shows_exit, container_id))
+        else:
+            self._observer.mutated()
         self.wake()
 
     def _interrupt(self) -> None:
