@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.process.files import write_atomic
+from protocols.process.files import WholeFile, write_all, write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
@@ -51,12 +51,17 @@ def issue(directory: Path, what: Wanted) -> None:
 def _issue(directory: Path, what: Wanted) -> None:
     now = datetime.datetime.now(datetime.UTC)
     (directory / certificates.STORE_CA).parent.mkdir(mode=0o700, exist_ok=True)
+    files: list[WholeFile] = []
     authorities = {
-        name: load_authority(directory, now, name) or _make_authority(directory, now, name) for name in CA_NAMES
+        name: load_authority(directory, now, name) or _make_authority(directory, now, name, files) for name in CA_NAMES
     }
-    _service_account_keys(directory)
+    files += _service_account_keys(directory)
     ends = [authority.certificate.not_valid_after_utc for authority in authorities.values()]
-    ends += [_leaf(directory, authorities[leaf.authority], leaf, now) for leaf in what.certificates]
+    for leaf in what.certificates:
+        made = make_leaf(authorities[leaf.authority], leaf, now)
+        files += _pair(directory / leaf.name, made.key, made.certificate)
+        ends.append(made.not_after)
+    write_all(files)
     for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)
     manifest = Manifest(what, min(ends).timestamp())
@@ -77,7 +82,8 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
     return _Authority(key, certificate)
 
 
-def _make_authority(directory: Path, now: datetime.datetime, file: str) -> _Authority:
+def _make_authority(directory: Path, now: datetime.datetime, file: str, files: list[WholeFile]) -> _Authority:
+    """Make a CA, and add its two files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAMES[file])])
     usage = key_usage(signs_certificates=True)
@@ -87,8 +93,7 @@ def _make_authority(directory: Path, now: datetime.datetime, file: str) -> _Auth
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write_key(directory / f"{file}.key", key)
-    write_atomic(directory / f"{file}.crt", certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    files += _pair(directory / file, _pem(key), certificate.public_bytes(serialization.Encoding.PEM))
     return _Authority(key, certificate)
 
 
@@ -98,11 +103,12 @@ class _Leaf(NamedTuple):
     not_after: datetime.datetime
 
 
-def _leaf(directory: Path, authority: _Authority, what: Certificate, now: datetime.datetime) -> datetime.datetime:
-    made = make_leaf(authority, what, now)
-    write_atomic(directory / f"{what.name}.key", made.key, 0o600)
-    write_atomic(directory / f"{what.name}.crt", made.certificate, 0o644)
-    return made.not_after
+def _pair(path: Path, key: bytes, certificate: bytes) -> list[WholeFile]:
+    """Return PATH.key and PATH.crt."""
+    return [
+        WholeFile(path.with_name(f"{path.name}.key"), key),
+        WholeFile(path.with_name(f"{path.name}.crt"), certificate, 0o644),
+    ]
 
 
 def make_leaf(authority: _Authority, what: Certificate, now: datetime.datetime) -> _Leaf:
@@ -179,20 +185,20 @@ def general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _service_account_keys(directory: Path) -> None:
-    """Make the key that signs service account tokens, and the file of public keys that verify them.
+def _service_account_keys(directory: Path) -> list[WholeFile]:
+    """Return the key that signs service account tokens, and the file of public keys that verify them, unless they are.
 
     The key is never renewed, since tokens outlive certificates. Users may add public keys to the file.
     """
     private, public = directory / "sa.key", directory / "sa.pub"
     if certificates.whole(private) and certificates.whole(public):
-        return
-    key = _private_key(private)
+        return []
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    key, made = _private_key(private), []
     if key is None:
         key = ec.generate_private_key(ec.SECP256R1())
-        _write_key(private, key)
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    write_atomic(public, key.public_key().public_bytes(serialization.Encoding.PEM, form), 0o644)
+        made.append(WholeFile(private, _pem(key)))
+    return [*made, WholeFile(public, key.public_key().public_bytes(serialization.Encoding.PEM, form), 0o644)]
 
 
 def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:
@@ -202,10 +208,6 @@ def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:
     except (OSError, ValueError, TypeError):
         return None
     return key if isinstance(key, Key | rsa.RSAPrivateKey) else None
-
-
-def _write_key(path: Path, key: Key) -> None:
-    write_atomic(path, _pem(key), 0o600)
 
 
 def _pem(key: Key) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocols.process import files
-from protocols.process.files import write_atomic
+from protocols.process.files import WholeFile, write_all, write_atomic
 
 ROOT = Path(__file__).resolve().parents[3]
 DEAD = 2**22 + 1
@@ -30,6 +30,16 @@ def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == b"one"
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == ["state"]
+
+
+def test_write_all_that_fails_replaces_none(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write_all([WholeFile(one, b"1"), WholeFile(two, b"1", 0o644)])
+    (tmp_path / f".two.{os.getpid()}.tmp").mkdir()  # in the place of its draft
+    with pytest.raises(IsADirectoryError):
+        write_all([WholeFile(one, b"2"), WholeFile(two, b"2")])
+    assert (one.read_bytes(), two.read_bytes()) == (b"1", b"1")
+    assert (one.stat().st_mode & 0o777, two.stat().st_mode & 0o777) == (0o600, 0o644)
 
 
 @pytest.fixture
