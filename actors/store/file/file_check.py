@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from actors.store.model.errors import StoreCorrupt
-from protocols.process.files import sync_directory
+from protocols.process.files import sync_directory, sync_file
 
 APPLICATION_ID = 0x6E706C6E
 FORMAT = 2
@@ -37,6 +37,7 @@ def create(path: Path) -> None:
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+        db.execute("PRAGMA synchronous = OFF")  # synced once, as a whole, before it gets its name
         ids = {"compacted": 0, "swept": 0, "cluster": secrets.randbits(63) | 1, "member": secrets.randbits(63) | 1}
         db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {FORMAT};")
         db.executemany("INSERT INTO meta VALUES (?, ?)", ids.items())
@@ -44,6 +45,7 @@ def create(path: Path) -> None:
         db.execute("COMMIT")
         # A rollback journal may come back after a power cut. Only the draft ever has one: the file is in WAL mode.
         db.execute("PRAGMA journal_mode = WAL")
+    sync_file(draft)
     draft.replace(path)
     sync_directory(path.parent)
 
@@ -160,8 +162,7 @@ def sync_wal(path: Path) -> None:
     """
     wal = wal_of(path)
     if wal.exists():
-        with wal.open("rb") as file:
-            os.fsync(file.fileno())
+        sync_file(wal)
         sync_directory(path.parent)
 
 
