@@ -16,7 +16,6 @@ from google.protobuf.message import Message
 
 from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST, NOT_CONNECTED
 from protocols.process.deadlines import Deadlines
-from protocols.process.rates import backoff_delay
 from protocols.process.tasks import shared
 
 LOST = "the connection to the store broke"
@@ -53,8 +52,8 @@ def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
     return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
-"""Seconds between two tries to connect: the store may be starting."""
+SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_SHARE = 0.01, 0.5, 0.1
+"""Seconds between two tries to connect, and their share of the time waited: a store that starts is found soon."""
 AHEAD = 64
 """Messages of a stream that wait here; further ones wait in the kernel."""
 SERVICE = "/etcdserverpb."
@@ -62,13 +61,14 @@ SERVICE = "/etcdserverpb."
 
 async def persistently(dial: Callable[[], Any]) -> CallConnection:
     """Retry until the store accepts a connection; the caller's deadline ends it."""
-    failures = 0
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     while True:
         try:
             connection: CallConnection = await dial()
         except OSError:
-            failures += 1
-            await asyncio.sleep(backoff_delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
+            pause = max(SHORTEST_PAUSE, PAUSE_SHARE * (loop.time() - began))
+            await asyncio.sleep(min(LONGEST_PAUSE, pause))
         else:
             return connection
 
