@@ -93,7 +93,7 @@ class Watching:
     async def watch(self, request: Request, warnings: Sequence[str] = ()) -> Response:
         """Begin a watch on the request's connection. `warnings` are sent in the head of the response.
 
-        Raises TooManyRequests while the replica is empty and for users with too many watches, ServiceUnavailable
+        Raises TooManyRequests if the replica stays empty and for users with too many watches, ServiceUnavailable
         while this process shuts down, Invalid for initial events without the store's progress notifications (clients
         list instead).
         """
@@ -109,7 +109,7 @@ class Watching:
         answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
         began = time.monotonic()
         hub = self._hubs[request.target.resource.gvr]
-        hub.replica.check_filled()
+        await hub.replica.filled_soon()
         try:
             opened = await self._open(request, hub)
         except StatusError as fault:
