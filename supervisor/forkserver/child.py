@@ -48,19 +48,26 @@ def run(order: wire.Fork, parent: int, inherited: tuple[int, ...]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        _flush()
+        flush()
         os._exit(code)
+
+
+def write_to(path: str) -> None:
+    """Read nothing and write to this file from now on."""
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(null)
 
 
 def _detach(order: wire.Fork, inherited: tuple[int, ...]) -> None:
     os.setsid()
     os.umask(0o077)
-    log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for source, target in ((null, 0), (log, 1), (log, 2)):
-        os.dup2(source, target)
-    for descriptor in (*inherited, log, null):
+    for descriptor in inherited:
         os.close(descriptor)
+    write_to(order.log)
     set_name(f"np-{order.instance}")
     # SIGABRT makes a hung actor dump its stack into the log; core files would fill the disk
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -90,7 +97,8 @@ def _exit_code(end: SystemExit) -> int:
     return 1
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Write out what is buffered: a forked process would write it again."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,7 +1,7 @@
 """The supervisor's end of the forkserver: start it, order forks, read reports.
 
-A supervisor execs its forkserver (`launch`). A node group, itself forked from one, forks its own (`fork`): what it
-would import is loaded and shared, so one more node costs neither the time nor the memory of the libraries.
+A supervisor forks its forkserver while it has one thread, no loop and no socket (`fork`): the two share the interpreter
+and what is loaded, so neither costs its time and memory twice. In its place after a death it execs one (`launch`).
 """
 
 import contextlib
@@ -150,13 +150,19 @@ class ForkedProcess:
         return self._ended
 
 
-def fork(modules: Sequence[str]) -> ForkClient:
-    """Fork a forkserver, from a process with one thread, no loop and no socket yet. Raises ForkserverLost."""
-    from supervisor.forkserver import server  # not loaded by a supervisor that uses `launch`
+def fork(modules: Sequence[str], log: Path | None = None, cwd: Path | None = None) -> ForkClient:
+    """Fork a forkserver, from a process with one thread, no loop and no socket yet. Raises ForkserverLost.
+
+    With `log` and `cwd` it is independent of this process as one of `launch`. Without, it writes where this one does,
+    which has opened nothing.
+    """
+    from supervisor.forkserver import child, server  # not loaded by what only needs `environment`
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     parent = os.getpid()
+    child.flush()
+    server.settle()
     try:
         pid = os.fork()
     except OSError as error:
@@ -165,10 +171,26 @@ def fork(modules: Sequence[str]) -> ForkClient:
         raise ForkserverLost(f"cannot start the forkserver: {error}") from None
     if pid == 0:
         try:
-            ours.close()
             os.setsid()
-            server.main([str(theirs.detach()), str(parent), *modules])
+            if log and cwd:
+                _part(theirs.fileno(), log, cwd)
+            else:
+                ours.close()
+            server.main([str(theirs.detach()), str(parent), *PRELOADED, *dict.fromkeys(modules)])
         finally:
             os._exit(CRASHED)
     theirs.close()
     return ForkClient(ForkedProcess(pid), ours)
+
+
+def _part(kept: int, log: Path, cwd: Path) -> None:
+    """Close all descriptors but one: a lock, a port and a pipe are held until the last process has closed them."""
+    from supervisor.forkserver.child import write_to
+
+    os.chdir(cwd)
+    write_to(str(log))
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    wanted = environment()
+    os.environ.clear()
+    os.environ.update(wanted)

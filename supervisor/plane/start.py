@@ -13,7 +13,7 @@ from protocols.errors import NodeplaneError
 from supervisor.base.errors import exit_code, explain
 from supervisor.base.groups import SupervisionLimits
 from supervisor.base.options import PlaneOptions
-from supervisor.forkserver.client import ForkClient, launch
+from supervisor.forkserver.client import ForkClient, fork
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Issuing
 from supervisor.report.console import Console, detach_plane, wait_until_started
@@ -69,7 +69,7 @@ def run_prepared(
     """Run a prepared plane to its end. `known` is a forkserver that runs already."""
     prepared = begin.adapt(prepared)
     layout = prepared.settings.layout
-    forkserver = known or _launch(prepared, layout.logs)
+    forkserver = known or _fork(prepared, layout.logs)
     issuing = None if prepared.settings.adopt or prepared.settings.joined else _issue(prepared)
 
     from supervisor.plane import supervisor  # asyncio and the bus load while the forkserver imports
@@ -106,6 +106,6 @@ def under_honcho(environment: Mapping[str, str]) -> bool:
     return "HONCHO_PROCESS_NAME" in environment and "INVOCATION_ID" not in environment
 
 
-def _launch(prepared: Prepared, log_dir: Path) -> ForkClient:
+def _fork(prepared: Prepared, log_dir: Path) -> ForkClient:
     modules = [spec.module for spec in prepared.specs]
-    return launch(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)
+    return fork(modules, logs.path_of(log_dir, "forkserver"), prepared.settings.layout.root)

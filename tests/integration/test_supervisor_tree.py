@@ -235,6 +235,16 @@ def test_supervisor_second_is_refused_by_pid(plane: FakePlane) -> None:
     assert plane.actor("a").restarts == 0
 
 
+def test_forkserver_holds_no_lock_and_no_port(plane: FakePlane) -> None:
+    """They would be taken until its last child has ended."""
+    plane.start("a")
+    process = Path(f"/proc/{parent(plane.actor('a').pid)}")
+    opened = [os.readlink(path) for path in (process / "fd").iterdir()]
+    assert (process / "comm").read_text() == "np-forkserver\n"
+    assert {path for path in opened if path.startswith("/")} == {"/dev/null", str(plane.root / "logs/forkserver.log")}
+    assert sorted(path.partition(":")[0] for path in opened if ":[" in path) == ["pipe", "pipe", "socket"]
+
+
 def test_forkserver_killed_costs_one_restart(plane: FakePlane) -> None:
     plane.start("a", "b")
     old = plane.actor("a").pid
