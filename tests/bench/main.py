@@ -65,6 +65,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "etcd": etcd_bench.run,
     "pleg": pleg_bench.run,
     "pleg-idle": pleg_idle.rows,
+    "pleg-idle.many": pleg_idle.crowded,
     "imports": import_bench.run,
     "start": plane_bench.start,
     "idle": plane_bench.idle,
@@ -91,7 +92,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
-LONG = frozenset({"fleet.dra", "fleet.scale", "large.many-objects"})
+LONG = frozenset({"fleet.dra", "fleet.scale", "large.many-objects", "pleg-idle.many"})
 """Benches that take minutes each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 

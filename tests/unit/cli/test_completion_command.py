@@ -51,7 +51,7 @@ def offered(line: str) -> list[str]:
         ("up --leader-elect=t", ["true"]),
         ("bench w", ["writes", "writes.processes"]),
         ("image alias old ", []),
-        ("bench writes pleg", ["pleg", "pleg-idle"]),
+        ("bench writes pleg", ["pleg", "pleg-idle", "pleg-idle.many"]),
         ("--root /nowhere trace pod/", []),
         ("--root /nowhere why node/", ["node/"]),
         ("why x", []),
