@@ -92,7 +92,9 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
-LONG = frozenset({"fleet.dra", "fleet.scale", "large.many-objects", "pleg-idle.many"})
+LONG = frozenset({
+    "fleet.dra", "fleet.scale", "large.lists", "large.many-objects", "pleg-idle.many", "recording", "scheduler.scale",
+})  # fmt: skip
 """Benches that take minutes each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
@@ -133,7 +135,13 @@ def announced(names: Sequence[str]) -> Iterator[str]:
 
 
 def rows_of(name: str) -> list[Row]:
-    """Run a bench. Whatever it raises makes one row, which names the bench and the reason."""
+    """Run a bench, and add a row with its time. What it raises makes one row, which names the bench and the reason."""
+    began = time.monotonic()
+    rows = _measured(name)
+    return [*rows, Row(f"{name}: time of this bench", time.monotonic() - began, "s")]
+
+
+def _measured(name: str) -> list[Row]:
     try:
         return BENCHES[name]()
     except Unmeasured as error:
