@@ -37,10 +37,16 @@ class Snapshot(msgspec.Struct, frozen=True):
         return f"{min(gone)} is gone without a deletion" if gone else ""
 
     def difference(self, held: Objects, mark: int) -> list[tuple[str, ObjectEvent]]:
-        """Return the changes from `held` to `stored`: writes by revision, then deletions at revision `mark`."""
+        """Return the changes from `held` to `stored`: writes by revision, then deletions at revision `mark`.
+
+        An object of another uid was deleted before it was created again, at some revision below that of the new one.
+        """
         writes = []
         for key, now in sorted(self.stored.items(), key=lambda item: item[1].rv):
             before = held.get(key)
+            if before is not None and before.rv != now.rv and before.uid != now.uid:
+                writes.append((key, ObjectEvent(DELETED, now.rv - 1, before.raw)))
+                before = None
             if before is None:
                 writes.append((key, ObjectEvent(ADDED, now.rv, now.raw)))
             elif before.rv != now.rv:

@@ -5,11 +5,11 @@ How a change of the store becomes an event of the stream:
 - `apply` takes a new change: it enters objects and window and is published.
 - A change without its previous object (compacted) ends the history below it: the floor rises to its revision.
 - Values in protobuf, which a kube-apiserver writes, become JSON where they are known.
-- `replace` takes a new list after a compaction: the difference is published, and history begins anew.
+- `load` takes a list, the first or one after a compaction: history begins anew.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -51,7 +51,7 @@ class SharedRevision:
 
 
 class ResourceCache:
-    """A StreamSource of the bus. `apply` and `replace` return the events to publish."""
+    """A StreamSource of the bus. `apply` returns the event to publish."""
 
     def __init__(self, resource: Resource, options: WindowOptions, reached: SharedRevision | None = None) -> None:
         self.resource = resource
@@ -79,7 +79,7 @@ class ResourceCache:
         self._position = revision
 
     def load(self, objects: dict[str, StoredObject], floor: int) -> None:
-        """Set the objects of the first list; history begins above `floor`."""
+        """Set the objects of a list; history begins above `floor`."""
         self.objects = objects
         self.window = Window(self._options, floor)
         self.initializations += 1
@@ -112,15 +112,6 @@ class ResourceCache:
         change = _object_event(event, value, known)
         self.window.append(WindowEntry(key, change, now))
         return change
-
-    def replace(self, objects: dict[str, StoredObject], revision: int) -> list[tuple[str, ObjectEvent]]:
-        """Take a list after the store compacted changes not yet watched; return the difference in revision order.
-
-        The changes between are unknown, so the history begins anew above `revision`.
-        """
-        changes = sorted(_difference(self.objects, objects, revision), key=lambda change: change[1].rv)
-        self.load(objects, revision)
-        return changes
 
     def snapshot(self) -> Iterable[Item]:
         yield from [Item(key, ObjectEvent(STORED, each.rv, each.value)) for key, each in self.objects.items()]
@@ -158,20 +149,3 @@ def _object_event(event: WatchEvent, value: bytes, known: bytes) -> ObjectEvent:
     if event.created:
         return ObjectEvent(ADDED, rv, value)
     return ObjectEvent(MODIFIED, rv, value, known)
-
-
-def _difference(
-    before: dict[str, StoredObject], after: dict[str, StoredObject], revision: int
-) -> Iterator[tuple[str, ObjectEvent]]:
-    for key, old in before.items():
-        now = after.get(key)
-        if now is None:
-            yield key, ObjectEvent(DELETED, revision, old.value, old.value)
-        elif now.created != old.created:
-            # Deleted and made anew in between: its deletion has some revision below the creation.
-            yield key, ObjectEvent(DELETED, now.created - 1, old.value, old.value)
-            yield key, ObjectEvent(ADDED, now.rv, now.value)
-        elif now.rv != old.rv:
-            yield key, ObjectEvent(MODIFIED, now.rv, now.value, old.value)
-    for key in after.keys() - before.keys():
-        yield key, ObjectEvent(ADDED, after[key].rv, after[key].value)

@@ -91,6 +91,9 @@ class StoreBackend:
             self.published = True
             self._on_change()
 
+    def begin_anew(self) -> None:
+        self._streams.begin_anew()
+
     def on_unavailable(self, why: str) -> None:
         if bool(why) != bool(self.unavailable_reason):
             self.unavailable_reason = why

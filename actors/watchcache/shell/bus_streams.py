@@ -49,9 +49,16 @@ class BusStreams:
                 change.cache.published += 1
                 stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
         if self._generation != self._state.generation:
-            self._generation = self._state.generation
             self._own()
         self._tick(bool(changes))
+
+    def begin_anew(self) -> None:
+        """Own all streams anew: only a snapshot leads from what their followers hold to the state."""
+        for stream in self._streams.values():
+            self._bus.disown(stream.name)
+        self._streams.clear()
+        self._own()
+        self._tick(False)
 
     def _tick(self, busy: bool) -> None:
         """Advance the marks of streams without events, at most every TICK_EVERY while changes keep coming.
@@ -78,6 +85,7 @@ class BusStreams:
         self._tick(False)
 
     def _own(self) -> None:
+        self._generation = self._state.generation
         # Disown before owning: a resource may have been removed and added again in one batch.
         for cache in self._streams.keys() - set(self._state.caches):
             self._bus.disown(self._streams.pop(cache).name)

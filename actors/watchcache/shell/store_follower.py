@@ -1,6 +1,6 @@
 """Keep the state current with the store: list once, then follow one watch, reopened where it broke.
 
-- After a compaction beyond our position the store is listed again, and the difference is published.
+- After a compaction beyond our position the store is listed again, and its streams begin anew.
 - Each new watch begins in the past, to check that the store still has the history applied here.
 - Changes that arrive together are taken and published together (BatchingWindow).
 - Progress is requested when the store is silent, and often while a caller waits for a revision.
@@ -136,6 +136,9 @@ class _FollowerListener(Protocol):
     def publish(self, changes: list[PublishedEvent]) -> None:
         """Called after every batch once the state is complete; the first call has no changes."""
 
+    def begin_anew(self) -> None:
+        """Called when a list took the place of the published state: followers need snapshots."""
+
     def on_unavailable(self, why: str) -> None:
         """Called with the reason why the store cannot be followed; empty once it can."""
 
@@ -148,6 +151,7 @@ class StoreFollower:
     ) -> None:
         self._options, self._client, self._state = options, client, state
         self._publish, self._on_unavailable = listener.publish, listener.on_unavailable
+        self._begin_anew = listener.begin_anew
         self._watch: Watch | None = None
         self._open = asyncio.Event()
         self._batching = BatchingWindow(options.batch_wait, options.batch_wait_max)
@@ -340,8 +344,8 @@ class StoreFollower:
             return
         if found := state.contradicted(kvs, revision):
             raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
-        changes = state.replace(kvs, revision)
-        self._publish(changes)
+        state.replace(kvs, revision)
+        self._begin_anew()
         self.waiters.advance(state.position)
 
     async def poll_progress(self) -> None:

@@ -48,14 +48,11 @@ class FollowerActor:
         self._seen.changes.append((change.rv, change.key, change.after is None))
 
     def _on_mark(self, mark: int) -> None:
-        """Compare the state with the store's at the mark; of the mark's own revision a part may be missing.
-
-        While the difference between two lists is published, what was compacted between them is missing, too.
-        """
+        """Compare the state with the store's at the mark; of the mark's own revision a part may be missing."""
         self._seen.marks.append((len(self._seen.changes), mark))
         wanted = self._history.held_at(self._row.storage_prefix, mark)
         held = {each.key: each.rv for each in self._replica.objects.below("")}
-        if held == wanted or not self._history.settled or self._history.reused or self._history.is_skipped(mark):
+        if held == wanted or not self._history.settled or self._history.reused:
             return
         changed = self._history.changed_at(self._row.storage_prefix, mark)
         wrong = [key for key in sorted(held.keys() | wanted.keys()) if held.get(key) != wanted.get(key)]

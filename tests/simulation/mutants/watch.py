@@ -52,9 +52,9 @@ WATCH = (
     Mutant(
         "relist-silent",
         FOLLOWER,
-        old="        changes = state.replace(kvs, revision)\n        self._publish(changes)\n",
-        new="        state.replace(kvs, revision)\n        self._publish([])\n",
-        mistake="After a compaction the difference between two lists is not published.",
+        old="        self._begin_anew()\n",
+        new="        self._publish([])\n",
+        mistake="After a compaction the streams do not begin anew: followers keep the state of before.",
     ),
     Mutant(
         "restored-unseen",

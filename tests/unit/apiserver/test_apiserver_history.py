@@ -52,12 +52,21 @@ class Store:
         elif before:
             self.events.append(WatchEvent(True, KeyValue(key, b"", 0, self.revision, 0), before))
 
+    def relisted(self, state: StoreState) -> ResourceStream:
+        """As a watch cache shows it that has just listed after a compaction."""
+        state.replace(list(self.now.values()), self.revision)
+        return stream(state)
+
     def cache(self) -> ResourceStream:
         """As a watch cache that has just started shows it."""
         state = StoreState(OPTIONS)
         state.load(list(self.now.values()), self.revision)
         state.take(WatchBatch(self.revision, self.events), 0.0)
-        return ResourceStream(next(cache for cache in state.caches if cache.resource.plural == "configmaps"))
+        return stream(state)
+
+
+def stream(state: StoreState) -> ResourceStream:
+    return ResourceStream(next(cache for cache in state.caches if cache.resource.plural == "configmaps"))
 
 
 def follow(replica: Replica, store: Store) -> None:
@@ -112,6 +121,24 @@ def test_replica_of_a_store_that_went_on_forgets_nothing(before: list[Write], mo
     assert replica.histories_replaced == 0
 
 
+@given(WRITES, WRITES)
+def test_replica_after_a_compaction_is_the_store_at_each_mark(before: list[Write], compacted: list[Write]) -> None:
+    replica, store, state = Replica(CONFIGMAPS), Store(before), StoreState(OPTIONS)
+    follow(replica, store)
+    state.load(list(store.now.values()), store.revision)
+    marks: list[tuple[int, dict[str, tuple[int, bytes]]]] = []
+    replica.listen_mark(lambda mark: marks.append((mark, shown(replica))))
+    for write in compacted:
+        store.write(write)
+    source = store.relisted(state)
+    events = source.since(replica.mark)
+    assert (events is None) == bool(compacted)
+    replica.on_snapshot(list(_items(source.snapshot())), store.revision)
+    assert marks == [(store.revision, stored(store))] * bool(compacted)
+    assert shown(replica) == stored(store)
+    assert replica.histories_replaced == 0
+
+
 @pytest.mark.parametrize("jammed", [False, True])
 def test_watch_of_a_replaced_history_ends_with_410(jammed: bool) -> None:
     replica = Replica(CONFIGMAPS)
@@ -156,5 +183,17 @@ def test_replica_with_a_whole_revision_keeps_its_history_with_a_snapshot_that_be
     assert replica.window.floor == 1
 
 
-def _body(name: str) -> bytes:
-    return msgspec.json.encode({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "ns"}})
+def test_replica_object_created_again_in_a_gap_is_deleted_first() -> None:
+    replica, seen = Replica(CONFIGMAPS), list[tuple[int, bool, bool]]()
+    replica.on_snapshot([("ns/a", ObjectEvent(STORED, 5, _body("a", "old")))], 6)
+    replica.listen(lambda change: seen.append((change.rv, change.before is not None, change.after is not None)))
+
+    state = [("ns/a", ObjectEvent(STORED, 9, _body("a", "new"))), (FLOOR_KEY, ObjectEvent(FLOOR, 10, b""))]
+    replica.on_snapshot(state, 10)
+
+    assert seen == [(8, True, False), (9, False, True)]
+
+
+def _body(name: str, uid: str = "") -> bytes:
+    metadata = {"name": name, "namespace": "ns", "uid": uid}
+    return msgspec.json.encode({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})

@@ -59,6 +59,8 @@ class Nobody:
     def publish(self, changes: list[PublishedEvent]) -> None:
         self.published.append([change.event.rv for change in changes])
 
+    def begin_anew(self) -> None: ...
+
     def on_unavailable(self, why: str) -> None: ...
 
 

@@ -16,12 +16,19 @@ OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_
 class Recorder:
     """Stands for the bus and for every stream on it."""
 
+    name = ""
+
     def __init__(self) -> None:
         self.ticks = 0
         self.published = asyncio.Event()
+        self.calls: list[tuple[str, int]] = []
 
     def own(self, name: str, source: object, mark: int = 0) -> "Recorder":
+        self.calls.append(("own", mark))
         return self
+
+    def disown(self, name: str) -> None:
+        self.calls.append(("disown", 0))
 
     def publish(self, *event: Any) -> None: ...
 
@@ -64,3 +71,15 @@ async def test_flush_marks_publishes_at_once_and_never_twice() -> None:
     streams.flush_marks()
     await asyncio.sleep(2 * TICK_EVERY)
     assert recorder.ticks == 2
+
+
+async def test_streams_begin_anew_at_the_list_that_took_their_place() -> None:
+    recorder, state = Recorder(), StoreState(OPTIONS)
+    state.load([], 5)
+    streams = BusStreams(cast(Bus, recorder), state)
+    streams.publish([])
+    recorder.calls.clear()
+    state.replace([], 9)
+    streams.begin_anew()
+    count = len(state.caches)
+    assert recorder.calls == [("disown", 0)] * count + [("own", 9)] * count
