@@ -1,7 +1,8 @@
 """Write allocations and reservations of claims, and undo those that conflict with another claim.
 
 Rules: a reservation stands until its write is known to be done or never to be. A pod is bound only once its claims came
-back through the watch and no earlier claim holds one of their devices.
+back through the watch and no earlier claim holds one of their devices. A claim that needs no write is read instead:
+pods and claims are followed apart, so a pod may be newer here than its claim, as after a restored backup.
 """
 
 import asyncio
@@ -235,11 +236,20 @@ class ClaimWriter:
         if known is None and assignment.allocation is None:
             raise ClaimChanged(f"claim {assignment.key} is not allocated any more")
         if is_reserved_for(claim, uid_of(pod)):
-            return claim
+            return await self._confirmed(pod, claim)
         if known is None and not has_finalizer(claim):
             claim = await self._update(with_finalizer(claim))
         body = reserving(claim, pod, assignment.allocation if known is None else None)
         return await self._update(body, "status")
+
+    async def _confirmed(self, pod: views.Pod, claim: views.ResourceClaim) -> views.ResourceClaim:
+        """Return the claim as the API has it. Raises ClaimChanged if it is not the pod's with these devices."""
+        fresh, known = await self._read(claim), allocation_of(claim)
+        if fresh is not None and is_reserved_for(fresh, uid_of(pod)):
+            stored = allocation_of(fresh)
+            if known is not None and stored is not None and _is_same(known, stored):
+                return fresh
+        raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
 
     async def _read(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:
         try:

@@ -189,6 +189,28 @@ async def test_without_news_of_the_own_write_nothing_is_bound() -> None:
         await until("bound", lambda: node_of(api, "q"))
 
 
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_pod_that_a_backup_gave_back_is_not_bound_by_its_claim_of_before(others: bool) -> None:
+    """Its claim was allocated to it then, and is free in the backup, or another pod's."""
+    api = Watched()
+    put_two(api, 1)
+    allocate(api, "a", "n0", "dev-0", "pa")
+    before, pod = the(api, RESOURCECLAIMS, "a"), the(api, PODS, "pa")
+    api.drop(PODS, "pa", "ns")
+    api.drop(PODS, "pb", "ns")
+    async with Life(api) as life:
+        await until("known", lambda: life.scheduler._devices.claims.get("ns/a"))
+        api.deaf.add("resourceclaims")
+        other = [{"resource": "pods", "name": "other", "uid": "other"}]
+        api.put(RESOURCECLAIMS, {**before, "status": {**before["status"], "reservedFor": other} if others else {}})
+        api.put(PODS, pod)
+        await until("tried", lambda: life.scheduler._queue.counts(0.0)["backoff"])
+        assert node_of(api, "pa") == ""
+        api.deaf.clear()
+        await until("bound", lambda: node_of(api, "pa"))
+    assert held(api, "a") == ["n0/dev-0"]
+
+
 # the ledger
 
 CLAIMS = st.sampled_from("abc")
