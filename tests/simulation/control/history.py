@@ -12,7 +12,9 @@ from actors.apiserver.replica.resync import Snapshot
 from actors.store.file.history import surviving_rows
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.types import Commit, KeyChange, LoadedState
+from actors.watchcache.cache.history_check import HistoryLost
 from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.shell.store_follower import StoreFollower
 from protocols.bus.follower import Follower
 from protocols.bus.frames import Chunk, EventFrame
 from protocols.messages.objects import STORED, ObjectEvent
@@ -118,6 +120,8 @@ class History:
         """Elapsed seconds when the embedded store last opened its file."""
         self.restored_at = float("-inf")
         """Elapsed seconds when the store was last restored from a backup."""
+        self.settled_at = float("-inf")
+        """Elapsed seconds from which nobody may see the history before a restore."""
         self.reused = False
         """True once a restored store gives revisions that it gave before: clients that were away cannot tell."""
         self.unsettled: set[int] = set()
@@ -153,7 +157,7 @@ class History:
         world = self._world
         self.restored_at, self.reused = world.elapsed, self.reused or not bump
         self.compacted = revision + bump if bump else min(self.compacted, revision)
-        world.excuses.append((world.elapsed, world.elapsed + SETTLE_S))
+        self._settle()
         self.committed = {each: value for each, value in self.committed.items() if each[0] <= revision}
         self.latest = {key: (at, value) for (at, key), value in sorted(self.committed.items())}
         self.revisions.clear()
@@ -169,6 +173,26 @@ class History:
             _, value = self.latest.get(key, (0, None))
             self.operations[key] = [Operation("cas", world.now, world.now, value=_written(value))]
         world.happened("etcd", f"restored from revision {revision}, raised by {bump}")
+
+    def _settle(self) -> None:
+        now = self._world.elapsed
+        self.settled_at = now + SETTLE_S
+        self._world.excuses.append((now, self.settled_at))
+
+    def record_restores(self) -> None:
+        """Record when a watch cache from before a restore hears of it; a store without a leader answers nobody."""
+        run = StoreFollower.run
+
+        async def followed(follower: StoreFollower) -> None:
+            began = self._world.elapsed
+            try:
+                await run(follower)
+            except HistoryLost:
+                if began < self.restored_at:
+                    self._settle()
+                raise
+
+        patch(StoreFollower, "run", followed)
 
     def relist(self, who: str, position: int) -> None:
         self.relists.append(Relist(self._world.elapsed, who, position, self.compacted))
@@ -197,7 +221,7 @@ class History:
     @property
     def settled(self) -> bool:
         """False while somebody may still see the history before a restore."""
-        return self._world.elapsed > self.restored_at + SETTLE_S
+        return self._world.elapsed > self.settled_at
 
     def _reopened(self, log: ObjectLog, state: LoadedState) -> None:
         """Record the commit during which the store died, if it is there; all others must be."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.apiserver.replica.replica import Replica
 from tests.simulation.control.clients import items_of
-from tests.simulation.control.history import SETTLE_S, History, Seen
+from tests.simulation.control.history import History, Seen
 from tests.simulation.model import Broken
 from tests.simulation.world.failures import failures
 from tests.support.linear import linearizable
@@ -75,7 +75,7 @@ class Oracle:
             for after, until in self._skips[:MOST]:
                 yield Broken("no relist", f"a replica at {after} needs the whole state at {until}")
             for each in self._history.relists:
-                if each.at > self._history.restored_at + SETTLE_S and not each.explained:
+                if each.at > self._history.settled_at and not each.explained:
                     yield Broken("no relist", f"{each.who} had to list again after {each.position}", each.at)
 
     @property

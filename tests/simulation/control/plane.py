@@ -87,6 +87,7 @@ class ControlPlane:
         draw_control(world)
         install_servers(world, self.settings)
         self.history.record_commits()
+        self.history.record_restores()
         self.history.record_skips()
         self.history.record_answers()
         self.row = TABLE.of("configmaps")
