@@ -10,7 +10,7 @@ from tests.simulation.control.history import REGISTRY, History
 from tests.simulation.model import Broken
 from tests.simulation.node.machine import CARDS, GPU, NIC, Node
 from tests.simulation.node.oracle import EXPECTED_ERRORS, Oracle
-from tests.simulation.node.pods import has_ended
+from tests.simulation.node.pods import NAMESPACE, has_ended
 from tests.simulation.world.failures import failures
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SEEN_S = 1.0
 """Seconds in which clients hear of a change when all is well."""
+RESOURCES = "pods", "resourceclaims", "nodes", "resourceclaimtemplates", "deviceclasses"
 Stored = dict[str, dict[str, Any]]
 
 
@@ -32,8 +33,8 @@ def check(profile: "PlaneProfile") -> list[Broken]:
     missing = [name for name in profile.targets if name not in world.processes]
     if missing:
         return [*found, Broken("converged", f"{missing} do not run")]
-    stored = history.stored("pods", "resourceclaims", "nodes")
-    found += _same(profile, stored)
+    stored = history.stored(*RESOURCES)
+    found += [*profile.waits.broken, *_same(profile, stored)]
     for node in profile.nodes:
         pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
         found += [*Oracle(node, pods).check(), *_claimed(node, pods, stored["resourceclaims"])]
@@ -136,17 +137,32 @@ def _reserved(stored: Stored) -> Iterator[Broken]:
 
 def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
     """A pod waits only for what no node has."""
+    return (Broken("what fits is bound", text) for text in waiting(nodes, stored).values())
+
+
+def waiting(nodes: list[Node], stored: Stored) -> dict[str, str]:
+    """Return the pods that wait for what a node has, and what they wait for, by the pod's key."""
+    found = {}
     free = {node.name: _free(node, stored) for node in nodes}
     for key, pod in stored["pods"].items():
-        if pod["spec"].get("nodeName") or meta(pod).get("deletionTimestamp"):
+        if pod["spec"].get("nodeName") or meta(pod).get("deletionTimestamp") or not _has_class(pod, stored):
             continue
         wanted = _asks(pod)
         for name, room in free.items():
             if all(room[each] >= count for each, count in wanted.items()):
-                yield Broken("what fits is bound", f"{key} waits for {wanted}, {name} has {room}: {_why(pod)}")
+                found[key] = f"{key} waits for {wanted}, {name} has {room}: {_why(pod)}"
+    return found
 
 
 CARD = "card"
+
+
+def _has_class(pod: Object, stored: Stored) -> bool:
+    """Return False if class or template of a pod's claims are missing: the load ended before the user made them."""
+    claims = pod["spec"].get("resourceClaims") or ()
+    named = [each["resourceClaimTemplateName"] for each in claims if "resourceClaimTemplateName" in each]
+    made = all(f"{NAMESPACE}/{name}" in stored["resourceclaimtemplates"] for name in named)
+    return not claims or (made and CARD in stored["deviceclasses"])
 
 
 def _why(pod: Object) -> str:
