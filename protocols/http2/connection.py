@@ -233,4 +233,7 @@ async def dial(address: Address, listener: CallListener) -> Http2Connection:
         if connection is not None:
             connection.close()
         raise
+    if connection.draining:  # lost before its owner has it: a call on it would have no end
+        connection.close()
+        raise ConnectionResetError(LOST)
     return connection

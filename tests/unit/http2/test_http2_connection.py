@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest import mock
 
 import grpc
 import pytest
@@ -122,6 +123,20 @@ async def test_a_call_ends_at_its_deadline_and_the_next_one_is_answered() -> Non
         assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         member.answers = True
         assert await ask(channel) == b"m"
+
+
+async def test_connection_that_is_lost_before_anybody_holds_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call on it would have no end."""
+
+    async def connect(factory: Any, *where: Any, **how: Any) -> tuple[None, asyncio.Protocol]:
+        protocol = factory()
+        protocol.connection_made(mock.Mock(is_closing=lambda: False))
+        protocol.connection_lost(None)
+        return None, protocol
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_unix_connection", connect)
+    with pytest.raises(ConnectionResetError, match="the connection broke"):
+        await line_module.dial(line_module.Address(path="/there"), mock.Mock())
 
 
 async def test_an_absent_server_is_an_error_at_the_deadline() -> None:
