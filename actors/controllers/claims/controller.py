@@ -39,6 +39,8 @@ from protocols.trace import span
 
 POD, CLAIM = "pod", "claim"
 REMEMBERED = 2000
+UNSEEN_S = 5.0
+"""Delay of the next pass over a claim whose pod only the API has: the informer may never report the pod's end."""
 FAILED = "FailedResourceClaimCreation"
 T = TypeVar("T")
 
@@ -219,7 +221,10 @@ class ResourceClaimController:
         """Return the uids of finished pods that the claim is reserved for. Other kinds of consumers are left alone."""
         namespace, _ = split_key(key_of(claim))
         pods = [each for each in consumers(claim) if is_pod(each)]
-        return frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
+        gone = frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
+        if any(str(each.get("uid")) not in gone and not self._pods_seen.has(namespace, each) for each in pods):
+            self._work.put_later((CLAIM, key_of(claim)), UNSEEN_S)
+        return gone
 
     async def _unused(self, claim: views.ResourceClaim, gone: frozenset[str]) -> None:
         """Deallocate or delete a claim without consumers; `gone`: uids of those that it had until now.
@@ -276,11 +281,15 @@ class PodLookup:
         Raises:
             ApiError, ApiAway: The API server could not be asked.
         """
-        name, uid = str(consumer.get("name") or ""), str(consumer.get("uid") or "")
-        pod = self.known.get(f"{namespace}/{name}")
-        if pod is None or uid_of(pod) != uid:
-            pod = await self._live(namespace, name)
-        return pod is None or uid_of(pod) != uid or has_released_claims(pod)
+        name = str(consumer.get("name") or "")
+        found = self.has(namespace, consumer)
+        pod = self.known[f"{namespace}/{name}"] if found else await self._live(namespace, name)
+        return pod is None or uid_of(pod) != str(consumer.get("uid") or "") or has_released_claims(pod)
+
+    def has(self, namespace: str, consumer: views.ResourceClaimConsumerReference) -> bool:
+        """Return True if the informer has the pod with this uid."""
+        pod = self.known.get(f"{namespace}/{consumer.get('name') or ''}")
+        return pod is not None and uid_of(pod) == str(consumer.get("uid") or "")
 
     async def _live(self, namespace: str, name: str) -> views.Pod | None:
         """Read the pod from the API server: it may be newer than the informer's store."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from actors.controllers.claims import controller as controller_module
 from actors.controllers.claims.controller import ResourceClaimController
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import base_name
@@ -209,6 +210,21 @@ async def test_unknown_pod_is_read_from_api() -> None:
     api.put(PODS, pod("a", resourceClaimName="c"))
     await world.until(lambda: True, late=True)
     assert len(consumers(the(api, RESOURCECLAIMS, "c"))) == 1
+
+
+async def test_claim_of_a_pod_that_only_the_api_has_is_processed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The informer lists after the pod's end, as after a restored backup: no event tells of it."""
+    monkeypatch.setattr(controller_module, "UNSEEN_S", 0.02)
+    api = MemoryApi()
+    api.put(RESOURCECLAIMS, claim("c", "a"))
+    world = World(api)
+    api.put(PODS, pod("a", resourceClaimName="c"))
+    task = asyncio.create_task(world.controller.run())
+    world.followers[1].read(100)
+    await asyncio.sleep(0.05)
+    api.drop(PODS, "a", "ns")
+    await until_async("released", lambda: not consumers(the(api, RESOURCECLAIMS, "c")), every=0.002)
+    task.cancel()
 
 
 async def test_pod_that_a_backup_brings_back_keeps_its_reservation() -> None:
