@@ -327,6 +327,7 @@ class FakeStatuses:
     def __init__(self) -> None:
         self.history: list[views.PodStatus] = []
         self.by_uid: dict[str, views.PodStatus] = {}
+        self.forgotten: list[str] = []
         self.away = False
         self.others = False
         """Somebody else wrote into the status."""
@@ -354,7 +355,7 @@ class FakeStatuses:
         pass
 
     def forget(self, uid: str) -> None:
-        pass
+        self.forgotten.append(uid)
 
 
 class FakePods:

@@ -77,7 +77,7 @@ class PodController:
         self._published = NodePods(self._manager)
         self._static = StaticPods(self._static_options(api, mirrors))
         selector = InformerOptions(
-            field_selector=f"spec.nodeName={settings.node_name}", on_doubt=self._statuses.history_replaced
+            field_selector=f"spec.nodeName={settings.node_name}", on_doubt=self._history_replaced
         )
         self._informer = Informer(client, PODS, selector, self._static)
         self._cpusets = Cpusets(CpusetOptions(self._runtime, recorder, self._pinned, streams.placement))
@@ -164,6 +164,10 @@ class PodController:
         streams.placements.subscribe(self._on_placement)
         streams.inventory.subscribe(on_synced=self._on_inventory_synced)
         streams.notices.subscribe(self._on_notice)
+
+    def _history_replaced(self) -> None:
+        self._statuses.history_replaced()
+        self._manager.history_replaced()
 
     def _on_runtime(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
         if self._streams.runtime.connected:

@@ -159,6 +159,12 @@ class PodManager:
         for worker in self._workers.values():
             worker.readmit()
 
+    def history_replaced(self) -> None:
+        """Sync all pods with the list that the informer is about to apply, deleted ones that it has again included."""
+        for worker in self._workers.values():
+            worker.history_replaced()
+        asyncio.get_running_loop().call_soon(self._run_returned)
+
     def has_worker(self, uid: str) -> bool:
         return uid in self._workers
 
@@ -196,6 +202,15 @@ class PodManager:
         self._workers[spec.uid] = self._worker(spec, gone, fence_ns)
         self._tasks.start(self._run_worker(spec.uid), "pod worker", f"{spec.namespace}/{spec.name}")
 
+    def _run_returned(self) -> None:
+        """Run pods again that were deleted from the API, which has them nevertheless."""
+        for uid in sorted(self._finished & self._pods.keys()):
+            self._run_again(uid)
+
+    def _run_again(self, uid: str) -> None:
+        self._options.deps.statuses.forget(uid)
+        self._run(self._pods[uid])
+
     def _worker(self, spec: PodSpec, gone: bool, fence_ns: int) -> PodWorker:
         options = self._options
         worker = PodWorker(
@@ -223,8 +238,8 @@ class PodManager:
         await restarted(lambda: self._run_once(uid), "pod worker", uid)
         worker = self._workers.pop(uid)
         self._room.discount(uid)
-        if worker.state.gone and uid in self._pods and not is_finished(self._pods[uid]):
-            self._run(self._pods[uid])  # it came back meanwhile, as after a restored backup
+        if uid in self._pods and not worker.state.deleted:  # it came back meanwhile, as after a restored backup
+            self._run_again(uid)
             return
         self._finished.add(uid)
         if uid not in self._pods:

@@ -183,9 +183,14 @@ class StatusManager:
             self._start(entry)
 
     def history_replaced(self) -> None:
-        """Compare all statuses again: those of a restored backup are older, with versions below the acknowledged."""
+        """Compare all statuses again: those of a restored backup are older, with versions below the acknowledged.
+
+        Pods that were gone may be back, and a patch that is under way may be of the history that was replaced.
+        """
         for entry in self._entries.values():
-            entry.version, entry.sent, entry.doubted = 0, None, True
+            entry.version, entry.sent, entry.doubted, entry.gone = 0, None, True, False
+            if entry.task is not None:
+                self._start(entry)
 
     def settled(self, uid: str) -> bool:
         entry = self._entries.get(uid)

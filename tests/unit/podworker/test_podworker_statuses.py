@@ -377,6 +377,30 @@ async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_low
         assert api.bodies == 2 * [{"phase": "Running"}]
 
 
+async def test_status_is_sent_to_a_pod_that_is_back_with_a_restored_backup() -> None:
+    async with running_manager() as (api, manager, _told):
+        api.faults = [ApiError(404, {})]
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert not api.bodies
+        manager.history_replaced()
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.bodies == [{"phase": "Running"}]
+
+
+async def test_patch_that_is_under_way_when_a_backup_is_restored_is_sent_again() -> None:
+    """Its answer may be of the history that was replaced."""
+    async with running_manager() as (api, manager, _told):
+        api.hold = asyncio.Event()
+        manager.publish(SPEC, {"phase": "Running"})
+        await asyncio.sleep(0)
+        manager.history_replaced()
+        api.hold.set()
+        await settle(manager)
+        assert api.bodies == [{"phase": "Running"}]
+
+
 def test_what_others_write_is_never_patched() -> None:
     """Whatever an older look at the pod has shown, and whoever is faster."""
     others = {"qosClass": "BestEffort", "resourceClaimStatuses": [{"name": "c", "resourceClaimName": "c-1"}]}

@@ -205,6 +205,13 @@ class PodWorker:
             self._interrupt()
             self.wake()
 
+    def history_replaced(self) -> None:
+        """Sync with an API that was restored from a backup, which may have undone the deletion or one under way."""
+        self.state.deleted = False
+        if self.state.stage is PodStage.TERMINATED:
+            self._cancel_step()
+        self.wake()
+
     def preempt(self) -> None:
         """End the pod as Failed, because a critical one needs its room."""
         if self.state.ended_early is None and self.state.stage is PodStage.SYNCING:
@@ -353,5 +360,9 @@ class PodWorker:
 
     def _interrupt(self) -> None:
         """Cancel a sync that waits for something, because the pod is to end."""
-        if self.state.stage is PodStage.SYNCING and self._step is not None and not self._step.done():
+        if self.state.stage is PodStage.SYNCING:
+            self._cancel_step()
+
+    def _cancel_step(self) -> None:
+        if self._step is not None and not self._step.done():
             self._step.cancel()
