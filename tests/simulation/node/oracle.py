@@ -127,14 +127,22 @@ class Oracle:
                 if what in held:
                     yield Broken("nothing is given twice", f"{what}: to {held[what]} and {allocation.name}")
                 held[what] = allocation.name
-        memory = {each.uid: each for each in self._node.actor("devices")._manager.allocations()}
-        if memory != self._ledger:
-            yield Broken("converged", f"the ledger has {sorted(memory)}, its checkpoint {sorted(self._ledger)}")
+        yield from self._converged_checkpoint()
         for uid, pod in self._pods.items():
             limits = pod["spec"]["containers"][0]["resources"]["limits"]
             asks = {name: int(count) for name, count in limits.items() if "/" in name}
             if asks and (pod.get("status") or {}).get("phase") == "Running" and uid not in self._ledger:
                 yield Broken("converged", f"{meta(pod)['name']} runs with {asks} that the ledger does not know")
+
+    def _converged_checkpoint(self) -> Iterator[Broken]:
+        """What the device manager has is on disk, but for what it writes at this moment."""
+        manager = self._node.actor("devices")._manager
+        committer = manager.committer
+        written = {change.record.allocation.uid for change in (*committer._writing, *committer._pending)}
+        memory = {each.uid: each for each in manager.allocations() if each.uid not in written}
+        disk = {uid: each for uid, each in self._ledger.items() if uid not in written}
+        if memory != disk:
+            yield Broken("converged", f"the ledger has {sorted(memory)}, its checkpoint {sorted(disk)}")
 
     def _converged_health(self) -> Iterator[Broken]:
         inventory = self._node.actor("devices")._manager._inventory
