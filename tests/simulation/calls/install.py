@@ -7,6 +7,7 @@ import grpc.aio
 
 from protocols.process import sockets as product_sockets
 from tests.simulation.calls.channel import SimChannel
+from tests.simulation.calls.http2 import spoil_answers
 from tests.simulation.calls.server import SimServer
 from tests.simulation.calls.sockets import Sockets
 from tests.simulation.world.patching import substitute
@@ -29,4 +30,5 @@ def install(world: "World") -> Sockets:
     substitute(grpc.aio.server, server)
     substitute(grpc.aio.insecure_channel, channel)
     substitute(product_sockets.answers, sockets.answers)
+    spoil_answers(sockets)
     return sockets

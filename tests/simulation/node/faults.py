@@ -9,6 +9,7 @@ from protocols.process.tasks import awaited
 from tests.simulation.model import Fault
 from tests.simulation.node.simulators import register_again, show
 from tests.simulation.world import faults
+from tests.simulation.world.transport import SimTransport
 
 if TYPE_CHECKING:
     from tests.simulation.calls.sockets import Sockets
@@ -51,14 +52,20 @@ class NodeFaults:
             process.signal(signal.SIGTERM)
 
     def stall(self, world: "World", fault: Fault) -> None:
-        """Hold back gRPC's messages from the target to everybody, or of everybody to it."""
-        self.stalled_until = max(self.stalled_until, world.now + fault.value * LONGEST_S)
+        """Hold back calls and answers from the target to everybody, or of everybody to it."""
+        until, outwards = world.now + fault.value * LONGEST_S, fault.value < 0.5
+        self.stalled_until = max(self.stalled_until, until)
         for other in self._targets:
-            ends = (fault.target, other) if fault.value < 0.5 else (other, fault.target)
-            self._sockets.stall(*ends, world.now + fault.value * LONGEST_S)
+            ends = (fault.target, other) if outwards else (other, fault.target)
+            self._sockets.stall(*ends, until)
+        process = world.processes.get(fault.target)
+        for end in list(process.ends if process else ()):
+            if isinstance(end, SimTransport) and end.address.startswith("unix:"):
+                sender = end if outwards else end.peer
+                sender.last = max(sender.last, until)
 
     def malformed(self, world: "World", fault: Fault) -> None:
-        """Let the target's next few gRPC replies be garbage."""
+        """Let the target's next few answers be garbage."""
         self._sockets.malformed[fault.target] = 1 + int(fault.value * 3)
 
     def register(self, world: "World", fault: Fault) -> None:
