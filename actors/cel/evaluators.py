@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from protocols.bounded import BoundedMap
 from protocols.bus import ResourceExhausted
 from protocols.cel.worker.evaluator import ANSWER, HEAD, OUT_OF_MEMORY, Evaluator, key_of
 from protocols.cel.worker.messages import Answers, Batch, Work, WorkerFault, encode
@@ -60,7 +61,7 @@ class Quarantine:
     """Expressions by owner, QUARANTINED at most; pauses double while an expression goes on doing harm."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Key, _QuarantinedExpression] = OrderedDict()
+        self._entries = BoundedMap[Key, _QuarantinedExpression](QUARANTINED)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -71,8 +72,6 @@ class Quarantine:
         again = before is not None and now < before.until + FORGIVEN_S
         pause = min(LONGEST_PAUSE_S, 2 * before.pause) if before is not None and again else FIRST_PAUSE_S
         entry = self._entries[key] = _QuarantinedExpression(reason, pause, now + pause)
-        if len(self._entries) > QUARANTINED:
-            self._entries.popitem(last=False)
         return entry
 
     def banned(self, owner: str, now: float) -> dict[str, tuple[str, float]]:

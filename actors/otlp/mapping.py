@@ -3,7 +3,6 @@
 Attributes with a meaning of their own elsewhere get that name (k8s.*, rpc.*, user.name); all others are `nodeplane.*`.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 
 from opentelemetry.sdk.resources import Resource
@@ -11,6 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from protocols.bounded import BoundedMap
 from protocols.messages.trace import Span
 from protocols.trace import SpanNode, forest, trace_id
 from protocols.trace.waterfall import kind_of
@@ -38,15 +38,13 @@ class Mapper:
         self._common = {"service.namespace": "nodeplane", "service.version": version, "host.name": host}
         self._node = node
         self._resources: dict[str, Resource] = {}
-        self._names: OrderedDict[str, str] = OrderedDict()
+        self._names = BoundedMap[str, str](MOST_NAMES)
 
     def spans(self, spans: list[Span], wall_offset_ns: int) -> Iterator[ReadableSpan]:
         """Yield the spans of one pod with their parents; one whose parent is not among them keeps its parent's id."""
         for span in spans:
             if POD in span.attributes:
                 self._names[span.pod] = span.attributes[POD]
-                if len(self._names) > MOST_NAMES:
-                    self._names.popitem(last=False)
         stack = forest(spans)
         while stack:
             node = stack.pop()

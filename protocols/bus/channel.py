@@ -8,7 +8,6 @@ Nothing here ever cancels a receive or blocks.
 import asyncio
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 import zmq
+
+from protocols.bounded import BoundedMap
 
 M = TypeVar("M")
 Routed = tuple[bytes, bytes]
@@ -281,13 +282,11 @@ class Garbage:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._said: OrderedDict[str, None] = OrderedDict()
+        self._said = BoundedMap[str, None](PEERS)
 
     def note(self, peer: str, why: BaseException) -> None:
         self._counters.garbage += 1
         if peer in self._said:
             return
         self._said[peer] = None
-        if len(self._said) > PEERS:
-            self._said.popitem(last=False)
         log.warning("dropped a frame from %s: %s (further ones are only counted)", peer, why)

@@ -4,13 +4,14 @@ A stream numbers its events, retains the newest ones and answers syncs of follow
 sends the answers: in chunks against credit, few long ones at once, a repeated question once.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
 
+from protocols.bounded import BoundedMap
 from protocols.bus.frames import (
     VERSION,
     BusyFrame,
@@ -216,7 +217,7 @@ class SyncDesk:
     def __init__(self, limits: DeskLimits | None = None) -> None:
         self._limits = limits or DeskLimits()
         self._sessions: dict[Where, _Session] = {}
-        self._answered: OrderedDict[Where, tuple[int, float]] = OrderedDict()
+        self._answered = BoundedMap[Where, tuple[int, float]](self._limits.recent)
 
     @property
     def open(self) -> int:
@@ -274,9 +275,6 @@ class SyncDesk:
     def _close(self, where: Where) -> None:
         session = self._sessions.pop(where)
         self._answered[where] = (session.id, session.heard)
-        self._answered.move_to_end(where)
-        while len(self._answered) > self._limits.recent:
-            self._answered.popitem(last=False)
 
 
 def _frames(sync: SyncFrame, answer: Answering, limits: ChunkLimits) -> Iterator[Chunk]:

@@ -3,8 +3,8 @@
 Texts that do not compile are remembered as well.
 """
 
+import functools
 import threading
-from collections import OrderedDict
 
 from protocols.cel.compiling import check_literals, compile_text, prepared, result_type
 from protocols.cel.costs.estimate import LIMIT, cost_of
@@ -60,40 +60,23 @@ def compile_program(source: str) -> SelectorProgram:
     return SelectorProgram(cost, serialized)
 
 
-SIZE = 1024
+MOST_PROGRAMS = 1024
+_compiling = threading.Lock()
 
 
-class Programs:
-    """The least recently used goes first. Safe for threads; holds no results, for tenants share it."""
-
-    def __init__(self, size: int = SIZE) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str, SelectorProgram | CompileError] = OrderedDict()
-
-    def compiled(self, source: str) -> SelectorProgram:
-        """Raises CompileError."""
-        check_length(source)
-        with self._lock:
-            found = self._known.get(source)
-            if found is None:
-                found = self._known[source] = _outcome(source)
-                if len(self._known) > self._size:
-                    self._known.popitem(last=False)
-            else:
-                self._known.move_to_end(source)
-        if isinstance(found, CompileError):
-            raise type(found)(*found.args)
-        return found
+def compiled(source: str) -> SelectorProgram:
+    """Return the program of a text, shared by all threads of the process. Raises CompileError."""
+    check_length(source)
+    with _compiling:
+        outcome = _outcome(source)
+    if isinstance(outcome, CompileError):
+        raise type(outcome)(*outcome.args)
+    return outcome
 
 
+@functools.lru_cache(MOST_PROGRAMS)
 def _outcome(source: str) -> SelectorProgram | CompileError:
     try:
         return compile_program(source)
     except CompileError as error:
         return error.with_traceback(None)
-
-
-_shared = Programs()
-compiled = _shared.compiled
-"""The program of a text, shared by the whole process; raises CompileError."""

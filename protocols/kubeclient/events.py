@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.bounded import BoundedMap
 from protocols.kinds.table import EVENTS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import object_reference
@@ -62,7 +63,7 @@ class EventRecorder:
         self._client = client
         self._options = options
         self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
-        self._written: OrderedDict[Key, _Written] = OrderedDict()
+        self._written = BoundedMap[Key, _Written](REMEMBERED)
         self._wake = asyncio.Event()
         self.dropped = 0
 
@@ -137,7 +138,7 @@ class EventRecorder:
                 written.count += waiting.count
                 return
         await self._create(waiting)
-        self._remember(key, waiting)
+        self._written[key] = _Written(waiting.name, _namespace(waiting), waiting.count)
 
     async def _create(self, waiting: _Waiting) -> None:
         try:
@@ -145,12 +146,6 @@ class EventRecorder:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise  # it does when an earlier try got through and its answer was lost, or before a restart
-
-    def _remember(self, key: Key, waiting: _Waiting) -> None:
-        self._written[key] = _Written(waiting.name, _namespace(waiting), waiting.count)
-        self._written.move_to_end(key)
-        if len(self._written) > REMEMBERED:
-            self._written.popitem(last=False)
 
     def _object(self, waiting: _Waiting) -> dict[str, Any]:
         source = {"component": self._options.component} | ({"host": waiting.host} if waiting.host else {})

@@ -1,10 +1,10 @@
 """Secrets, configmaps and claims that the pods of a node refer to, which the node may read."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from actors.apiserver.api.stored import Stored
+from protocols.bounded import BoundedMap
 from protocols.kube.meta import CONTAINER_LISTS, Object
 from protocols.kube.objects import is_mirror, items, text
 
@@ -23,7 +23,7 @@ class NodeGraph:
     def __init__(self, pods: Callable[[str], Iterable[Stored]], pod: Callable[[str], Stored | None]) -> None:
         """`pods` lists a namespace, `pod` returns the pod of `namespace/name`."""
         self._pods, self._pod = pods, pod
-        self._known: OrderedDict[tuple[str, str, str, str], str] = OrderedDict()
+        self._known = BoundedMap[tuple[str, str, str, str], str](CACHED)
 
     def uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Return True if a pod bound to `node` refers to the object."""
@@ -39,8 +39,6 @@ class NodeGraph:
             self._known.pop(question, None)
             return False
         self._known[question] = using.key
-        if len(self._known) > CACHED:
-            self._known.popitem(last=False)
         return True
 
 

@@ -4,12 +4,13 @@ Decisions read the informers' stores; writes carry the resourceVersion that the 
 """
 
 import logging
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from actors.controllers.claims.metrics import ClaimMetrics
 from actors.controllers.claims.templates import claim_for, found, missing, statuses
+from protocols.bounded import BoundedMap
 from protocols.dra.pods import (
     allocation_of,
     claim_entries,
@@ -55,11 +56,11 @@ class ResourceClaimController:
         self._pods_seen = PodLookup(client)
         self._owned: defaultdict[str, set[str]] = defaultdict(set)
         """Pod uid -> keys of the claims generated for it."""
-        self._made: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._made = BoundedMap[tuple[str, str], str](REMEMBERED)
         """Pod uid and entry -> created claim; bridges the time until the informer shows it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """Missing template -> pods that wait for it."""
-        self._acted: OrderedDict[tuple[str, str], bool] = OrderedDict()
+        self._acted = BoundedMap[tuple[str, str], bool](REMEMBERED)
         """Uid and resourceVersion of claims that this controller wrote and has acted on, until their events come."""
         self.templates: Mapping[str, views.ResourceClaimTemplate] = {}
 
@@ -186,7 +187,7 @@ class ResourceClaimController:
             self._failed(pod, entry, str(error))
             raise
         self._metrics.created("success")
-        _remember(self._made, (uid_of(pod), entry), name_of(claim))
+        self._made[uid_of(pod), entry] = name_of(claim)
         return name_of(claim)
 
     def _failed(self, pod: views.Pod, entry: str, why: str) -> None:
@@ -251,17 +252,11 @@ class ResourceClaimController:
 
     async def _released(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
         written = await self._update(claim, subresource)
-        _remember(self._acted, (uid_of(written), version_of(written)), True)
+        self._acted[uid_of(written), version_of(written)] = True
         return written
 
     async def _update(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
         return await self._client.update(RESOURCECLAIMS, claim, namespace_of(claim), subresource)
-
-
-def _remember(memory: OrderedDict[tuple[str, str], T], key: tuple[str, str], value: T) -> None:
-    memory[key] = value
-    if len(memory) > REMEMBERED:
-        memory.popitem(last=False)
 
 
 class PodLookup:

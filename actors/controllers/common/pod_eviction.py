@@ -2,13 +2,13 @@
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from protocols.bounded import BoundedMap
 from protocols.kinds import views
 from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiError
@@ -80,7 +80,7 @@ class PodEvictor:
         self._client, self._recorder, self._metrics, self._texts = client, recorder, metrics, texts
         self._announced: dict[str, str] = {}
         """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
-        self._evicted: OrderedDict[str, None] = OrderedDict()
+        self._evicted = BoundedMap[str, None](REMEMBERED)
 
     def has_evicted(self, pod: views.Pod) -> bool:
         """Return True for the last pods that were deleted, whose deletion the informer may not show yet."""
@@ -107,8 +107,6 @@ class PodEvictor:
             if error.code not in (404, 409):
                 raise
         self._evicted[uid_of(pod)] = None
-        if len(self._evicted) > REMEMBERED:
-            self._evicted.popitem(last=False)
         self._metrics.deleted(max(0.0, time.time() - due))
 
     async def _write_condition(self, pod: views.Pod) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from typing import Any
 
 import grpc.aio
@@ -17,6 +17,7 @@ from actors.frontdoor.serving.listener import (
     SocketOptions,
 )
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from protocols.bounded import BoundedMap
 from protocols.errors import NodeplaneError
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -133,7 +134,7 @@ class FairLimiter:
         self._rate = rate
         self._burst = burst
         self._common = _TokenBucket(rate, common_burst or burst)
-        self._clients: OrderedDict[str, tuple[_TokenBucket, float]] = OrderedDict()
+        self._clients = BoundedMap[str, tuple[_TokenBucket, float]](MAX_CLIENTS)
         """Bucket and time of the last call, least recent first."""
 
     def take(self, client: str, now: float) -> bool:
@@ -152,11 +153,9 @@ class FairLimiter:
         return True
 
     def _client_bucket(self, client: str, now: float) -> _TokenBucket:
-        known = self._clients.pop(client, None)
+        known = self._clients.get(client)
         bucket = known[0] if known else _TokenBucket(self._rate, self._burst)
         self._clients[client] = bucket, now
-        if len(self._clients) > MAX_CLIENTS:
-            self._clients.popitem(last=False)
         return bucket
 
     def _active_clients(self, now: float) -> int:

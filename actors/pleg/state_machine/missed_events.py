@@ -16,6 +16,7 @@ from collections import Counter
 import msgspec
 
 from actors.pleg.state_machine.lifecycle_events import ABSENT, EXITED, RUNNING, UNKNOWN, States
+from protocols.bounded import BoundedMap
 from protocols.messages.cri import EventNumber
 from protocols.wire import cri_pb2
 
@@ -50,7 +51,7 @@ class MissedEvents(msgspec.Struct):
     cause: str = STREAM_DOWN
     """The reason for the gap before `up_since`."""
     _expected: bool = False
-    _reported: dict[tuple[str, str], None] = msgspec.field(default_factory=dict)
+    _reported: BoundedMap[tuple[str, str], None] = msgspec.field(default_factory=lambda: BoundedMap(MAX_REPORTED))
     _candidates: dict[tuple[str, str], int] = msgspec.field(default_factory=dict)
 
     def stream_opened(self, now: int, cause: str = STREAM_DOWN) -> None:
@@ -66,8 +67,6 @@ class MissedEvents(msgspec.Struct):
             key = (container_id, transition)
             self._reported[key] = None
             self._candidates.pop(key, None)
-            if len(self._reported) > MAX_REPORTED:
-                del self._reported[next(iter(self._reported))]
 
     def inspected(self, old: States, new: States, since: int, now: int) -> bool:
         """Compare the states before and after an inspection; return True if `settle` must be called later.

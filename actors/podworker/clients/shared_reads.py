@@ -8,10 +8,10 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from protocols.bounded import BoundedMap
 from protocols.kube.meta import Object
 from protocols.process.tasks import shared
 
@@ -33,7 +33,7 @@ class SharedReads:
         self._clock = clock
         self._waiting: dict[Key, asyncio.Task[Object | None]] = {}
         self._sent: dict[Key, asyncio.Task[Object | None]] = {}
-        self.retained: OrderedDict[Key, tuple[float, Object]] = OrderedDict()
+        self.retained = BoundedMap[Key, tuple[float, Object]](MAX_RETAINED)
         """Objects with the time until which they are valid."""
 
     @property
@@ -66,6 +66,3 @@ class SharedReads:
         if obj is None or (kind, name) != ("ConfigMap", ROOT_CA):
             return
         self.retained[key] = (self._clock() + RETAINED_S, obj)
-        self.retained.move_to_end(key)
-        while len(self.retained) > MAX_RETAINED:
-            self.retained.popitem(last=False)

@@ -7,13 +7,13 @@ TokenReview confirms, and needs the right of a SubjectAccessReview: a verb on a 
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from typing import Generic, TypeVar
 
 import msgspec
 from aiohttp import web
 
 from actors.podworker.endpoint.errors import AccessUndecided, CallerForbidden, CallerUnknown
+from protocols.bounded import BoundedMap
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
@@ -58,7 +58,7 @@ class ExpiringCache(Generic[K, V]):
     """At most MAX_CACHED entries, each until its time has passed. Pure: callers pass the time in seconds."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._entries = BoundedMap[K, tuple[float, V]](MAX_CACHED)
 
     def get(self, key: K, now: float) -> V | None:
         until, value = self._entries.get(key, (0.0, None))
@@ -66,9 +66,6 @@ class ExpiringCache(Generic[K, V]):
 
     def put(self, key: K, value: V, until: float) -> None:
         self._entries[key] = until, value
-        self._entries.move_to_end(key)
-        if len(self._entries) > MAX_CACHED:
-            self._entries.popitem(last=False)
 
 
 class CallerAccess:

@@ -13,6 +13,7 @@ from actors.runtime.model.containers import Image
 from actors.runtime.model.cri_messages import image_id, image_ref
 from actors.runtime.model.errors import InvalidRequest, NotFound
 from actors.runtime.model.pods import RuntimePods
+from protocols.bounded import BoundedMap
 from protocols.bus import Bus, Call
 from protocols.messages.runtime import (
     ALIAS_IMAGE,
@@ -40,7 +41,7 @@ class ImageMethods:
         self._pods = pods
         self._images = images
         self._directory = directory
-        self._pulled: dict[str, None] = {}
+        self._pulled = BoundedMap[str, None](MOST_PULLED)
 
     async def ListImages(self, request: pb.ListImagesRequest) -> pb.ListImagesResponse:
         """List imported images, and names that were pulled since the start or that a container has."""
@@ -68,8 +69,6 @@ class ImageMethods:
         if not self._images.exists(name) or VOLUME_ANNOTATION in request.image.annotations:
             raise NotFound(f'image "{name}" was not imported, and no registry is asked: nodeplane image import FILE')
         self._pulled[name] = None
-        if len(self._pulled) > MOST_PULLED:
-            del self._pulled[next(iter(self._pulled))]
         return pb.PullImageResponse(image_ref=image_ref(name))
 
     async def RemoveImage(self, request: pb.RemoveImageRequest) -> pb.RemoveImageResponse:

@@ -7,13 +7,14 @@ claims, so that a scheduler that starts anew goes on with it.
 
 import asyncio
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
 from actors.scheduler.model.claim_demand import Assignment
 from actors.scheduler.model.errors import BindingFailed, ClaimChanged, WaitPreempted
+from protocols.bounded import BoundedMap
 from protocols.dra.binding import FAILED, READY, BindingVerdict, has_binding_conditions, verdict
 from protocols.dra.pods import is_reserved_for
 from protocols.kinds import views
@@ -30,7 +31,7 @@ class BindingWait:
     def __init__(self, claim: Callable[[str], views.ResourceClaim | None], enabled: bool, timeout: float) -> None:
         self._claim, self._enabled, self._timeout = claim, enabled, timeout
         self._woken: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        self._failed_nodes: OrderedDict[str, set[str]] = OrderedDict()
+        self._failed_nodes = BoundedMap[str, set[str]](MAX_REMEMBERED)
         self._waits: dict[str, asyncio.Event] = {}
         """Events that wake the waits, by uid of the pod."""
         self._writing: set[str] = set()
@@ -138,10 +139,7 @@ class BindingWait:
     # nodes on which devices of a pod failed
 
     def node_failed(self, uid: str, node: str) -> None:
-        self._failed_nodes.setdefault(uid, set()).add(node)
-        self._failed_nodes.move_to_end(uid)
-        if len(self._failed_nodes) > MAX_REMEMBERED:
-            self._failed_nodes.popitem(last=False)
+        self._failed_nodes.get_or_make(uid, set).add(node)
 
     def bound(self, uid: str) -> None:
         self._failed_nodes.pop(uid, None)

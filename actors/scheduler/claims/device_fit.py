@@ -6,7 +6,6 @@ Answers are kept per demand and node until something changes that they depend on
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
 from actors.scheduler.model.turns import Pacer, Turns
 from actors.scheduler.model.views import NodeView
+from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
@@ -123,7 +123,7 @@ class DeviceFit:
 
     def __init__(self, inputs: SearchInputs) -> None:
         self._inputs, self._catalog, self._ledger = inputs, inputs.catalog, inputs.ledger
-        self._results: OrderedDict[bytes, SearchResults] = OrderedDict()
+        self._results = BoundedMap[bytes, SearchResults](MAX_DEMANDS)
         self._node_devices: dict[str, NodeDevices] = {}
         self.verified, self.pacer = VerifiedFits(), Pacer()
         inputs.ledger.touched = self.verified.touched
@@ -224,7 +224,7 @@ class DeviceFit:
 
         After devices were allocated, a negative result stays valid; a solution does while its devices are free.
         """
-        answer = self._cached_results(demand.signature).get(node.name)
+        answer = self._results.get_or_make(demand.signature, dict).get(node.name)
         if answer is None or (answer.until and time.monotonic() > answer.until):
             return None
         view, freed, changed = self._state(node)
@@ -260,15 +260,8 @@ class DeviceFit:
             self.verified.reaches(node.name, pools)
         return devices.view, self._ledger.freed(devices.pools), self._ledger.revisions(devices.pools)
 
-    def _cached_results(self, signature: bytes) -> SearchResults:
-        results = self._results.setdefault(signature, {})
-        self._results.move_to_end(signature)
-        if len(self._results) > MAX_DEMANDS:
-            self._results.popitem(last=False)
-        return results
-
     def _keep(self, demand: Demand, node: NodeView, answer: SearchResult) -> SearchResult:
-        self._cached_results(demand.signature)[node.name] = answer
+        self._results.get_or_make(demand.signature, dict)[node.name] = answer
         return answer
 
     # searches

@@ -6,7 +6,6 @@ the text is known.
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from actors.scheduler.claims.device_fit import SELECTIONS, SearchInputs
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeView
+from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
@@ -71,7 +71,7 @@ class Explanations:
 
     def __init__(self, inputs: SearchInputs) -> None:
         self._inputs, self._catalog = inputs, inputs.catalog
-        self._texts: OrderedDict[Key, _Text] = OrderedDict()
+        self._texts = BoundedMap[Key, _Text](MAX_TEXTS)
         self._work: asyncio.Queue[Work] = asyncio.Queue()
 
     def explain(self, question: Question, done: Done) -> str | None:
@@ -149,9 +149,6 @@ class Explanations:
 
     def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> _Text:
         text = self._texts[key] = _Text(one_line(diagnosis.report), self._catalog.revision, time.monotonic(), used)
-        self._texts.move_to_end(key)
-        if len(self._texts) > MAX_TEXTS:
-            self._texts.popitem(last=False)
         return text
 
 

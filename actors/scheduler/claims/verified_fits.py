@@ -4,11 +4,12 @@ Pure. Whatever a result depends on is watched from outside: devices taken or fre
 revision), classes (`clear`), and the node itself.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.views import NodeView
+from protocols.bounded import BoundedMap
 
 MAX_DEMANDS = 64
 Pool = tuple[str, str]
@@ -44,7 +45,7 @@ class VerifiedFits:
         self.changed: Callable[[str], None] = lambda node: None
         """Called when devices that a node reaches were taken or freed."""
         self._revision = -1
-        self._by_demand: OrderedDict[bytes, DemandFits] = OrderedDict()
+        self._by_demand = BoundedMap[bytes, DemandFits](MAX_DEMANDS)
         self._nodes: defaultdict[Pool, set[str]] = defaultdict(set)
         """Nodes that reach devices of a pool."""
         self._pools: dict[str, tuple[Pool, ...]] = {}
@@ -58,11 +59,7 @@ class VerifiedFits:
             self._revision = revision
         if demand.allocated or not demand.unallocated:
             return DemandFits(self._stamps)
-        fits = self._by_demand.setdefault(demand.signature, DemandFits(self._stamps))
-        self._by_demand.move_to_end(demand.signature)
-        if len(self._by_demand) > MAX_DEMANDS:
-            self._by_demand.popitem(last=False)
-        return fits
+        return self._by_demand.get_or_make(demand.signature, lambda: DemandFits(self._stamps))
 
     def reaches(self, node: str, pools: Iterable[Pool]) -> None:
         """Record the pools that a node reaches now."""

@@ -3,9 +3,9 @@
 It holds as long as the node's version is the same: after a pod was placed, only its node is filtered and scored anew.
 """
 
-from collections import OrderedDict
-
 import msgspec
+
+from protocols.bounded import BoundedMap
 
 MAX_SHAPES = 64
 """Different pods that are remembered."""
@@ -30,12 +30,7 @@ class NodeMemos:
     """Memos by the shape of requests; the MAX_SHAPES used last are retained."""
 
     def __init__(self) -> None:
-        self._by_shape: OrderedDict[tuple[bytes, frozenset[str]], NodeMemo] = OrderedDict()
+        self._by_shape = BoundedMap[tuple[bytes, frozenset[str]], NodeMemo](MAX_SHAPES)
 
     def of(self, shape: bytes, backed: frozenset[str]) -> NodeMemo:
-        key = (shape, backed)
-        memo = self._by_shape.setdefault(key, NodeMemo())
-        self._by_shape.move_to_end(key)
-        if len(self._by_shape) > MAX_SHAPES:
-            self._by_shape.popitem(last=False)
-        return memo
+        return self._by_shape.get_or_make((shape, backed), NodeMemo)

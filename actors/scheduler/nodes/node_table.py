@@ -4,12 +4,12 @@ After a pod was placed, only the nodes that changed since are filtered, searched
 the table. A table serves pods that ask the same of nodes and devices and prefer no node; others look at all nodes.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 
 import msgspec
 
 from actors.scheduler.model.claim_demand import Fit
+from protocols.bounded import BoundedMap
 
 MAX_TABLES, MAX_CHANGES = 64, 100_000
 FIT_WEIGHT = 1_000_000
@@ -77,7 +77,7 @@ class NodeTables:
     """Tables by kind; the MAX_TABLES used last are retained, and none of an older catalog counts."""
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[Kind, NodeTable] = OrderedDict()
+        self._tables = BoundedMap[Kind, NodeTable](MAX_TABLES)
 
     def get(self, kind: Kind, revision: int) -> NodeTable | None:
         table = self._tables.get(kind)
@@ -88,9 +88,6 @@ class NodeTables:
 
     def put(self, kind: Kind, table: NodeTable) -> None:
         self._tables[kind] = table
-        self._tables.move_to_end(kind)
-        if len(self._tables) > MAX_TABLES:
-            self._tables.popitem(last=False)
 
     def drop(self, kind: Kind) -> None:
         self._tables.pop(kind, None)

@@ -6,10 +6,10 @@ and runs the code again, until nothing is missing; a result found with placehold
 worker computes answers at once.
 """
 
-from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
+from protocols.bounded import BoundedMap
 from protocols.cel.worker.messages import (
     Answer,
     CheckPolicy,
@@ -51,7 +51,7 @@ class Process:
     """The worker of this process, if it has one, and its answers to checks."""
 
     remote: ClassVar[bool] = False
-    checks: ClassVar[OrderedDict[bytes, Answer]] = OrderedDict()
+    checks: ClassVar[BoundedMap[bytes, Answer]] = BoundedMap(CHECKS)
     short: ClassVar["ShortPolicies | None"] = None
 
 
@@ -104,5 +104,3 @@ def remember(key: bytes, question: Question, found: Answer) -> None:
         isinstance(found, WorkerFault) and found.kind == "ended"
     ):
         Process.checks[key] = found
-        if len(Process.checks) > CHECKS:
-            Process.checks.popitem(last=False)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
+from protocols.bounded import BoundedMap
 from protocols.cel.programs import SelectorProgram, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker.client import CelClient
@@ -61,7 +62,7 @@ class Selections:
 
     def __init__(self, client: CelClient) -> None:
         self._client = client
-        self._programs: OrderedDict[str, SelectorProgram] = OrderedDict()
+        self._programs = BoundedMap[str, SelectorProgram](PROGRAMS)
         self._known: OrderedDict[str, dict[int, tuple[Device, Result, float]]] = OrderedDict()
         self._count = 0
         self._sent: OrderedDict[int, tuple[int, Device]] = OrderedDict()
@@ -105,8 +106,6 @@ class Selections:
             if isinstance(answer, Checked):
                 with suppress(CompileError):
                     self._programs[expression] = SelectorProgram(answer.cost, answer.serialized)
-        while len(self._programs) > PROGRAMS:
-            self._programs.popitem(last=False)
 
     async def _evaluate(self, expression: str, driver: str, devices: tuple[Device, ...], search: _Search) -> None:
         again = False

@@ -4,8 +4,7 @@ They have only light patterns and none of the dear functions, so that a unit of 
 out to need more than a small budget, since it loops over or compares large parts of the objects, is left to the worker.
 """
 
-from collections import OrderedDict
-
+from protocols.bounded import BoundedMap
 from protocols.cel import policies
 from protocols.cel.evaluation.simple import is_short
 from protocols.cel.text.source import CompileError
@@ -23,7 +22,7 @@ class ShortPolicies:
     """Programs of short expressions; None for those that are left to the worker."""
 
     def __init__(self) -> None:
-        self._programs: OrderedDict[Expression, policies.PolicyProgram | None] = OrderedDict()
+        self._programs = BoundedMap[Expression, policies.PolicyProgram | None](PROGRAMS)
         self._engine = Engine(program=self._program, cost=COST)
 
     def unknown(self, question: EvaluatePolicy) -> list[Expression]:
@@ -40,8 +39,6 @@ class ShortPolicies:
             except (CompileError, ValueError):
                 program = None
         self._programs[expression] = program
-        if len(self._programs) > PROGRAMS:
-            self._programs.popitem(last=False)
 
     def answer(self, question: EvaluatePolicy) -> Answer | None:
         """Return the answer, or None if an expression is left to the worker."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from protocols.bounded import BoundedMap
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from supervisor.client.drivers import claims_of, driver_state, why_unknown
@@ -72,7 +73,7 @@ class DeviceReplicas:
         self.dra_health: Mapping[str, DeviceHealth] = {}
         self.slices: dict[str, tuple[SliceDevice, ...]] = {}
         """By name of the slice."""
-        self._history: dict[tuple[str, str], deque[tuple[int, str, str]]] = {}
+        self._history = BoundedMap[tuple[str, str], deque[tuple[int, str, str]]](DEVICES_WITH_HISTORY)
         self._devices: list[DeviceTile] | None = None
 
     def changed(self) -> None:
@@ -82,12 +83,9 @@ class DeviceReplicas:
     def reported(self, health: DeviceHealth, now_ns: int) -> None:
         """Add a change of health to the history of its device; the longest unchanged device makes room."""
         source, id = health.resource or health.id.partition("/")[0], health.id
-        entries = self._history.pop((source, id), None) or deque(maxlen=HISTORY)
-        self._history[source, id] = entries
+        entries = self._history.get_or_make((source, id), lambda: deque(maxlen=HISTORY))
         if not entries or entries[-1][1:] != (health.health, health.message):
             entries.append((health.changed_ns or now_ns, health.health, health.message))
-        if len(self._history) > DEVICES_WITH_HISTORY:
-            del self._history[next(iter(self._history))]
 
     def history(self, device: DeviceTile) -> list[tuple[int, str, str]]:
         """Return (time in ns, health, message), the newest first."""

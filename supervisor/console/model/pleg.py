@@ -4,6 +4,7 @@ from collections import deque
 
 import msgspec
 
+from protocols.bounded import BoundedMap
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from supervisor.console.model.history import Latencies, Rate, Series
 from supervisor.console.model.metrics import Page, bucket_quantile
@@ -45,9 +46,9 @@ class Pleg:
         self.relists = 0.0
         self.relist_p50: float | None = None
         self.relist_p99: float | None = None
-        self.deleted: dict[str, str] = {}
+        self.deleted = BoundedMap[str, str](DELETED)
         """Names of deleted pods by uid, of which there may still be events."""
-        self._waiting: dict[str, float] = {}
+        self._waiting = BoundedMap[str, float](WAITING)
         self._events = Rate()
         self._relists = Rate()
 
@@ -60,8 +61,6 @@ class Pleg:
         self.events.append(Seen(now, event))
         if event.type in CHANGES_STATUS:
             self._waiting.setdefault(event.uid, now)
-            if len(self._waiting) > WAITING:
-                del self._waiting[next(iter(self._waiting))]
 
     def status_changed(self, uid: str, now: float) -> None:
         """Note that the API's watch showed a new status of a pod."""
@@ -72,8 +71,6 @@ class Pleg:
     def pod_deleted(self, uid: str, name: str) -> None:
         self._waiting.pop(uid, None)
         self.deleted[uid] = name
-        if len(self.deleted) > DELETED:
-            del self.deleted[next(iter(self.deleted))]
 
     def measured(self, page: Page, now: float) -> None:
         """Update rates and latencies from pleg's metrics."""

@@ -10,7 +10,6 @@ import logging
 import math
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ from actors.apiserver.http.authentication.token_claims import (
     references_of,
     user_of_claims,
 )
+from protocols.bounded import BoundedMap
 from protocols.kube.meta import Object
 from protocols.process.tls import Renewed
 
@@ -136,7 +136,7 @@ class TokenAuthority:
         self._keys: Renewed[Keys] | None = None
         self._used: Keys | None = None
         """Keys that the cached signatures were checked with."""
-        self._checked: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._checked = BoundedMap[bytes, dict[str, Any]](CACHED_TOKENS)
 
     async def keys(self) -> Keys:
         """Raises NoSigningKey."""
@@ -186,14 +186,7 @@ class TokenAuthority:
     async def _claims(self, token: str) -> dict[str, Any]:
         keys = await self.keys()
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        claims = self._checked.get(digest)
-        if claims is None:
-            claims = self._checked[digest] = decode_token(keys, token)
-            if len(self._checked) > CACHED_TOKENS:
-                self._checked.popitem(last=False)
-        else:
-            self._checked.move_to_end(digest)
-        return claims
+        return self._checked.get_or_make(digest, lambda: decode_token(keys, token))
 
     async def _check_objects(self, claims: dict[str, Any]) -> None:
         """Check that the account and the bound objects still exist. Raises BadToken."""
