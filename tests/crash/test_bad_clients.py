@@ -10,10 +10,10 @@ import grpc
 import pytest
 
 from protocols.wire import podresources_v1_pb2 as wire
-from protocols.wire import podresources_v1_pb2_grpc as stubs
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
 from tests.support.podwatch import OPTIONS
+from tests.support.stubs import podresources_v1_pb2_grpc as stubs
 from tests.support.witnesses import CONFIGMAPS, Witnesses, lives, with_devices
 
 STALE_CLIENTS = 30

@@ -12,14 +12,15 @@ from typing import Any
 import grpc
 import pytest
 
-from protocols.wire import cri_pb2, cri_pb2_grpc, etcd_pb2, etcd_pb2_grpc
+from protocols.wire import cri_pb2, etcd_pb2
 from protocols.wire import deviceplugin_v1beta1_pb2 as device_wire
-from protocols.wire import deviceplugin_v1beta1_pb2_grpc as device_stubs
 from protocols.wire import podresources_v1_pb2 as resources_wire
-from protocols.wire import podresources_v1_pb2_grpc as resources_stubs
 from tests.support.insults import GARBAGE, HTTP2, MIB, shouted, tcp_ports, unix_sockets, zmq_strangers
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
+from tests.support.stubs import call
+from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as device_stubs
+from tests.support.stubs import podresources_v1_pb2_grpc as resources_stubs
 from tests.support.witnesses import Witnesses, container_of, lives, pod, with_devices
 
 
@@ -98,7 +99,7 @@ def test_oversized_grpc_messages_are_refused(plane: Plane) -> None:
     heavy = "x" * (17 * MIB)
     with undisturbed(plane):
         with channel(plane, "run/store.sock") as open_:
-            put = etcd_pb2_grpc.KVStub(open_).Put
+            put = call(open_, etcd_pb2.DESCRIPTOR.services_by_name["KV"], "Put")
             large = etcd_pb2.PutRequest(key=b"/x", value=bytes(MIB * 3 // 2))
             error = failure(lambda: put(large, timeout=30))
             assert (error.code().name, error.details()) == ("INVALID_ARGUMENT", "etcdserver: request is too large")
@@ -111,7 +112,7 @@ def test_oversized_grpc_messages_are_refused(plane: Plane) -> None:
             get = resources_stubs.PodResourcesListerStub(open_).Get
             refused_for_size(lambda: get(resources_wire.GetPodResourcesRequest(pod_name=heavy), timeout=30))
         with channel(plane, "runtime/runtime.sock") as open_:
-            version = cri_pb2_grpc.RuntimeServiceStub(open_).Version
+            version = call(open_, cri_pb2.DESCRIPTOR.services_by_name["RuntimeService"], "Version")
             refused_for_size(lambda: version(cri_pb2.VersionRequest(version=heavy), timeout=30))
 
 

@@ -18,8 +18,8 @@ from protocols.kube.protobuf.envelope import decode_message
 from protocols.kube.protobuf.table import message_of
 from protocols.wire import pods_v1alpha1_pb2 as pods_pb
 from protocols.wire.methods import CLIENT_OPTIONS
-from protocols.wire.pods_v1alpha1_pb2_grpc import PodsStub
 from tests.support.plane import Plane, until
+from tests.support.stubs import call
 
 REPO = Path(__file__).parents[2]
 TOKENS = itertools.count(os.getpid() * 1000)
@@ -135,7 +135,8 @@ def test_the_pods_api_shows_what_the_api_shows(plane: Plane) -> None:
         with grpc.insecure_channel(
             f"unix:{plane.root}/kubelet/pods-api/pods-api.sock", options=CLIENT_OPTIONS
         ) as channel:
-            reply = PodsStub(channel).ListPods(pods_pb.ListPodsRequest(), timeout=30)
+            list_pods = call(channel, pods_pb.DESCRIPTOR.services_by_name["Pods"], "ListPods")
+            reply = list_pods(pods_pb.ListPodsRequest(), timeout=30)
         found = [decode_message(message_of("v1", "Pod"), pod) for pod in reply.pods]
         return {item["metadata"]["name"]: item for item in found}.get("seen")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 
 from protocols.wire import podresources_v1_pb2 as pb
-from protocols.wire import podresources_v1_pb2_grpc as service
+from tests.support.stubs import podresources_v1_pb2_grpc as service
 
 BUG, WAY = sys.argv[1], sys.argv[2]
 SOCKET = os.environ["NODEPLANE_POD_RESOURCES"]

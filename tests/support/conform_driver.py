@@ -19,16 +19,16 @@ import grpc
 
 from protocols.process.layout import layout
 from protocols.wire import dra_v1_pb2 as v1
-from protocols.wire import dra_v1_pb2_grpc as v1_service
 from protocols.wire import dra_v1beta1_pb2 as v1beta1
-from protocols.wire import dra_v1beta1_pb2_grpc as v1beta1_service
 from protocols.wire import drahealth_v1_pb2 as health_v1
-from protocols.wire import drahealth_v1_pb2_grpc as health_v1_service
 from protocols.wire import drahealth_v1alpha1_pb2 as health_v1alpha1
-from protocols.wire import drahealth_v1alpha1_pb2_grpc as health_v1alpha1_service
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire import pluginregistration_v1_pb2_grpc as registration_service
 from supervisor.testing.api import Api, ApiError
+from tests.support.stubs import dra_v1_pb2_grpc as v1_service
+from tests.support.stubs import dra_v1beta1_pb2_grpc as v1beta1_service
+from tests.support.stubs import drahealth_v1_pb2_grpc as health_v1_service
+from tests.support.stubs import drahealth_v1alpha1_pb2_grpc as health_v1alpha1_service
+from tests.support.stubs import pluginregistration_v1_pb2_grpc as registration_service
 
 BUG = sys.argv[1]
 SHARED = "shared" in sys.argv[2:]

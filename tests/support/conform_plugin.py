@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
+from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as service
 
 BUG = sys.argv[1]
 COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 3

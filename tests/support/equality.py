@@ -9,11 +9,12 @@ from typing import Any
 
 import grpc
 
-from protocols.wire import etcd_pb2, etcd_pb2_grpc
+from protocols.wire import etcd_pb2
 from tests.support import oracle
 from tests.support.plane import Plane, until
 from tests.support.plane_client import read_object
 from tests.support.podwatch import Holdings, PodWatch
+from tests.support.stubs import call
 
 COLLECTIONS = {
     "/registry/pods/": "/api/v1/pods",
@@ -45,7 +46,8 @@ def _stored(plane: Plane, prefix: str) -> Versions:
     key = prefix.encode()
     with grpc.insecure_channel(plane.store, [("grpc.default_authority", "localhost")]) as channel:
         request = etcd_pb2.RangeRequest(key=key, range_end=key[:-1] + b"0", keys_only=True)
-        found = etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20, wait_for_ready=True).kvs
+        list_keys = call(channel, etcd_pb2.DESCRIPTOR.services_by_name["KV"], "Range")
+        found = list_keys(request, timeout=20, wait_for_ready=True).kvs
     return {each.key.decode().removeprefix(prefix): each.mod_revision for each in found}
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import grpc
 
-from protocols.wire import etcd_pb2, etcd_pb2_grpc, mvcc_pb2
+from protocols.wire import etcd_pb2, mvcc_pb2
 from tests.support.plane import Plane, until
+from tests.support.stubs import call
 from tests.support.watchers import ApiWatcher
 
 OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", -1)]
+SERVICES = etcd_pb2.DESCRIPTOR.services_by_name
 
 
 def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tuple[str, int, str]]:
@@ -27,16 +29,16 @@ def stored_events(plane: Plane, prefix: str, start: int, stop: int) -> list[tupl
     reached, over = start, threading.Event()
     with grpc.insecure_channel(plane.store, OPTIONS) as channel:
         request = etcd_pb2.WatchCreateRequest(key=b"\0", range_end=b"\0", start_revision=start + 1)
-        call = etcd_pb2_grpc.WatchStub(channel).Watch(_held_open(request, over), timeout=60, wait_for_ready=True)
+        watch = call(channel, SERVICES["Watch"], "Watch")(_held_open(request, over), timeout=60, wait_for_ready=True)
         while reached < stop:
-            response = next(call)
+            response = next(watch)
             assert not response.canceled, "the store compacted what the oracle needs"
             for event in response.events:
                 reached = event.kv.mod_revision
                 if event.kv.key.startswith(prefix.encode()):
                     found.append(_event(event))
         over.set()
-        call.cancel()
+        watch.cancel()
     return [event for event in found if event[1] <= stop]
 
 
@@ -57,7 +59,7 @@ def _event(event: mvcc_pb2.Event) -> tuple[str, int, str]:
 def revision(plane: Plane) -> int:
     with grpc.insecure_channel(plane.store, OPTIONS) as channel:
         request = etcd_pb2.RangeRequest(key=b"/registry/", count_only=True)
-        return int(etcd_pb2_grpc.KVStub(channel).Range(request, timeout=20, wait_for_ready=True).header.revision)
+        return int(call(channel, SERVICES["KV"], "Range")(request, timeout=20, wait_for_ready=True).header.revision)
 
 
 def watch_missed_nothing(plane: Plane, watcher: ApiWatcher, prefix: str) -> None:

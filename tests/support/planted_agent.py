@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 
 from protocols.wire import podresources_v1_pb2 as pb
-from protocols.wire import podresources_v1_pb2_grpc as service
 from tests.support import conform_agent as sample
 from tests.support.planting import BUGS, bug, replace
+from tests.support.stubs import podresources_v1_pb2_grpc as service
 
 # what is made of pods
 

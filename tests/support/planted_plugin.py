@@ -15,11 +15,11 @@ from typing import Any
 import grpc
 
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
 from tests.support import conform_plugin as sample
 from tests.support import planted_registry as planted_registry  # its bugs, too
 from tests.support.conform_plugin import POLL_S, Plugin
 from tests.support.planting import BUGS, bug, replace
+from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as service
 
 Lists = Iterator[pb.ListAndWatchResponse]
 SLOWER = 4

@@ -6,12 +6,12 @@ from typing import Any
 
 import grpc
 
-from protocols.wire import deviceplugin_v1beta1_pb2_grpc as service
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire import pluginregistration_v1_pb2_grpc as registration_service
 from tests.support import conform_plugin as sample
 from tests.support import planted_answers as planted_answers
 from tests.support.planting import bug, replace
+from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as service
+from tests.support.stubs import pluginregistration_v1_pb2_grpc as registration_service
 
 
 class Registrar(registration_service.RegistrationServicer):

@@ -7,8 +7,8 @@ from typing import Any
 import grpc
 
 from protocols.wire import podresources_v1_pb2 as wire
-from protocols.wire import podresources_v1_pb2_grpc as stubs
 from tests.support.plane import Plane, until
+from tests.support.stubs import podresources_v1_pb2_grpc as stubs
 
 OPTIONS = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
 ADDED, DELETED, UPDATED, BOOKMARK = 0, 1, 2, 3

@@ -12,12 +12,12 @@ from typing import Any
 import grpc
 
 from protocols.wire import deviceplugin_v1beta1_pb2 as plugin_pb
-from protocols.wire import deviceplugin_v1beta1_pb2_grpc as plugin_rpc
 from protocols.wire import dra_v1_pb2 as dra_pb
-from protocols.wire import dra_v1_pb2_grpc as dra_rpc
 from protocols.wire import pluginregistration_v1_pb2 as registration_pb
-from protocols.wire import pluginregistration_v1_pb2_grpc as registration_rpc
 from tests.support.charts.in_cluster import DRIVERS, Api
+from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as plugin_rpc
+from tests.support.stubs import dra_v1_pb2_grpc as dra_rpc
+from tests.support.stubs import pluginregistration_v1_pb2_grpc as registration_rpc
 
 SERVING = b"\x08\x01"
 """HealthCheckResponse of grpc.health.v1."""

@@ -9,9 +9,9 @@ from urllib.error import HTTPError
 import grpc
 
 from protocols.wire import podresources_v1_pb2 as pb
-from protocols.wire import podresources_v1_pb2_grpc as rpc
 from tests.support.charts.drivers import serve_pages, until_sigterm
 from tests.support.charts.in_cluster import MERGE, Api
+from tests.support.stubs import podresources_v1_pb2_grpc as rpc
 
 NFD = "/apis/nfd.k8s-sigs.io/v1alpha1"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocols.wire import dra_v1_pb2, dra_v1_pb2_grpc, pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc
+from protocols.wire import dra_v1_pb2, pluginregistration_v1_pb2
 from supervisor.begin.project import TEMPLATES
+from tests.support.stubs import dra_v1_pb2_grpc, pluginregistration_v1_pb2_grpc
 
 SLICE = "n1-gpu.example.com"
 STUBS = (dra_v1_pb2, dra_v1_pb2_grpc, pluginregistration_v1_pb2, pluginregistration_v1_pb2_grpc)

@@ -43,7 +43,7 @@ def _decoder(node: ast.Attribute | ast.Name) -> str:
 
 def sources() -> list[Path]:
     """Return our modules without what protoc made."""
-    return [path for path in product_modules() if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
+    return [path for path in product_modules() if not path.name.endswith("_pb2.py")]
 
 
 @functools.cache
