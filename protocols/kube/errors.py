@@ -3,7 +3,8 @@
 The API server makes its responses from them in one place of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from protocols.errors import NodeplaneError
@@ -61,6 +62,16 @@ class ApiError(NodeplaneError):
     def namespace_ends(self) -> bool:
         """True for an object that cannot be created because its namespace is being deleted."""
         return any(cause.get("reason") == "NamespaceTerminating" for cause in self.details.get("causes") or ())
+
+
+@contextmanager
+def suppress_status(*codes: int) -> Iterator[None]:
+    """Suppress an ApiError of these codes: 404 where the object may be gone, 409 where it may be another one by now."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code not in codes:
+            raise
 
 
 class ApiAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from protocols.kinds.table import PODS, Resource
+from protocols.kube.errors import suppress_status
 from protocols.kubeclient.client import ApiError
 from protocols.messages import cri, devices
 from protocols.messages.supervisor import KILL, Empty, KillActor
@@ -101,11 +102,8 @@ async def _apply(stage: ChaosStage, resource: Resource, obj: dict[str, Any]) -> 
 
 
 async def _delete(stage: ChaosStage, step: ScriptLine) -> str:
-    try:
+    with suppress_status(404):
         await (await stage.api()).delete(PODS, step.words[1], DEFAULT)
-    except ApiError as error:
-        if error.code != 404:
-            raise
     return ""
 
 

@@ -30,7 +30,7 @@ from actors.controllers.certificates.rules import (
 )
 from actors.controllers.certificates.signing import SigningFailed, expiry, sign
 from protocols.kinds.table import CERTIFICATESIGNINGREQUESTS, Resource
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -87,11 +87,8 @@ class CertificateController:
         if left > 0:
             self._queue.put_later(key, left + 1)
             return False
-        try:
+        with suppress_status(404, 409):
             await self._client.delete(CERTIFICATESIGNINGREQUESTS, name_of(csr), uid=uid_of(csr))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
         self._log.info("certificate request removed: it is old csr=%s", name_of(csr))
         return True
 
@@ -155,11 +152,8 @@ class CertificateController:
         """Patch the object as it was seen; one that has changed comes again with its event."""
         seen = {"uid": uid_of(csr), "resourceVersion": meta(csr).get("resourceVersion")}
         body = {"metadata": seen, "status": status}
-        try:
+        with suppress_status(404, 409):
             await self._client.patch(CERTIFICATESIGNINGREQUESTS, name_of(csr), body=body, subresource=subresource)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def _read(csr: Object) -> Certificate:

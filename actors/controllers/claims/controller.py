@@ -31,7 +31,7 @@ from protocols.dra.pods import (
 )
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -244,11 +244,8 @@ class ResourceClaimController:
                 await self._delete(claim)
 
     async def _delete(self, claim: views.ResourceClaim) -> None:
-        try:
+        with suppress_status(404):
             await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _released(self, claim: views.ResourceClaim, subresource: str = "") -> views.ResourceClaim:
         written = await self._update(claim, subresource)

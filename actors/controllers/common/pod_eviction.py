@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from protocols.bounded import BoundedMap
 from protocols.kinds import views
 from protocols.kinds.table import PODS
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import key_of, name_of, namespace_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -95,17 +95,13 @@ class PodEvictor:
 
     async def evict(self, pod: views.Pod, due: float, announcement: str, cause: Mapping[str, str]) -> None:
         """Delete the pod, which is `due` since that time. `cause` names the taint. Raises ApiError and ApiAway."""
-        try:
-            with span(uid_of(pod), "evict", **cause):
-                if self._announced.get(key_of(pod)) != uid_of(pod):
-                    await self._write_condition(pod)
-                    self._announced[key_of(pod)] = uid_of(pod)
-                    self.event(pod, announcement)
-                    log.info("pod evicted pod=%s %s", key_of(pod), " ".join(f"{k}={v}" for k, v in cause.items()))
-                await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
+        with suppress_status(404, 409), span(uid_of(pod), "evict", **cause):
+            if self._announced.get(key_of(pod)) != uid_of(pod):
+                await self._write_condition(pod)
+                self._announced[key_of(pod)] = uid_of(pod)
+                self.event(pod, announcement)
+                log.info("pod evicted pod=%s %s", key_of(pod), " ".join(f"{k}={v}" for k, v in cause.items()))
+            await self._client.delete(PODS, name_of(pod), namespace_of(pod), uid=uid_of(pod))
         self._evicted[uid_of(pod)] = None
         self._metrics.deleted(max(0.0, time.time() - due))
 

@@ -12,7 +12,7 @@ import msgspec
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
 from protocols.kinds.table import ALL, CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway, ApiError, suppress_status
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -173,11 +173,8 @@ class NamespaceController:
         return True
 
     async def _create(self, step: Create) -> None:
-        try:
+        with suppress_status(403, 404, 409):  # 409: it is there; 403, 404: its namespace ends
             await self._client.create(step.resource, step.obj, step.namespace)
-        except ApiError as error:
-            if error.code not in (403, 404, 409):
-                raise  # 409: it is there; 403, 404: its namespace ends
 
     async def _patch(self, step: Patch) -> None:
         await self._client.patch(step.resource, step.name, step.namespace, step.body)

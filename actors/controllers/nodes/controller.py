@@ -23,7 +23,7 @@ from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway, ApiError, suppress_status
 from protocols.kube.meta import Object, condition, name_of, namespace_of, uid_of, version_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
@@ -200,13 +200,10 @@ class NodeController:
     async def _mark_pod(self, pod: views.Pod) -> None:
         entry = {"type": "Ready", "status": "False", "lastTransitionTime": now()}
         body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [entry]}}
-        try:
+        with suppress_status(404, 409):
             await self._client.patch(
                 PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
         self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
     def _renewed(self, lease: views.Lease) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from protocols.kinds.table import VALIDATINGADMISSIONPOLICIES
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -45,11 +45,8 @@ class AdmissionPolicyStatusController:
             "metadata": {"name": name_of(policy), "uid": uid_of(policy)},
             "status": {"observedGeneration": generation, "typeChecking": {}},
         }
-        try:
+        with suppress_status(404, 409):  # deleted, or another one of the name, which comes with its event
             await self._client.apply(VALIDATINGADMISSIONPOLICIES, body, MANAGER, subresource="status")
-        except ApiError as error:
-            if error.code not in (404, 409):  # deleted, or another one of the name, which comes with its event
-                raise
 
 
 def unobserved(policy: Object) -> int | None:

@@ -10,7 +10,7 @@ from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube import times
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -89,11 +89,8 @@ class DisruptionController:
         condition = {"type": disruption.TARGET, "status": "False", "lastTransitionTime": times.now()}
         body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [condition]}}
         where = (PODS, name_of(pod), namespace_of(pod))
-        try:
+        with suppress_status(404, 409):
             await self._client.patch(*where, body, kind="strategic", subresource="status")
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _sync(self, work: Key) -> None:
         key, now = work[1], time.monotonic()
@@ -148,13 +145,10 @@ class DisruptionController:
         held, waiting = old.get("disruptedPods") or {}, status.get("disruptedPods") or {}
         patch = {**status, "disruptedPods": {**{name: None for name in held if name not in waiting}, **waiting}}
         body = {"metadata": {"resourceVersion": version_of(budget)}, "status": patch}
-        try:
+        with suppress_status(404):
             await self._client.patch(
                 PODDISRUPTIONBUDGETS, name_of(budget), namespace_of(budget), body, subresource="status"
             )
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 class PodHandler:

@@ -15,7 +15,7 @@ from actors.controllers.taints.device_users import DeviceUsers, runs
 from protocols.dra.types import TaintRule
 from protocols.kinds import views
 from protocols.kinds.table import DEVICETAINTRULES
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import condition
 from protocols.kube.taints import NO_EFFECT, NO_EXECUTE
 from protocols.kube.times import now
@@ -139,11 +139,8 @@ class RuleStatusWriter:
         others = [each for each in (known.get("status") or {}).get("conditions") or () if each.get("type") != CONDITION]
         body = {"metadata": {"uid": rule.uid}, "status": {"conditions": [*others, wanted]}}
         self._written[rule.uid] = time.monotonic()
-        try:
+        with suppress_status(404, 409):
             await self._client.patch(DEVICETAINTRULES, name, "", body, subresource="status")
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
         return 0.0
 
     def _figures(self, rule: TaintRule) -> Figures:

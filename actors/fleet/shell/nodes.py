@@ -11,7 +11,7 @@ from actors.fleet.simulated.node import Node
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, fields_of, labels_of, uid_of
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient
@@ -246,11 +246,8 @@ class FleetNodes:
             await self._client.patch(RESOURCESLICES, name, "", {"metadata": {"ownerReferences": owners}, "spec": spec})
 
     async def _delete_slice(self, name: str) -> None:
-        try:
+        with suppress_status(404):
             await self._client.delete(RESOURCESLICES, name)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _reduced_node(node: views.Node) -> Object:

@@ -12,7 +12,7 @@ from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -252,11 +252,8 @@ class FleetPods:
 
     async def delete(self, pod: Pod) -> None:
         """Delete a pod at once, unless it has gone. Raises ApiError."""
-        try:
+        with suppress_status(404, 409):
             await self._client.delete(PODS, pod.name, pod.namespace, grace=0, uid=pod.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     def _record(self, pod: Pod, event: PodEvent | HealthEvent, path: str = "") -> None:
         """`path`: fieldPath of the container that it is about."""

@@ -29,6 +29,7 @@ from protocols.dra.pods import (
 )
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
 from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
 from protocols.process.rates import backoff_delay
@@ -93,11 +94,8 @@ class ClaimWriter:
         """Deallocate and delete a claim that was created in vain."""
         if terminating(claim) or not await self.deallocate(claim, pod):
             return
-        try:
+        with suppress_status(404, 409):
             await self._client.delete(RESOURCECLAIMS, name_of(claim), namespace_of(claim), uid=uid_of(claim))
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _verify(self, pod: views.Pod, claims: tuple[views.ResourceClaim, ...]) -> None:
         """Raise DeviceConflict after undoing claims that lost a device to an earlier claim."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from actors.scheduler.model.nominations import Candidate, Nomination, Victim
 from protocols.kinds import views
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient, ApiError
@@ -81,11 +82,8 @@ class Evictor:
     async def clear_nomination(self, pod: Nomination) -> None:
         """Clear status.nominatedNodeName of a pod that is no longer going to that node."""
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
-        try:
+        with suppress_status(404, 409):
             await self._client.patch(PODS, pod.name, pod.namespace, body, kind="strategic", subresource="status")
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def _by(preemptor: Nomination) -> str:

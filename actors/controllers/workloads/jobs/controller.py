@@ -18,7 +18,7 @@ from actors.controllers.workloads.jobs.indexes import Failures
 from actors.controllers.workloads.jobs.plan import JobPlan, plan
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
 from protocols.kinds.table import JOBS, PODS
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, key_of, meta, name_of, namespace_of, terminating, uid_of, version_of
 from protocols.kubeclient.workqueue import Key
 
@@ -146,11 +146,8 @@ class JobController(WorkloadController):
         rest = [each for each in metadata.get("finalizers") or () if each != JOB_TRACKING]
         guarded = {field: metadata[field] for field in ("uid", "resourceVersion")}
         body = {"metadata": {**guarded, "finalizers": rest or None}}
-        try:
+        with suppress_status(404):
             await self._tools.client.patch(PODS, pod.name, pod.namespace, body)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _has_job(self, pod: PodView) -> bool:
         """Confirm by a live read that the Job is gone: the informer may not show a new one yet."""
@@ -174,11 +171,8 @@ class JobController(WorkloadController):
         pod = pod_view(known) if known is not None else None
         if pod is None or not pod.tracked or await self._has_job(pod):
             return
-        try:
+        with suppress_status(409):
             await self._free(pod)
-        except ApiError as error:
-            if error.code != 409:
-                raise
 
 
 def job_pod(job: Object, index: int | None = None, failures: Failures | None = None) -> Object:
