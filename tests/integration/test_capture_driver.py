@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from supervisor.capture.devices import Version
-from supervisor.capture.slices import followed
+from supervisor.capture.session import followed
 from tests.support.plane import REPO, Plane, stop, until
 from tests.support.waiting import until_async
 

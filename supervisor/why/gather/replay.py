@@ -1,18 +1,20 @@
 """Evidence of a recording, as it was at one time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from protocols.dra.gates import Gates, gates_of
 from protocols.kinds import views
+from protocols.kinds.table import EVENTS, Resource
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import key_of, uid_of
+from protocols.kube.meta import Object, join_key, key_of, namespace_of, uid_of
 from protocols.messages import devices as messages
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
+from protocols.messages.objects import stream_of
 from protocols.messages.supervisor import PlaneStatus
-from protocols.recording import sources as names
+from protocols.recording import sources
 from protocols.recording.reader import Recording, State
 from protocols.recording.values import convert
 from supervisor.base.errors import NotRunning
@@ -21,7 +23,6 @@ from supervisor.client.drivers import drivers_view_of
 from supervisor.report.status import merge
 from supervisor.trace.collect import PodTrace
 from supervisor.trace.recorded import trace_in
-from supervisor.why.gather.recorded_api import RecordedApi
 from supervisor.why.gather.sources import LOG_BYTES, LOG_LINES, DeviceManager, Sources
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class ReplaySources:
         return self._at_ms / 1_000
 
     def other_nodes(self) -> list[str]:
-        suffix = f"/{names.SUPERVISORS}"
+        suffix = f"/{sources.SUPERVISORS}"
         further = sorted(source.removesuffix(suffix) for source in self._state if source.endswith(suffix))
         return [each for each in (self._recording.header.node, *further) if each != self.node_name]
 
@@ -70,7 +71,7 @@ class ReplaySources:
             health={**health, **dra_health},
             rows=tuple(rows_of(inventory, health, pods)),
             drivers=drivers_view_of(drivers, dra_health, pods),
-            socket_since=_number(self._values(names.REGISTRATION).get("socket")),
+            socket_since=_number(self._values(sources.REGISTRATION).get("socket")),
         )
 
     async def status(self) -> PlaneStatus:
@@ -92,14 +93,14 @@ class ReplaySources:
 
     def _log_of(self, pod: views.Pod, container: str) -> list[str] | None:
         key = f"{key_of(pod)}/{uid_of(pod)}/{container}"
-        found = (items[key] for source, items in self._state.items() if source.endswith(names.LOGS) and key in items)
+        found = (items[key] for source, items in self._state.items() if source.endswith(sources.LOGS) and key in items)
         lines = next(found, None)
         return [str(line) for line in lines] if isinstance(lines, list) else None
 
     def _calls(self) -> tuple[CallRecord, ...]:
-        ended = self._recording.entries((self._prefix + names.CALLS,), self._at_ms)
+        ended = self._recording.entries((self._prefix + sources.CALLS,), self._at_ms)
         records = [convert(entry.value, CallRecord) for entry, _ in ended]
-        records += [convert(value, CallRecord) for value in self._values(names.PENDING).values()]
+        records += [convert(value, CallRecord) for value in self._values(sources.PENDING).values()]
         return tuple(sorted(records, key=lambda record: record.began_ns))
 
     def _stream(self, stream: str, kind: type[T]) -> dict[str, T]:
@@ -112,9 +113,9 @@ class ReplaySources:
 
 def supervisors_of(state: State, prefix: str, at_ms: int) -> list[PlaneStatus]:
     """Return what the supervisors of a node reported, with uptimes at this time. Raises RecordingInvalid."""
-    rows = state.get(prefix + names.ACTORS, {})
+    rows = state.get(prefix + sources.ACTORS, {})
     found = []
-    for name, plane in sorted(state.get(prefix + names.SUPERVISORS, {}).items()):
+    for name, plane in sorted(state.get(prefix + sources.SUPERVISORS, {}).items()):
         mine = [_aged(row, at_ms) for key, row in rows.items() if key.startswith(f"{name} ")]
         found.append(convert({**_aged(plane, at_ms), "actors": mine}, PlaneStatus))
     return found
@@ -127,3 +128,54 @@ def _aged(row: Any, at_ms: int) -> dict[str, Any]:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+class RecordedApi:
+    """The API at one time."""
+
+    def __init__(self, recording: Recording, state: State, at_ms: int) -> None:
+        self._recording, self._state, self._at_ms = recording, state, at_ms
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        found = self._objects(resource).get(join_key(namespace if resource.namespaced else "", name))
+        if found is None:
+            raise ApiError(404, {"message": f"{resource.full_name} {name!r} is not in the recording"})
+        return found
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        query: Mapping[str, str] | None = None,
+        field_selector: str = "",
+    ) -> Object:
+        """Return the objects by their keys; of `query`, the limit counts. Selectors have `=` alone."""
+        wanted = [(path, value) for path, _, value in _parts(field_selector)]
+        objects = self._events(wanted) if resource is EVENTS else self._objects(resource)
+        found = [
+            obj
+            for _, obj in sorted(objects.items())
+            if (not namespace or namespace_of(obj) == namespace) and all(_field(obj, *each) for each in wanted)
+        ]
+        return {"items": found[: int((query or {}).get("limit", len(found)))]}
+
+    def _objects(self, resource: Resource) -> Mapping[str, Object]:
+        return self._state.get(stream_of(resource.group, resource.plural), {})
+
+    def _events(self, wanted: Sequence[tuple[str, str]]) -> Mapping[str, Object]:
+        """Return the newest version of each event, of frames that name what is wanted."""
+        holds = wanted[-1][1].encode() if wanted else b""
+        found = self._recording.entries((sources.EVENTS,), self._at_ms, holds=holds)
+        return {entry.key: entry.value for entry, _ in found if isinstance(entry.value, dict)}
+
+
+def _parts(selector: str) -> Iterator[tuple[str, str, str]]:
+    return (part.partition("=") for part in selector.split(",") if part)
+
+
+def _field(obj: Object, path: str, value: str) -> bool:
+    found: Any = obj
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return bool(found == value)

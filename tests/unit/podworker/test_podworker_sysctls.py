@@ -5,8 +5,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.pods.containers.security import sysctls
-from actors.podworker.pods.workers.admission import forbidden_sysctl
+from actors.podworker.pods.containers.security import forbidden_sysctl, sysctls
 from protocols.errors import SettingsInvalid
 from protocols.kinds import views
 from protocols.lifecycle.pods.types import read_pod

@@ -1,7 +1,8 @@
 """Admission: the one list of rules for authorized writes, by their steps.
 
 The order is upstream's: what completes an object, what checks its author, policies and webhooks that change it, what
-checks it, and quotas at last. A rule of one's own is a class in a file of this folder and a row here.
+checks it, and quotas at last. A rule of one's own is a class in a file of this folder and a row here. The rules of
+this file only call what a server was given: quotas, policies and webhooks.
 """
 
 from collections.abc import Sequence
@@ -9,18 +10,65 @@ from functools import lru_cache, partial
 
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.writes.admission.certificates import CertificateRequester, CertificateRights
-from actors.apiserver.writes.admission.charge import Quotas
 from actors.apiserver.writes.admission.claims import ClaimRights
 from actors.apiserver.writes.admission.escalation import CreationRight, Escalation
-from actors.apiserver.writes.admission.hooks import Mutating, ValidatingPolicies, ValidatingWebhooks
 from actors.apiserver.writes.admission.limits import LimitDefaults, Limits
 from actors.apiserver.writes.admission.nodes import NodeRestriction
 from actors.apiserver.writes.admission.pods import MirrorPods, RuntimeClasses
 from actors.apiserver.writes.admission.priority import OneDefaultClass, Priority
 from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
-from actors.apiserver.writes.change import Change
+from actors.apiserver.writes.change import CONNECT, CREATE, DELETE, UPDATE, Change
 from protocols.kinds.served.row import Served
+
+
+class _HookRule(Rule):
+    """Policies and webhooks of users act by the Session of a change, if it has one."""
+
+    step, covers = Step.CHECK_VALID, {EVERY_KIND: (CREATE, UPDATE, DELETE, CONNECT)}
+
+    def concerns(self, change: Change) -> bool:
+        return change.session is not None
+
+
+class Mutating(_HookRule):
+    """MutatingAdmissionPolicies and mutating webhooks: together, as each may ask to be called again after others."""
+
+    step, covers = Step.MUTATE, {EVERY_KIND: (CREATE, UPDATE)}
+
+    async def apply(self, change: Change) -> None:
+        await change.session.mutate()
+
+
+class ValidatingPolicies(_HookRule):
+    """Check a write by ValidatingAdmissionPolicies."""
+
+    async def apply(self, change: Change) -> None:
+        await change.session.check_policies()
+
+
+class ValidatingWebhooks(_HookRule):
+    """Check a write by webhooks, all called at once: nothing changes the object after them."""
+
+    async def apply(self, change: Change) -> None:
+        await change.session.check_webhooks()
+
+
+class Quotas(Rule):
+    """Charge the quotas of the object's namespace; the last rule, since nothing takes a charge back."""
+
+    step, covers = Step.CHARGE, {EVERY_KIND: (CREATE, UPDATE)}
+
+    def concerns(self, change: Change) -> bool:
+        quotas, target = self.given.quotas, change.target
+        if quotas is None:
+            return False
+        return quotas.concerns(target) if change.operation == CREATE else quotas.counts_updates(target)
+
+    async def apply(self, change: Change) -> None:
+        assert self.given.quotas is not None
+        await self.given.quotas.charge(change.target, change.sent, change.old, dry_run=change.options.dry_run)
+
 
 RULES: tuple[type[Rule], ...] = (
     CreationRight,

@@ -10,10 +10,9 @@ from pathlib import Path
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
-from actors.podworker.pods.containers.security import REASON, unenforced
+from actors.podworker.pods.containers.security import REASON, forbidden_sysctl, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
 from actors.podworker.pods.volumes.volumes import Volumes
-from actors.podworker.pods.workers.admission import forbidden_sysctl
 from actors.podworker.pods.workers.claims import ClaimPreparation
 from actors.podworker.pods.workers.context import WorkerContext
 from actors.podworker.pods.workers.resizing import Resizing
