@@ -5,9 +5,9 @@ is checked.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from protocols.kube.meta import Object
+from protocols.kube.objects import mapping, rows
 
 Convert = Callable[[Object], Object]
 GROUP = "resource.k8s.io"
@@ -26,21 +26,21 @@ def wrapped_devices(obj: Object) -> Object:
 
 def plain_devices(obj: Object) -> Object:
     """Return a v1beta1 slice in the form of v1: the fields of `basic` stand in the device itself."""
-    return _with_devices(obj, lambda device: {**_but(device, "basic"), **_table(device.get("basic"))})
+    return _with_devices(obj, lambda device: {**_but(device, "basic"), **mapping(device.get("basic"))})
 
 
 def _with_devices(obj: Object, change: Convert) -> Object:
-    spec = _table(obj.get("spec"))
+    spec = mapping(obj.get("spec"))
     if not isinstance(spec.get("devices"), list):
         return obj
-    return {**obj, "spec": {**spec, "devices": [change(device) for device in _rows(spec["devices"])]}}
+    return {**obj, "spec": {**spec, "devices": [change(device) for device in rows(spec["devices"])]}}
 
 
 def flat_requests(obj: Object) -> Object:
     """Return a claim as v1beta1 has it."""
 
     def flat(request: Object) -> Object:
-        return {**_but(request, "exactly"), **NO_CLASS, **_table(request.get("exactly"))}
+        return {**_but(request, "exactly"), **NO_CLASS, **mapping(request.get("exactly"))}
 
     return _with_requests(obj, flat)
 
@@ -61,11 +61,11 @@ def _exact(request: Object) -> Object:
 
 
 def _with_requests(obj: Object, change: Convert) -> Object:
-    spec = _table(obj.get("spec"))
-    devices = _table(spec.get("devices"))
+    spec = mapping(obj.get("spec"))
+    devices = mapping(spec.get("devices"))
     if not isinstance(devices.get("requests"), list):
         return obj
-    requests = [change(request) for request in _rows(devices["requests"])]
+    requests = [change(request) for request in rows(devices["requests"])]
     return {**obj, "spec": {**spec, "devices": {**devices, "requests": requests}}}
 
 
@@ -73,7 +73,7 @@ def in_template(change: Convert) -> Convert:
     """Return the converter of a ResourceClaimTemplate for one of a ResourceClaim."""
 
     def changed(obj: Object) -> Object:
-        spec = _table(obj.get("spec"))
+        spec = mapping(obj.get("spec"))
         if not isinstance(spec.get("spec"), dict):
             return obj
         return {**obj, "spec": {**spec, "spec": change({"spec": spec["spec"]})["spec"]}}
@@ -99,11 +99,3 @@ STORED: dict[str, Convert] = {
     "ResourceClaimTemplate": in_template(exact_requests),
 }
 """Conversions from v1beta1 to v1; kinds without one are the same in both."""
-
-
-def _table(value: Any) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _rows(value: Any) -> list[Object]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -28,10 +28,24 @@ def text(obj: Any, *path: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def number(value: Any) -> int:
+    """Return the value if it is an int, else 0."""
+    return value if isinstance(value, int) else 0
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: Any) -> list[Object]:
+    """Return the objects of a list; an empty list if the value is anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def items(obj: Any, *path: str) -> list[Object]:
     """Return the objects of the list at `path`; an empty list if there is anything else."""
-    value = at(obj, *path)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return rows(at(obj, *path))
 
 
 MIRROR = "kubernetes.io/config.mirror"

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from protocols.process.files import make_directory, write_atomic
 from protocols.process.layout import Layout
+from protocols.process.sockets import prepare_directory
 from supervisor.base.errors import DirectoryNotTrusted, RootUnusable
 from supervisor.root.format import check_format, mark_format
 
@@ -138,10 +139,10 @@ def make_directories(where: Layout) -> None:
         check_trust(where)
         check_format(where.root)
         make_directory(where.root, OPEN)
-        _make(where.kubelet, OPEN)
-        _make(where.plugins, PLUGINS)
+        prepare_directory(where.kubelet, OPEN)
+        prepare_directory(where.plugins, PLUGINS)
         for path in (where.run, where.logs, where.store, where.runtime, where.devices):
-            _make(path, CLOSED)
+            prepare_directory(path, CLOSED)
         check_trust(where)  # another user may have made them since the first check
         where.run.chmod(CLOSED)
         probe = where.run / f".probe-{os.getpid()}"  # groups of one plane start side by side
@@ -165,9 +166,3 @@ def check_trust(where: Layout) -> None:
         check_directory(path, shared=True)
     for path in (where.pki, etcd):
         check_files(path)
-
-
-def _make(path: Path, mode: int) -> None:
-    if not path.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(mode)

@@ -8,13 +8,13 @@
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.check.metadata import conditions
 from protocols.kinds.check.table import Causes, Ordered, at_most, causes_of, present, together
-from protocols.kinds.dra.names import PLACE, class_name, full_name, keyed, rows, table
+from protocols.kinds.dra.names import PLACE, class_name, full_name, keyed
 from protocols.kinds.dra.selectors import Budget, configs, selectors, spec_of
 from protocols.kinds.dra.slices import is_over
 from protocols.kinds.dra.values import KINDS, attribute, capacity_causes, stamp, taint, taints
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.objects import at
+from protocols.kube.objects import at, mapping, rows
 from protocols.kube.resource_names import is_extended
 
 EXTENDED = "must be a valid extended resource name"
@@ -68,11 +68,11 @@ class PatchStrategy(Strategy):
         return _patch_causes(obj, {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return _patch_causes(new, table(_devices(old).get("filter")))
+        return _patch_causes(new, mapping(_devices(old).get("filter")))
 
 
 def _devices(obj: Object) -> Object:
-    return table(spec_of(obj).get("devices"))
+    return mapping(spec_of(obj).get("devices"))
 
 
 def _patch_causes(obj: Object, before: Object) -> list[Cause]:
@@ -83,12 +83,12 @@ def _patch_causes(obj: Object, before: Object) -> list[Cause]:
     causes = causes_of(Ordered(filter=names), path, devices)
     if is_over(path, devices, causes):
         return causes
-    for name, value in sorted(table(devices.get("attributes")).items()):
+    for name, value in sorted(mapping(devices.get("attributes")).items()):
         full_name(where := keyed(f"{path}.attributes", name), name, causes)
         attribute(where, value, causes, NULLABLE)
-    for name, value in sorted(table(devices.get("capacity")).items()):
+    for name, value in sorted(mapping(devices.get("capacity")).items()):
         full_name(where := keyed(f"{path}.capacity", name), name, causes)
-        causes += _amount_causes(where, table(value))
+        causes += _amount_causes(where, mapping(value))
     _TAINTS(path, devices, causes)
     return causes
 

@@ -8,13 +8,13 @@ from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, t
 from protocols.kinds.check.metadata import conditions
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, causes_of, each, one_of, together
 from protocols.kinds.check.values import longest
-from protocols.kinds.dra.names import PLACE, rows, table
+from protocols.kinds.dra.names import PLACE
 from protocols.kinds.dra.requests import request_names, request_reference, request_references
 from protocols.kinds.dra.selectors import opaque, parameters
 from protocols.kinds.dra.slices import bindings, drop_binding, one_term
 from protocols.kinds.dra.values import default_tolerations, tolerations
 from protocols.kube.meta import Object
-from protocols.kube.objects import at
+from protocols.kube.objects import at, mapping, rows
 
 RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
 INTERFACE, HARDWARE = 256, 128
@@ -49,7 +49,7 @@ def drop_deallocated(status: Object, before: Object) -> None:
 
 def drop_late(status: Object, before: Object) -> None:
     """Remove what binding conditions add to an allocation, unless it is stored."""
-    allocation, stored = table(status.get("allocation")), table(before.get("allocation"))
+    allocation, stored = mapping(status.get("allocation")), mapping(before.get("allocation"))
     drop_binding(rows(at(allocation, "devices", "results")), rows(at(stored, "devices", "results")))
     if not stored.get("allocationTimestamp"):
         allocation.pop("allocationTimestamp", None)
@@ -70,14 +70,14 @@ def _allocated(status: Object) -> set[tuple[Any, ...]]:
 
 def status_causes(new: Object, old: Object) -> list[Cause]:
     """Check a write of a claim's status; an allocation can be set and removed, not changed."""
-    status, before = table(new.get("status")), table(old.get("status"))
+    status, before = mapping(new.get("status")), mapping(old.get("status"))
     allocation = status.get("allocation")
     causes: list[Cause] = []
     if isinstance(allocation, dict):
         if before.get("allocation") and before["allocation"] != allocation:
             causes.append(invalid("status.allocation", allocation, "field is immutable"))
         elif not before.get("allocation"):
-            names = request_names(table(at(new, "spec", "devices")))
+            names = request_names(mapping(at(new, "spec", "devices")))
             _allocation(names)("status.allocation", allocation, causes)
     causes += _consumers_causes(status, before, bool(at(new, "metadata", "deletionTimestamp")))
     held = _allocated(status)
@@ -121,7 +121,7 @@ def _consumers_causes(status: Object, before: Object, ending: bool) -> list[Caus
     causes = causes_of(_CONSUMERS, path, consumers or [])
     if not rows(consumers):
         return causes
-    if not table(status.get("allocation")):
+    if not mapping(status.get("allocation")):
         causes.append(forbidden(path, "may not be specified when `allocated` is not set"))
     known = {row.get("uid") for row in rows(before.get("reservedFor"))}
     if ending and any(row.get("uid") not in known for row in rows(consumers)):

@@ -12,13 +12,12 @@ from protocols.kinds.dra.allocation import (
     drop_shares,
     status_causes,
 )
-from protocols.kinds.dra.names import rows, table
 from protocols.kinds.dra.requests import default_devices, devices_causes, parts
 from protocols.kinds.dra.selectors import spec_of
 from protocols.kinds.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
 from protocols.kinds.served.strategy import Strategy, restore
 from protocols.kube.meta import Object
-from protocols.kube.objects import at
+from protocols.kube.objects import at, mapping, rows
 
 IMMUTABLE = "field is immutable"
 ADMIN = "resource.kubernetes.io/admin-access"
@@ -31,7 +30,7 @@ class _SpecStrategy(Strategy):
     _path: tuple[str, ...]
 
     def _devices(self, obj: Object) -> Object:
-        return table(at(obj, *self._path, "devices"))
+        return mapping(at(obj, *self._path, "devices"))
 
     def default(self, obj: Object) -> None:
         default_devices(self._devices(obj))
@@ -58,7 +57,7 @@ class _SpecStrategy(Strategy):
 
     def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
         """Require the admin-access label on the namespace of requests with adminAccess."""
-        if table(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
+        if mapping(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
             return []
         path = ".".join((*self._path, "devices.requests"))
         return [
@@ -79,12 +78,12 @@ class ClaimStrategy(_SpecStrategy):
         version = new["metadata"].get("resourceVersion")
         restore(new, old, "metadata")
         new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
-        default_results(table(new.get("status")))
+        default_results(mapping(new.get("status")))
         if not self.gate(BINDING_GATE):
-            drop_late(table(new.get("status")), table(old.get("status")))
+            drop_late(mapping(new.get("status")), mapping(old.get("status")))
         if not self.gate(SHARES_GATE):
-            drop_shares(table(new.get("status")), table(old.get("status")))
-        drop_deallocated(table(new.get("status")), table(old.get("status")))
+            drop_shares(mapping(new.get("status")), mapping(old.get("status")))
+        drop_deallocated(mapping(new.get("status")), mapping(old.get("status")))
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return status_causes(new, old)
@@ -102,9 +101,9 @@ class TemplateStrategy(_SpecStrategy):
     def validate_create(self, obj: Object) -> list[Cause]:
         if not isinstance(spec_of(obj).get("spec"), dict):
             return [required("spec.spec")] if obj.get("spec") is not None else [required("spec")]
-        metadata = table(spec_of(obj).get("metadata"))
+        metadata = mapping(spec_of(obj).get("metadata"))
         return causes_of(template_metadata, "spec.metadata", metadata) + super().validate_create(obj)
 
 
 def _parts(devices: Any) -> list[Object]:
-    return [part for request in rows(table(devices).get("requests")) for part in parts(request)]
+    return [part for request in rows(mapping(devices).get("requests")) for part in parts(request)]

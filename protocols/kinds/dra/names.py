@@ -1,24 +1,11 @@
 """Checks of names in resource.k8s.io. Messages equal upstream's."""
 
 import re
-from typing import Any
 
 from protocols.kinds.check.causes import invalid, required, too_long
 from protocols.kinds.check.table import Causes, needed, texts
 from protocols.kinds.check.values import subdomain
-from protocols.kube.meta import Object
 from protocols.kube.names import label_faults, subdomain_faults
-
-
-def table(value: Any) -> Object:
-    """Return the value if it is a map, else an empty map."""
-    return value if isinstance(value, dict) else {}
-
-
-def rows(value: Any) -> list[Object]:
-    """Return the objects of a list; whatever is none is left out, and reported elsewhere."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
 
 DRIVER, POOL, ID = 63, 253, 32
 KEY_SHOWN = DRIVER + 1 + ID

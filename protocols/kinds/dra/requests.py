@@ -4,10 +4,11 @@ from typing import Any
 
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
 from protocols.kinds.check.table import Causes, Check, Ordered, causes_of, each, together
-from protocols.kinds.dra.names import class_name, full_name, label_name, rows
+from protocols.kinds.dra.names import class_name, full_name, label_name
 from protocols.kinds.dra.selectors import CONFIGS, Budget, opaque, selectors
 from protocols.kinds.dra.values import default_tolerations, tolerations
 from protocols.kube.meta import Object
+from protocols.kube.objects import rows
 
 REQUESTS, ALTERNATIVES, CONSTRAINTS = 32, 8, 32
 MODES = ("All", "ExactCount")

@@ -9,8 +9,9 @@ from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import CheckPolicy, CheckSelector
 from protocols.kinds.check.causes import forbidden, invalid, too_long
 from protocols.kinds.check.table import Causes, Check, Ordered, each, present
-from protocols.kinds.dra.names import driver_name, table
+from protocols.kinds.dra.names import driver_name
 from protocols.kube.meta import Object
+from protocols.kube.objects import mapping
 
 SELECTORS, CONFIGS, PARAMETERS = 32, 32, 10 * 1024
 
@@ -81,4 +82,4 @@ configs = each(Ordered("opaque", opaque=opaque), limit=CONFIGS)
 
 def spec_of(obj: Object) -> Object:
     """Return the object's spec; an empty map if it is missing or no map."""
-    return table(obj.get("spec"))
+    return mapping(obj.get("spec"))

@@ -4,11 +4,12 @@ from protocols.dra.pools import COUNTER_SETS, DEVICES, RICH_DEVICES
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
 from protocols.kinds.check.table import Causes, Check, Ordered, at_least, causes_of, each, needed
 from protocols.kinds.check.values import label_key, subdomain
-from protocols.kinds.dra.names import driver_name, keyed, label_name, pool_name, qualified_name, rows, table
+from protocols.kinds.dra.names import driver_name, keyed, label_name, pool_name, qualified_name
 from protocols.kinds.dra.selectors import spec_of
 from protocols.kinds.dra.values import attribute, capacity_causes, stamp, taints
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
+from protocols.kube.objects import mapping, rows
 
 USES, COUNTERS = 2, 32
 
@@ -23,7 +24,7 @@ def _counters(path: str, counters: Object, causes: Causes) -> None:
             label_name(where, name, causes)
         else:
             causes.append(invalid(where, name, "must not be empty"))
-        if table(counters[name]).get("value") is None:
+        if mapping(counters[name]).get("value") is None:
             causes.append(required(f"{where}.value"))
 
 
@@ -82,7 +83,7 @@ class SliceStrategy(Strategy):
         spec, before = spec_of(new), spec_of(old)
         fixed = [
             ("spec.driver", spec.get("driver"), before.get("driver")),
-            ("spec.pool.name", table(spec.get("pool")).get("name"), table(before.get("pool")).get("name")),
+            ("spec.pool.name", mapping(spec.get("pool")).get("name"), mapping(before.get("pool")).get("name")),
             ("spec.nodeName", spec.get("nodeName"), before.get("nodeName")),
         ]
         return slice_causes(spec) + [invalid(path, mine, IMMUTABLE) for path, mine, was in fixed if mine != was]
@@ -95,9 +96,9 @@ ALPHA_ATTRIBUTES = ("ints", "bools", "strings", "versions")
 def _drop_alpha(obj: Object) -> None:
     for device in rows(spec_of(obj).get("devices")):
         device.pop("nodeAllocatableResourceMappings", None)
-        for value in table(device.get("attributes")).values():
+        for value in mapping(device.get("attributes")).values():
             for field in ALPHA_ATTRIBUTES:
-                table(value).pop(field, None)
+                mapping(value).pop(field, None)
 
 
 def _drop_sharing(new: list[Object], old: list[Object]) -> None:
@@ -106,8 +107,8 @@ def _drop_sharing(new: list[Object], old: list[Object]) -> None:
         return
     for device in new:
         device.pop("allowMultipleAllocations", None)
-        for capacity in table(device.get("capacity")).values():
-            table(capacity).pop("requestPolicy", None)
+        for capacity in mapping(device.get("capacity")).values():
+            mapping(capacity).pop("requestPolicy", None)
 
 
 def drop_binding(new: list[Object], old: list[Object]) -> None:
@@ -151,7 +152,7 @@ _POOL = Ordered(
 _SLICE = Ordered(
     "driver pool",
     driver=driver_name,
-    pool=lambda path, pool, causes: _POOL(path, table(pool), causes),
+    pool=lambda path, pool, causes: _POOL(path, mapping(pool), causes),
 )
 
 

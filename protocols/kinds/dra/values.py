@@ -7,9 +7,9 @@ from protocols.cel.libraries.quantities import parse_version
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required
 from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, together
 from protocols.kinds.check.values import label_key, label_value, longest
-from protocols.kinds.dra.names import rows, table
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import mapping, rows
 from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.times import now
 
@@ -48,13 +48,13 @@ def _is_version(text: str) -> bool:
 
 def capacity_causes(path: str, value: Any, shared: bool) -> list[Cause]:
     """Validate a capacity; a request policy requires `shared`, a device that allows several allocations."""
-    amount = _quantity(table(value).get("value")) or Quantity(0)
-    policy = table(value).get("requestPolicy")
+    amount = _quantity(mapping(value).get("value")) or Quantity(0)
+    policy = mapping(value).get("requestPolicy")
     if policy is None:
         return []
     if not shared:
         return [forbidden(f"{path}.requestPolicy", "allowMultipleAllocations must be true")]
-    return _policy_causes(f"{path}.requestPolicy", table(policy), amount)
+    return _policy_causes(f"{path}.requestPolicy", mapping(policy), amount)
 
 
 def _quantity(value: Any) -> Quantity | None:
@@ -75,7 +75,7 @@ def _policy_causes(path: str, policy: Object, amount: Quantity) -> list[Cause]:
         return [required(f"{path}.default", f"required when {name} is defined")]
     if values:
         return _values_causes(f"{path}.{name}", list(map(_quantity, values)), default, amount)
-    return _range_causes(f"{path}.{name}", table(bounds), default, amount)
+    return _range_causes(f"{path}.{name}", mapping(bounds), default, amount)
 
 
 def _values_causes(path: str, values: list[Quantity | None], default: Quantity, amount: Quantity) -> list[Cause]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kube.objects import mapping, rows
 from protocols.kube.times import time_or
 
 MOST_CONTAINERS = 64
@@ -66,9 +67,9 @@ class PodReplicas:
 
 def pod_of(obj: dict[str, Any]) -> Pod:
     """Return the row of a Pod object. Fields of a wrong type count as missing."""
-    metadata, spec, status = (_map(obj.get(name)) for name in ("metadata", "spec", "status"))
-    images = {str(each.get("name")): str(each.get("image") or "") for each in _list(spec.get("containers"))}
-    statuses = {str(each.get("name")): each for each in _list(status.get("containerStatuses"))}
+    metadata, spec, status = (mapping(obj.get(name)) for name in ("metadata", "spec", "status"))
+    images = {str(each.get("name")): str(each.get("image") or "") for each in rows(spec.get("containers"))}
+    statuses = {str(each.get("name")): each for each in rows(status.get("containerStatuses"))}
     containers = tuple(
         _container(name, images[name], statuses.get(name, {})) for name in list(images)[:MOST_CONTAINERS]
     )
@@ -89,10 +90,10 @@ def pod_of(obj: dict[str, Any]) -> Pod:
 
 
 def _container(name: str, image: str, status: dict[str, Any]) -> _PodContainer:
-    kind, detail = next(iter(_map(status.get("state")).items()), ("waiting", {}))
-    reason = str(_map(detail).get("reason") or "")
+    kind, detail = next(iter(mapping(status.get("state")).items()), ("waiting", {}))
+    reason = str(mapping(detail).get("reason") or "")
     if kind == "terminated" and not reason:
-        reason = f"exit code {_map(detail).get('exitCode')}"
+        reason = f"exit code {mapping(detail).get('exitCode')}"
     restarts = status.get("restartCount")
     state = f"{kind}: {reason}" if reason else kind
     count = restarts if isinstance(restarts, int) else 0
@@ -100,7 +101,7 @@ def _container(name: str, image: str, status: dict[str, Any]) -> _PodContainer:
 
 
 def _ended(status: dict[str, Any]) -> str:
-    runs = (_map(_map(status.get(field)).get("terminated")) for field in ("state", "lastState"))
+    runs = (mapping(mapping(status.get(field)).get("terminated")) for field in ("state", "lastState"))
     last = next(filter(None, runs), None)
     if last is None:
         return ""
@@ -115,11 +116,3 @@ def _status(phase: str, status: dict[str, Any], containers: Iterable[_PodContain
         return str(reason)
     reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]
     return next(filter(None, reasons), phase) if phase in ("Pending", "Running") else phase
-
-
-def _map(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

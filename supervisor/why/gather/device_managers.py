@@ -6,10 +6,10 @@ from contextlib import suppress
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import NODES
 from protocols.kube.meta import name_of
+from protocols.kube.objects import mapping
 from protocols.messages import devices as messages
 from protocols.messages.devices import DeviceHealth
 from supervisor.why.gather.sources import MOST, DeviceManager, Sources, here
-from supervisor.why.model.fields import mapping
 from supervisor.why.model.types import DriverEvidence, PluginEvidence
 
 MOST_NODES = 32

@@ -10,6 +10,7 @@ from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import key_of, uid_of
+from protocols.kube.objects import mapping, rows
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.dra.explain import EVERY, SELECTED
@@ -24,7 +25,6 @@ from supervisor.why.gather.device_managers import (
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
 from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, first_objects, get, here, names, unknown
-from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 from supervisor.why.others.plugins import plugin_sentence
 

@@ -6,6 +6,7 @@ from protocols.kinds import views
 from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, uid_of
+from protocols.kube.objects import number
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.trace import Row
@@ -23,7 +24,6 @@ from supervisor.why.gather.sources import (
     names,
     unknown,
 )
-from supervisor.why.model.fields import number
 from supervisor.why.model.types import ApiEvent, PluginEvidence, PodEvidence
 from supervisor.why.pods.view import containers, requested
 

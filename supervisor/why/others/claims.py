@@ -6,11 +6,11 @@ from protocols.dra.binding import FAILED, unmet, verdict
 from protocols.dra.pods import FINALIZER, allocation_of, device_of, results_of
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import condition, key_of, meta
+from protocols.kube.objects import mapping, rows
 from protocols.kube.times import time_or
 from protocols.messages.devices import DeviceHealth
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.why_text import reason_of
-from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined
 from supervisor.why.model.types import ClaimEvidence, Finding
 

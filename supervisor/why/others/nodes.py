@@ -6,11 +6,11 @@ from typing import Any
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition
+from protocols.kube.objects import mapping, rows
 from protocols.kube.taints import node_taints, taint_text
 from protocols.kube.times import time_or
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError
-from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, event_line, joined
 from supervisor.why.model.types import Finding, NodeEvidence
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from protocols.kinds import views
 from protocols.kube.meta import condition, condition_true, meta
+from protocols.kube.objects import mapping, rows
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.trace import Row
-from supervisor.why.model.fields import mapping, rows
 from supervisor.why.model.text import ago, at, event_line, joined, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.running import how, log, probe_text

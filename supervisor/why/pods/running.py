@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition
+from protocols.kube.objects import mapping, number, rows
 from protocols.messages.trace import DEVICE_HEALTH
 from protocols.process.texts import signal_name
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
-from supervisor.why.model.fields import mapping, number, rows
 from supervisor.why.model.text import ago, at, event_line, plural, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.view import APP, ContainerEnd, ContainerView, containers, spec_of, status_of

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from protocols.kube.meta import condition
+from protocols.kube.objects import rows
 from protocols.kube.pods import node_of
 from supervisor.dra.why import PodAnswer
 from supervisor.dra.why_text import answer_parts, reason_of
-from supervisor.why.model.fields import rows
 from supervisor.why.model.text import joined
 from supervisor.why.model.types import Finding, PluginEvidence, PodEvidence
 from supervisor.why.others.plugins import diagnose_plugin, plugin_sentence

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from protocols.kube.objects import rows
 from protocols.kube.pods import node_of
 from protocols.messages.calls import CallRecord
 from protocols.trace import Row
 from supervisor.calls.text import record_lines
-from supervisor.why.model.fields import rows
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import ApiEvent, Finding, PodEvidence
 from supervisor.why.pods.running import hook_of

@@ -6,8 +6,8 @@ import msgspec
 
 from protocols.kinds import views
 from protocols.kube.meta import Object, meta
+from protocols.kube.objects import mapping, number, rows
 from protocols.kube.times import time_or
-from supervisor.why.model.fields import mapping, number, rows
 
 INIT, APP = "init container", "container"
 
