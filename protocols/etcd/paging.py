@@ -15,16 +15,15 @@ PAGE_BYTES = 4 * 1024 * 1024
 class Pager:
     """Number of keys to ask for in the next page of a list; report each page with `took` or `failed`."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self.limit = min(FIRST, most)
+    def __init__(self) -> None:
+        self.limit = FIRST
         """Keys to ask for next."""
 
     def took(self, keys: int, size: int) -> None:
         """Record a page of `keys` keys and `size` bytes; the next one has at most twice as many keys."""
         if keys:
             fitting = PAGE_BYTES * keys // max(size, 1)
-            self.limit = max(1, min(fitting, 2 * self.limit, self._most))
+            self.limit = max(1, min(fitting, 2 * self.limit, MOST))
 
     def failed(self) -> bool:
         """Record a page that was too large or took too long; return False if it was a single key already."""

@@ -94,14 +94,14 @@ def stored_json(value: bytes) -> bytes:
         return value
 
 
-def check_depth(value: Any, limit: int = DEPTH_LIMIT) -> None:
-    """Refuse (400) what is nested deeper than `limit`, so recursive code behind it is safe."""
+def check_depth(value: Any) -> None:
+    """Refuse (400) what is nested deeper than DEPTH_LIMIT, so recursive code behind it is safe."""
     level = [value]
-    for _ in range(limit):
+    for _ in range(DEPTH_LIMIT):
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return
-    raise BodyInvalid(f"the request body is nested more than {limit} levels deep")
+    raise BodyInvalid(f"the request body is nested more than {DEPTH_LIMIT} levels deep")
 
 
 def _children(value: Any) -> Any:

@@ -147,10 +147,10 @@ async def restarted(
 
 
 class Threads:
-    """Threads for one kind of blocking work, apart from the loop's own, which are shared and few."""
+    """A thread for one kind of blocking work, apart from the loop's own, which are shared and few."""
 
-    def __init__(self, name: str, most: int = 1) -> None:
-        self._pool = ThreadPoolExecutor(most, name)
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(1, name)
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Run in a thread; its exception is raised here. Work waits for a free thread in the order of the calls."""

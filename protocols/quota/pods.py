@@ -34,16 +34,16 @@ def _of_extended(name: str) -> bool:
     return name.startswith(REQUESTS) and not is_native(name)
 
 
-def pod_amounts(pod: Object, side: str, *, allocated: bool = True) -> Amounts:
+def pod_amounts(pod: Object, side: str) -> Amounts:
     """Return the `requests` or `limits` of a pod: of its containers or, where set, of the pod as a whole, and overhead.
 
-    `allocated`: a container counts as the greater of its spec and its status, whose sizes differ during a resize.
+    A container counts as the greater of its spec and its status, whose sizes differ during a resize.
 
     This is not protocols.scheduling.requests.pod_requests: quotas keep the format of quantities for their texts, count
     limits too, count no request that only a limit implies, and count an infeasible resize.
     """
     spec = pod.get("spec") or {}
-    held = _allocated(pod, side) if allocated else {}
+    held = _allocated(pod, side)
     found = of_containers(cast("views.PodSpec", spec), lambda container: _amounts(container, side, held))
     return _with_overhead(spec, side, {**found, **whole_amounts(spec, side)})
 

@@ -4,8 +4,6 @@
 the end of its input. The last thing a server sends is a Status on the error channel, which carries the exit code.
 """
 
-from typing import Any
-
 import msgspec
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
@@ -48,7 +46,7 @@ def exit_status(code: int) -> bytes:
     )
 
 
-def failure_status(message: str, reason: str = "InternalError", code: int = 500) -> bytes:
+def failure_status(message: str) -> bytes:
     """Return the Status of a command that could not be run or watched to its end."""
-    status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code}
-    return msgspec.json.encode(status)
+    error = {"reason": "InternalError", "code": 500}
+    return msgspec.json.encode({"metadata": {}, "status": "Failure", "message": message, **error})

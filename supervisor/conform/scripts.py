@@ -44,7 +44,6 @@ class Kind(NamedTuple):
     """`shared` are behaviours of device plugins that judge this kind, too."""
 
     name: str
-    noun: str
     folder: Path
     shared: tuple[str, ...] = ()
 
@@ -53,9 +52,9 @@ class Kind(NamedTuple):
         return sorted(path for path in self.folder.glob("*.py") if not path.name.startswith("_"))
 
 
-PLUGIN = Kind("plugin", "a device plugin", FOLDER)
-DRA = Kind("dra", "a DRA driver", FOLDER / "dra", ("two-instances", "ends-at-sigterm"))
-AGENT = Kind("agent", "an agent of the pod resources API", FOLDER / "agent", ("ends-at-sigterm",))
+PLUGIN = Kind("plugin", FOLDER)
+DRA = Kind("dra", FOLDER / "dra", ("two-instances", "ends-at-sigterm"))
+AGENT = Kind("agent", FOLDER / "agent", ("ends-at-sigterm",))
 KINDS = {kind.name: kind for kind in (PLUGIN, DRA, AGENT)}
 
 

@@ -164,10 +164,10 @@ def usages_of(csr: Object) -> frozenset[str]:
     return frozenset(map(str, _spec(csr).get("usages") or ()))
 
 
-def seconds_of(csr: Object, most: int = LONGEST_S) -> int:
+def seconds_of(csr: Object) -> int:
     """Return how long the certificate shall be valid."""
     asked = _spec(csr).get("expirationSeconds")
-    return most if not isinstance(asked, int) else max(SHORTEST_S, min(asked, most))
+    return LONGEST_S if not isinstance(asked, int) else max(SHORTEST_S, min(asked, LONGEST_S))
 
 
 def has_condition(csr: Object, kind: str) -> bool:

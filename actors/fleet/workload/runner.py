@@ -1,7 +1,6 @@
 """Run a scenario on a fleet: make its claim template, fill the nodes, let pods come and go, measure, clean up."""
 
 import asyncio
-import logging
 import os
 import time
 import uuid
@@ -46,7 +45,6 @@ CLEAN_S = 300.0
 GATEWAY_TIMEOUT = 504
 OWN = "fleet"
 """Name of this process in the figures."""
-log = logging.getLogger("fleet")
 
 
 class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):

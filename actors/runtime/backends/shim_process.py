@@ -36,8 +36,8 @@ _CHUNK = 64 * 1024
 class Capture:
     """Capture of a command's output. `ends` are the command's descriptors: an empty stdin and two pipes."""
 
-    def __init__(self, cap: int = OUTPUT_CAP) -> None:
-        self._left = cap
+    def __init__(self) -> None:
+        self._left = OUTPUT_CAP
         self._outputs: dict[int, bytearray] = {}
         self._loop = asyncio.get_running_loop()
         self._closed = self._ends_closed = False

@@ -82,9 +82,8 @@ def _field(tag: bytes, data: bytes) -> bytes:
 class Subscription:
     """One GetContainerEvents stream."""
 
-    def __init__(self, ring: int, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, ring: int) -> None:
         self._ring = ring
-        self._most_bytes = most_bytes
         self._bytes = 0
         self._queue: deque[EncodedEvent] = deque()
         self._wake = asyncio.Event()
@@ -93,7 +92,7 @@ class Subscription:
     def put(self, event: EncodedEvent) -> bool:
         """Queue an event. On overflow, return False; the queue is dropped and the stream ends."""
         self._bytes += event.cost
-        if len(self._queue) >= self._ring or self._bytes > self._most_bytes:
+        if len(self._queue) >= self._ring or self._bytes > MOST_BYTES:
             self._queue.clear()
             self._overflowed = True
         else:
@@ -112,7 +111,7 @@ class Subscription:
                 yield event.joined()
             if self._overflowed:
                 raise SubscriberTooSlow(
-                    f"the client fell more than {self._ring} events or {self._most_bytes} bytes behind; "
+                    f"the client fell more than {self._ring} events or {MOST_BYTES} bytes behind; "
                     "list everything and subscribe again"
                 )
 

@@ -146,10 +146,10 @@ LINES = CounterFamily(
 class AuditLog:
     """The audit log of a plane; several processes append to its files."""
 
-    def __init__(self, path: Path, registry: CollectorRegistry | None = None, keep: Keep | None = None) -> None:
+    def __init__(self, path: Path, registry: CollectorRegistry | None = None) -> None:
         lines = Tally(*LINES, registry or CollectorRegistry())
         self._lines = {(who, end): lines.of(who, end) for who in (KNOWN, UNKNOWN) for end in (WRITTEN, LEFT_OUT, LOST)}
-        self._known = LogFile(path, keep or Keep(), functools.partial(self._count, KNOWN))
+        self._known = LogFile(path, Keep(), functools.partial(self._count, KNOWN))
         other = path.with_name(f"{path.stem}-anonymous{path.suffix}")
         self._unknown = LogFile(other, ANONYMOUS_KEEP, functools.partial(self._count, UNKNOWN))
         self._sampler = Sampler()

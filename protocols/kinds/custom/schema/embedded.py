@@ -16,9 +16,9 @@ from protocols.kube.names import dns1035_faults, label_faults
 MIXED = "may have mixed case, but should otherwise match: "
 
 
-def clean_embedded(value: Any, node: Node, path: str = "") -> list[str]:
+def clean_embedded(value: Any, node: Node) -> list[str]:
     """Remove unknown fields from embedded metadata; return their paths. Raises WrongType."""
-    unknown = [name for where, part in _embedded(value, node, path) for name in _cleaned(part, where)]
+    unknown = [name for where, part in _embedded(value, node, "") for name in _cleaned(part, where)]
     return sorted(unknown)
 
 
