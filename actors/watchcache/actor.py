@@ -12,7 +12,7 @@ from actors.watchcache.shell.metrics import WatchcacheCollector
 from protocols.actor import Context, run_actor
 from protocols.bus import Call
 from protocols.errors import NodeplaneError
-from protocols.etcd import EtcdOptions, store_options
+from protocols.etcd.options import EtcdOptions, store_options
 from protocols.kinds.table import ALL
 from protocols.messages.objects import FRESHEN, Freshen
 from protocols.messages.supervisor import Empty

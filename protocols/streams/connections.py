@@ -15,7 +15,7 @@ from aiohttp import web
 
 from protocols.errors import NodeplaneError
 from protocols.process.tasks import awaited, cancel
-from protocols.serving import Detached
+from protocols.serving.connection import Detached
 
 SPDY = "SPDY/3.1"
 VERSION_HEADER = "X-Stream-Protocol-Version"

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from protocols.dra.allocator import Amounts
 from protocols.dra.allocator.shares import HeldDevices, held_by_results
+from protocols.dra.allocator.types import Amounts
 from protocols.dra.decode import qualified
 from protocols.dra.pods import consumers, device_of, is_pod, results_of
 from protocols.dra.types import Capacity, DeviceId, Slice

@@ -7,23 +7,13 @@ from typing import Any
 
 import msgspec
 
-from protocols.dra.allocator import (
-    AllocationFault,
-    AllocatorInputs,
-    Attempt,
-    AttemptOptions,
-    Catalog,
-    Node,
-    NodeFault,
-    Pick,
-    TimedOut,
-    allocation,
-    claim_of,
-    held_by_picks,
-    held_by_results,
-)
-from protocols.dra.allocator.plan import CelSelectors
-from protocols.dra.allocator.shares import HeldDevices, added
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import claim_of
+from protocols.dra.allocator.plan import AllocatorInputs, CelSelectors
+from protocols.dra.allocator.result import allocation
+from protocols.dra.allocator.shares import HeldDevices, added, held_by_picks, held_by_results
+from protocols.dra.allocator.types import AllocationFault, Node, NodeFault, Pick, TimedOut
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_reader
 from protocols.dra.gates import Gates
 from protocols.dra.pods import results_of

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from protocols.dra.allocator import Claim, Node, claim_of
+from protocols.dra.allocator.claims import Claim, claim_of
 from protocols.dra.allocator.extended import Backing, TooManyRequests, backing
 from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.allocator.types import Node
 from protocols.dra.diagnosis.diagnose import Diagnosis, RejectionTally
 from protocols.dra.diagnosis.types import Case, DiagnosisReport, Group, Rejection
 from protocols.dra.gates import Gates

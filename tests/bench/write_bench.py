@@ -14,7 +14,9 @@ from contextlib import contextmanager
 import grpc
 import uvloop
 
-from protocols.etcd import EtcdClient, EtcdOptions, etcd_options, guarded
+from protocols.etcd import guarded
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions, etcd_options
 from protocols.wire import etcd_pb2 as pb
 from tests.bench.cel_bench import policy_rows
 from tests.bench.row import Row, missing

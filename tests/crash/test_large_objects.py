@@ -6,7 +6,8 @@ import json
 import msgspec
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ETCD, OURS, engines
 from tests.support.servers import X

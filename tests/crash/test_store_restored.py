@@ -18,7 +18,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.kinds.table import ALL
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient, ClientOptions

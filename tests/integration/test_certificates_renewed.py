@@ -14,8 +14,8 @@ from actors.apiserver.http.routing.server import ServerOptions, tls_context
 from actors.store.model.options import StoreOptions
 from actors.store.server.client_certificates import server_credentials
 from actors.store.server.grpc_server import Routes
-from protocols.etcd import EtcdOptions
 from protocols.etcd.members import contexts_of
+from protocols.etcd.options import EtcdOptions
 from protocols.process.tls import Renewed, serving
 from tests.support.authority import Authority
 from tests.support.store_lab import short_directory

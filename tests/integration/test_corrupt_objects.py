@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.plane import Plane as WholePlane

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions, Unavailable, Watch
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import Unavailable
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.watch import Watch
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.authority import Authority

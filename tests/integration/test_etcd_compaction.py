@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from actors.watchcache.shell.compactor import KEY, Compactor
-from protocols.etcd import Compacted, EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import Compacted
+from protocols.etcd.options import EtcdOptions
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_cluster import cluster
 

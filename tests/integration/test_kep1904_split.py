@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.process.settings import StoreSettings
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.apiserver_plane import Plane

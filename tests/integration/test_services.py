@@ -8,7 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from protocols.etcd import EtcdClient, store_options
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import store_options
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.waiting import until_async
 

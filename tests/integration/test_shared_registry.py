@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.kube.protobuf import encode_object
 from protocols.wire.protobuf import delimited
 from tests.support.api_judge import Client

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions, Unavailable
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import Unavailable
+from protocols.etcd.options import EtcdOptions
 from protocols.etcd.transport.frames import ERROR, GREETING, HEAD, NUMBERS, OK, pack
 from protocols.wire import etcd_pb2 as pb
 from tests.support.store_lab import Api, Lab, lab, listened_at, play, until

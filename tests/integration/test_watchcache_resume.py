@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from protocols.bus import Bus, BusError, BusOptions, Event
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.messages.objects import DIGEST_KEY, FRESHEN, Freshen, ObjectEvent
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from tests.integration.etcd_fixture import etcd_binary

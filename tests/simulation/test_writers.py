@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from protocols.etcd import EtcdOptions
+from protocols.etcd.options import EtcdOptions
 from tests.simulation.control.writers import Held, Pace, Writer
 from tests.simulation.world.world import START
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from protocols.dra.allocator import Claim, SelectorFault, claim_of
+from protocols.dra.allocator.claims import Claim, claim_of
+from protocols.dra.allocator.types import SelectorFault
 from protocols.dra.decode import class_of
 from protocols.dra.types import Device
 from protocols.kube.meta import Object

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.process.settings import EtcdFiles
 from supervisor.pki.certificates import Certificate, Wanted
 from supervisor.pki.issue import issue

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Histogram
 
 from actors.apiserver.api.counters import Count, Tally, WeightedChild, WeightedHistogram
-from protocols.etcd import EtcdError
+from protocols.etcd.errors import EtcdError
 from protocols.kinds.served.row import Served
 from protocols.process.families import CounterFamily, HistogramFamily
 

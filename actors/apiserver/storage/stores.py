@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from protocols.etcd import EtcdClient, store_options
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import store_options
 from protocols.kinds.served.row import Served
 from protocols.kinds.table import DEFINITIONS
 from protocols.process.layout import Layout

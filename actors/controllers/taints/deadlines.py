@@ -7,7 +7,7 @@ name, so it also applies to a device that is no longer published.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from protocols.dra.allocator import Catalog
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.patching.types import Known
 from protocols.dra.pods import allocation_of, device_of, is_owned_by, is_reserved_for, results_of
 from protocols.dra.types import DeviceId, Filter, TaintRule

@@ -12,7 +12,7 @@ from actors.controllers.common.pod_eviction import EvictionMetrics, EvictionText
 from actors.controllers.taints.deadlines import Deadline, EvictionDeadlines, selects
 from actors.controllers.taints.device_users import DeviceUsers, runs
 from actors.controllers.taints.rule_status import RuleStatusWriter
-from protocols.dra.allocator import Catalog
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.faults import SliceChange

@@ -19,7 +19,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tls import is_trusted
-from protocols.serving import mark_authenticated
+from protocols.serving.connection import mark_authenticated
 
 API_SERVER = "kube-apiserver-kubelet-client"
 """Common name in the certificate of the API server, which has checked the rights of its own callers."""

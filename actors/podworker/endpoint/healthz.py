@@ -12,13 +12,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from protocols.serving import (
-    BoundedServer,
-    Listener,
-    ListenerOptions,
-    UnauthenticatedConnections,
-    UnauthenticatedLimits,
-)
+from protocols.serving.connection import BoundedServer
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 HEALTHZ = "healthz"
 LOOPBACK = "127.0.0.1"

@@ -12,13 +12,9 @@ from aiohttp import web
 from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
 from protocols.process.files import write_atomic
 from protocols.process.tls import Renewed, server_context, serving
-from protocols.serving import (
-    BoundedServer,
-    Listener,
-    ListenerOptions,
-    UnauthenticatedConnections,
-    UnauthenticatedLimits,
-)
+from protocols.serving.connection import BoundedServer
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0

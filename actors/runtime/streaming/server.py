@@ -15,14 +15,9 @@ from aiohttp import web
 from actors.runtime.model.errors import StateNotWritten, TooManyTickets
 from actors.runtime.streaming.port_forward import PortForward, run_port_forward
 from actors.runtime.streaming.sessions import Attach, Exec, run_attach, run_exec
-from protocols.serving import (
-    BoundedServer,
-    Listener,
-    ListenerOptions,
-    UnauthenticatedConnections,
-    UnauthenticatedLimits,
-    mark_authenticated,
-)
+from protocols.serving.connection import BoundedServer, mark_authenticated
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 from protocols.streams.accepting import (
     Accepted,
     ProtocolUnknown,

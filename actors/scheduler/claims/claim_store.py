@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 
 from actors.scheduler.claims.device_ledger import NOTHING, DeviceLedger
-from protocols.dra.allocator import held_by_results
+from protocols.dra.allocator.shares import held_by_results
 from protocols.dra.pods import EXTENDED_CLAIM, owner_pod, results_of
 from protocols.kinds import views
 from protocols.kube.meta import annotations_of, key_of, uid_of, version_of

@@ -20,28 +20,23 @@ from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
-from protocols.dra.allocator import (
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions, Counters
+from protocols.dra.allocator.catalog import Catalog, NodePools
+from protocols.dra.allocator.plan import AllocatorInputs, expressions_of
+from protocols.dra.allocator.result import first_available_score
+from protocols.dra.allocator.shares import held_by_picks, together
+from protocols.dra.allocator.types import (
     AllocatedState,
     AllocationEnded,
     AllocationFault,
-    AllocatorInputs,
-    Attempt,
-    AttemptOptions,
-    Catalog,
     DeviceInfo,
     Holdings,
     Node,
     NodeFault,
+    Pool,
     Selectors,
     TimedOut,
-    first_available_score,
-    held_by_picks,
 )
-from protocols.dra.allocator.attempt import Counters
-from protocols.dra.allocator.catalog import NodePools
-from protocols.dra.allocator.plan import expressions_of
-from protocols.dra.allocator.shares import together
-from protocols.dra.allocator.types import Pool
 from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of
 from protocols.dra.types import Device, DeviceClass, PoolId

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from protocols.dra.allocator import AllocatedState, Amounts, Holdings
 from protocols.dra.allocator.shares import added
+from protocols.dra.allocator.types import AllocatedState, Amounts, Holdings
 from protocols.dra.types import DeviceId, PoolId
 
 UNKNOWN = 0

@@ -28,9 +28,12 @@ from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_table import NodeTables
-from protocols.dra.allocator import Amounts, Catalog, Holdings, allocation, held_by_picks
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.extended import TooManyRequests, backed, backing, extended_claim
 from protocols.dra.allocator.plan import CelSelectors
+from protocols.dra.allocator.result import allocation
+from protocols.dra.allocator.shares import held_by_picks
+from protocols.dra.allocator.types import Amounts, Holdings
 from protocols.dra.binding import TIMEOUT_S
 from protocols.dra.gates import Gates
 from protocols.dra.pods import allocation_of, consumers, extended_claim_key

@@ -20,8 +20,8 @@ from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
-from protocols.dra.allocator import Node
 from protocols.dra.allocator.plan import expressions_of
+from protocols.dra.allocator.types import Node
 from protocols.dra.diagnosis.diagnose import Diagnosis
 from protocols.dra.diagnosis.types import Case, one_line
 from protocols.dra.types import Device

@@ -17,7 +17,7 @@ from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_cache import summary
 from actors.scheduler.preemption.planner import FailedAttempt, PreemptionPlan, Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
-from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.dra.allocator.types import AllocationFault, TimedOut
 from protocols.kinds import views
 from protocols.kube.meta import key_of, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError

@@ -28,7 +28,7 @@ from actors.scheduler.nodes.node_table import NodeTable
 from actors.scheduler.nodes.scoring import NodeScorer
 from actors.scheduler.preemption.planner import Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
-from protocols.dra.allocator import AllocationFault, TimedOut
+from protocols.dra.allocator.types import AllocationFault, TimedOut
 from protocols.kinds import views
 from protocols.kube.meta import uid_of
 from protocols.kubeclient.client import ApiAway, ApiError

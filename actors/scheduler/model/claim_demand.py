@@ -6,9 +6,11 @@ from operator import itemgetter
 import msgspec
 
 from actors.scheduler.model.errors import ClaimsNotReady
-from protocols.dra.allocator import Catalog, Claim, Holdings, Pick, claim_of
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import Claim, claim_of
 from protocols.dra.allocator.extended import ExtendedClaim
 from protocols.dra.allocator.plan import missing_class
+from protocols.dra.allocator.types import Holdings, Pick
 from protocols.dra.pods import (
     allocation_of,
     claim_entries,

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator, Mapping
 import msgspec
 
 from actors.scheduler.model.views import PodView
-from protocols.dra.allocator import Holdings
 from protocols.dra.allocator.shares import together
+from protocols.dra.allocator.types import Holdings
 
 Amounts = Mapping[str, int]
 """Nano-units by resource."""

@@ -20,7 +20,8 @@ from actors.scheduler.model.views import NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_cache import Cache, insufficient, summary
 from actors.scheduler.preemption.selection import DisruptionBudget, best, budgets_of, candidate_count, select_victims
 from actors.scheduler.preemption.trial import ClaimUse, ClaimUses, Rejection, Trial
-from protocols.dra.allocator import Holdings, held_by_picks
+from protocols.dra.allocator.shares import held_by_picks
+from protocols.dra.allocator.types import Holdings
 from protocols.kinds import views
 from protocols.kube.meta import condition, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.times import time_or

@@ -17,7 +17,7 @@ from actors.scheduler.nodes.node_cache import shortages
 from actors.scheduler.preemption.evictor import Evictor
 from actors.scheduler.preemption.planner import FailedAttempt, Planner, PreemptionPlan, World, is_preempted
 from actors.scheduler.preemption.trial import ClaimUses
-from protocols.dra.allocator import Holdings
+from protocols.dra.allocator.types import Holdings
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import name_of, namespace_of, terminating, uid_of

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from protocols.errors import NodeplaneError
-from protocols.etcd import WatchEvent
+from protocols.etcd.types import WatchEvent
 
 RETAINED_REVISIONS = 32
 """Revisions that each new watch reads again."""

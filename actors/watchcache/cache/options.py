@@ -3,7 +3,7 @@
 import msgspec
 
 from actors.watchcache.cache.window import WindowOptions
-from protocols.etcd import EtcdOptions
+from protocols.etcd.options import EtcdOptions
 from protocols.kinds.table import ALL, Resource
 from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS
 

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.watchcache.cache.window import Window, WindowEntry, WindowOptions
 from protocols.bus import Event, Item, Op, Value
-from protocols.etcd import KeyValue, WatchEvent
+from protocols.etcd.types import KeyValue, WatchEvent
 from protocols.kinds.table import Resource
 from protocols.kube.jsons import stored_json
 from protocols.messages.objects import (

@@ -16,7 +16,7 @@ import msgspec
 from actors.watchcache.cache.history_check import RecentRevisions
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.resource_cache import ResourceCache, SharedRevision, StoredObject, stored
-from protocols.etcd import KeyValue, WatchBatch, WatchEvent
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 from protocols.kinds.table import DEFINITIONS, EXTENSIONS, Resource
 from protocols.kube.custom import declared
 from protocols.kube.jsons import read_json_object

@@ -13,7 +13,8 @@ from actors.watchcache.shell.store_follower import StoreFollower
 from protocols.actor import Context
 from protocols.bus import Bus
 from protocols.errors import NodeplaneError
-from protocols.etcd import BadEndpoint, EtcdClient, EtcdError
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import BadEndpoint, EtcdError
 
 
 class StoreUnreachable(NodeplaneError, grpc="UNAVAILABLE"):

@@ -7,7 +7,8 @@ part in it.
 import asyncio
 import logging
 
-from protocols.etcd import Compacted, EtcdClient, EtcdError
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import Compacted, EtcdError
 from protocols.wire import etcd_pb2 as pb
 
 KEY = b"compact_rev_key"

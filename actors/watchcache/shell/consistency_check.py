@@ -10,7 +10,7 @@ from typing import Protocol
 from actors.watchcache.cache.history_check import HistoryLost
 from actors.watchcache.cache.resource_cache import ResourceCache
 from actors.watchcache.cache.store_state import StoreState
-from protocols.etcd import EtcdError, FutureRevision
+from protocols.etcd.errors import EtcdError, FutureRevision
 from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb
 

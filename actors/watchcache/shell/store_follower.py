@@ -18,18 +18,11 @@ from actors.watchcache.cache.history_check import HistoryCheck, HistoryLost
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from protocols.errors import NodeplaneError
-from protocols.etcd import (
-    AnswerTooLarge,
-    Compacted,
-    DeadlineExceeded,
-    EtcdClient,
-    EtcdError,
-    KeyValue,
-    Ranged,
-    Watch,
-    WatchBatch,
-)
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import AnswerTooLarge, Compacted, DeadlineExceeded, EtcdError
 from protocols.etcd.paging import PagedListing
+from protocols.etcd.types import KeyValue, Ranged, WatchBatch
+from protocols.etcd.watch import Watch
 from protocols.process.rates import backoff_delay
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from protocols.dra.allocator import DeviceInfo
 from protocols.dra.allocator.claims import ALL, Claim, SubRequest
 from protocols.dra.allocator.plan import missing_class
+from protocols.dra.allocator.types import DeviceInfo
 from protocols.dra.diagnosis.devices import DeviceJudge, Reaching
 from protocols.dra.diagnosis.nodes import node_rejection
 from protocols.dra.diagnosis.types import (

@@ -8,8 +8,10 @@ from collections.abc import Generator
 
 import msgspec
 
-from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Node, NodeFault, TimedOut
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.claims import ALL, Claim, DeviceConstraint, Request
+from protocols.dra.allocator.plan import AllocatorInputs
+from protocols.dra.allocator.types import AllocationFault, Node, NodeFault, TimedOut
 from protocols.dra.diagnosis.types import CONSTRAINT, COUNT, ERROR, TOGETHER, Case, Rejection
 
 STEPS = 4000

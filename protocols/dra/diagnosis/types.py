@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from protocols.dra.allocator import AllocatedState, Catalog, Claim, Node, Selectors
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import Claim
+from protocols.dra.allocator.types import AllocatedState, Node, Selectors
 from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceClass, DeviceId
 from protocols.process.texts import cut

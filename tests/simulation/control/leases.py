@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 from protocols.errors import NodeplaneError
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from tests.simulation.control.history import History
 from tests.simulation.model import Broken, Main
 from tests.simulation.world.process import Process

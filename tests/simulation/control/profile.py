@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocols.etcd import etcd_options
+from protocols.etcd.options import etcd_options
 from tests.simulation.control.bookmarks import BookmarkCheck
 from tests.simulation.control.calm import Calm
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocols.errors import NodeplaneError
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from protocols.etcd.types import KeyValue, Written
 from protocols.wire import etcd_pb2 as pb
 from tests.simulation.control.history import History

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from protocols.errors import NodeplaneError
-from protocols.etcd import EtcdClient, EtcdOptions
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.options import EtcdOptions
 from tests.simulation.etcd.cluster import ENDPOINTS, Cluster
 from tests.simulation.world.install import install
 from tests.simulation.world.process import Process

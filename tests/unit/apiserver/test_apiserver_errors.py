@@ -12,8 +12,8 @@ from actors.apiserver.api.request.target import unknown_path, verb_not_supported
 from actors.apiserver.http.routing.call import status_reply
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.table import TABLE
-from protocols import etcd
 from protocols.errors import NodeplaneError
+from protocols.etcd import errors as etcd
 from protocols.kinds.check import causes
 from protocols.kube.errors import BodyInvalid, PatchImpossible, PatchInvalid, PatchTooLarge, SelectorInvalid
 

@@ -19,7 +19,8 @@ from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.shell.bus_streams import ResourceStream
 from protocols.bus import Event, Item, Op
-from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import ADDED, FLOOR, FLOOR_KEY, STORED, ObjectEvent
 from tests.support.watch_wire import ByHand, Wire
 

@@ -19,7 +19,8 @@ from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.cache.window import WindowOptions
 from actors.watchcache.shell.bus_streams import ResourceStream
 from protocols.bus import Event
-from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import ADDED, DELETED, ObjectEvent
 
 ROWS = (TABLE.of("configmaps"), TABLE.of("secrets"))

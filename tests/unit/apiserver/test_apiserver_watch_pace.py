@@ -9,7 +9,7 @@ from actors.apiserver.watch.watcher import Watcher
 from actors.store.model.options import StoreOptions
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.window import WindowOptions
-from protocols.etcd import EtcdOptions
+from protocols.etcd.options import EtcdOptions
 from protocols.messages.objects import HISTORY_BYTES, HISTORY_REVISIONS, MIB, WINDOW_BYTES
 from tests.support.watch_wire import ByHand
 

@@ -22,7 +22,8 @@ from actors.watchcache.cache.resource_cache import ResourceCache, op_of
 from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.cache.window import WindowOptions
 from protocols.bus import Event
-from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 from tests.support.watch_wire import ByHand, Wire
 
 ROW = TABLE.of("configmaps")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from actors.controllers.garbage.graph import FOREGROUND, Graph, graph_node
-from protocols.dra.allocator import Catalog
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
 from protocols.kinds.table import CONFIGMAPS

@@ -4,18 +4,11 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import (
-    AllocationFault,
-    AllocatorInputs,
-    Attempt,
-    AttemptOptions,
-    Catalog,
-    Node,
-    NodeFault,
-    TimedOut,
-    allocation,
-    first_available_score,
-)
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.plan import AllocatorInputs
+from protocols.dra.allocator.result import allocation, first_available_score
+from protocols.dra.allocator.types import AllocationFault, Node, NodeFault, TimedOut
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.gates import Gates
 from protocols.dra.types import DeviceId

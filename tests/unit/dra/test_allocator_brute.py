@@ -9,8 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, claim_of
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import claim_of
+from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.pruning import PATIENCE
+from protocols.dra.allocator.types import AllocationFault, Node
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
 from tests.support.allocator_objects import ANY, DRIVER, Kinds, claim_object, request_objects

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, AllocatorInputs, Catalog, Node, allocation
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.plan import AllocatorInputs
+from protocols.dra.allocator.result import allocation
 from protocols.dra.allocator.shares import HeldDevices, held_by_picks, held_by_results
+from protocols.dra.allocator.types import AllocationFault, Node
 from protocols.dra.decode import slice_of
 from protocols.dra.types import DeviceId
 from protocols.kube.quantity import NANO

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import AllocationFault, AllocatorInputs, Attempt, AttemptOptions, Catalog, Node, NodeFault
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.result import allocation
 from protocols.dra.allocator.shares import HeldDevices
+from protocols.dra.allocator.types import AllocationFault, Node, NodeFault
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.types import Device, DeviceId
 from protocols.kube.meta import Object

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from protocols.dra.allocator import Attempt, AttemptOptions, Catalog, Node
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.shares import HeldDevices
+from protocols.dra.allocator.types import Node
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.diagnosis import nodes
 from protocols.dra.diagnosis.diagnose import Diagnosis

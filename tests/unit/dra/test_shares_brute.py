@@ -10,18 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.claims.device_ledger import DeviceLedger
-from protocols.dra.allocator import (
-    AllocationFault,
-    AllocatorInputs,
-    Attempt,
-    AttemptOptions,
-    Catalog,
-    Node,
-    allocation,
-    claim_of,
-)
+from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import claim_of
+from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.pruning import PATIENCE
+from protocols.dra.allocator.result import allocation
 from protocols.dra.allocator.shares import held_by_picks, held_by_results
+from protocols.dra.allocator.types import AllocationFault, Node
 from protocols.dra.decode import patch_of, slice_of
 from protocols.dra.tracker.tracker import Tracker
 from protocols.dra.types import DeviceId

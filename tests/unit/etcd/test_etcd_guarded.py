@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocols.etcd import guarded, prefix_end
-from protocols.etcd.types import Companions, KeyValue, Written
+from protocols.etcd import guarded
+from protocols.etcd.types import Companions, KeyValue, Written, prefix_end
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 

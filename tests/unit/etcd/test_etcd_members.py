@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import BadEndpoint, Compacted, EtcdOptions, Unavailable
 from protocols.etcd.calls import ask
+from protocols.etcd.errors import BadEndpoint, Compacted, Unavailable
 from protocols.etcd.members import Members, Method
+from protocols.etcd.options import EtcdOptions
 from protocols.etcd.transport.connection_channel import LOST, rpc_error
 from protocols.kubeclient.election import identity
 from protocols.wire import etcd_pb2 as pb

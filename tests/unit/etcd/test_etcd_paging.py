@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.etcd import KeyValue, Ranged
 from protocols.etcd.paging import FIRST, MOST, PAGE_BYTES, PagedListing, Pager
+from protocols.etcd.types import KeyValue, Ranged
 
 LARGEST = 3 * 512 * 1024
 

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd import EtcdClient, EtcdOptions, NotSent, OutcomeUnknown, Written
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import NotSent, OutcomeUnknown
+from protocols.etcd.options import EtcdOptions
 from protocols.etcd.transport.connection_channel import LOST, rpc_error
 from protocols.etcd.transport.frames import NOT_CONNECTED
+from protocols.etcd.types import Written
 from protocols.http2.frames import GOING_AWAY
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.apiserver.api.stored import Stored, encode_object, view
-from protocols.dra.allocator import claim_of
+from protocols.dra.allocator.claims import claim_of
 from protocols.dra.decode import class_of, patch_of, rule_of, slice_of
 from protocols.kinds.shapes.clean import WrongType, clean
 from protocols.kube.meta import Object

@@ -7,16 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from protocols.serving import (
-    BoundedServer,
-    Listener,
-    ListenerOptions,
-    UnauthenticatedConnections,
-    UnauthenticatedLimits,
-    connection,
-    listener,
-    mark_authenticated,
-)
+from protocols.serving import connection, listener
+from protocols.serving.connection import BoundedServer, mark_authenticated
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 from protocols.streams.accepting import accept_forward, forward_protocol
 from tests.support.waiting import until_async
 

@@ -1,6 +1,6 @@
 """Who has to go before one more stranger may enter."""
 
-from protocols.serving import UnauthenticatedConnections, UnauthenticatedLimits
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 LIMITS = UnauthenticatedLimits(in_all=5, per_address=3)
 

@@ -12,7 +12,7 @@ from actors.scheduler.model.errors import ClaimsNotReady
 from actors.scheduler.model.views import node_view, pod_view
 from actors.scheduler.nodes import node_cache
 from actors.scheduler.nodes.node_cache import Cache
-from protocols.dra.allocator import Catalog
+from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.extended import MAX_REQUESTS, TooManyRequests, extended_claim
 from protocols.kinds import views
 from protocols.kube.quantity import NANO

@@ -11,7 +11,8 @@ from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.explanations import MAX_TEXTS, MAX_WAITING, Explanations, Question
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView, node_view
-from protocols.dra.allocator import Catalog, claim_of
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.allocator.claims import claim_of
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.gates import Gates

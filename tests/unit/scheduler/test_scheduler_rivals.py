@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
-from protocols.dra.allocator import Holdings
+from protocols.dra.allocator.types import Holdings
 from protocols.dra.types import DeviceId
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource

@@ -16,7 +16,7 @@ from actors.scheduler.model.views import node_view
 from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
-from protocols.dra.allocator import claim_of
+from protocols.dra.allocator.claims import claim_of
 from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import meta
 from tests.support.memory_api import MemoryApi

@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocols.serving import (
-    BoundedServer,
-    Listener,
-    ListenerOptions,
-    UnauthenticatedConnections,
-    UnauthenticatedLimits,
-    listener,
-)
+from protocols.serving import listener
+from protocols.serving.connection import BoundedServer
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 from tests.support.tls_wire import Client, Echo, client_of, served
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

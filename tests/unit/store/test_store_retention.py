@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.store.model.options import StoreOptions
 from actors.store.mvcc.retention import Retention
 from actors.watchcache.cache.options import WatchcacheOptions
-from protocols.etcd import EtcdOptions
+from protocols.etcd.options import EtcdOptions
 
 NOWHERE = Path("/nowhere")
 PATHS: dict[str, Any] = dict.fromkeys(("directory", "socket", "address_file", "ca", "cert", "key"), NOWHERE)

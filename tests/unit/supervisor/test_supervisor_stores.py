@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from protocols.etcd import store_options
+from protocols.etcd.options import store_options
 from supervisor.base.errors import UsageError
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import etcd_files, settings_of, stores

@@ -8,7 +8,10 @@ import pytest
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from actors.watchcache.shell.store_follower import MAX_BATCHES, StoreFollower
-from protocols.etcd import EtcdClient, EtcdOptions, KeyValue, Unavailable, WatchBatch, WatchEvent
+from protocols.etcd.client import EtcdClient
+from protocols.etcd.errors import Unavailable
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 
 LONG = 60.0
 

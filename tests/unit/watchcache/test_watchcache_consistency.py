@@ -8,8 +8,9 @@ from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.shell import consistency_check as consistency
 from actors.watchcache.shell.consistency_check import ERROR, FAILURE, SUCCESS, ConsistencyCheck
-from protocols.etcd import EtcdError, EtcdOptions, KeyValue
-from protocols.etcd.types import Ranged
+from protocols.etcd.errors import EtcdError
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, Ranged
 from protocols.wire import etcd_pb2 as pb
 
 OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_revisions=0)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.watchcache.cache.history_check import RETAINED_REVISIONS, RecentRevisions
-from protocols.etcd import KeyValue, WatchEvent
+from protocols.etcd.types import KeyValue, WatchEvent
 
 Write = tuple[int, bool, int]
 """Key, whether it is a deletion, value."""

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import StoreState
 from actors.watchcache.shell.store_follower import StoreTooOld, answers_in_order, reject_lossy_version
-from protocols.etcd import EtcdOptions, KeyValue, WatchBatch, WatchEvent
+from protocols.etcd.options import EtcdOptions
+from protocols.etcd.types import KeyValue, WatchBatch, WatchEvent
 from protocols.messages.objects import FLOOR_KEY, ObjectEvent
 
 OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_revisions=10)

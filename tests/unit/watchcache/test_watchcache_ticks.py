@@ -7,7 +7,7 @@ from actors.watchcache.cache.options import WatchcacheOptions
 from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from actors.watchcache.shell.bus_streams import TICK_EVERY, BusStreams
 from protocols.bus import Bus
-from protocols.etcd import EtcdOptions
+from protocols.etcd.options import EtcdOptions
 from protocols.messages.objects import ADDED, ObjectEvent
 
 OPTIONS = WatchcacheOptions(etcd=EtcdOptions(endpoints=("unix:/none",)), resume_revisions=0)

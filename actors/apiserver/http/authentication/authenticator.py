@@ -25,7 +25,7 @@ from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, Audit
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
 from protocols.process.tls import expiry, is_trusted
-from protocols.serving import mark_authenticated
+from protocols.serving.connection import mark_authenticated
 
 CertificateSubject = tuple[tuple[tuple[str, str], ...], ...]
 Proof = TypeVar("Proof")

@@ -23,7 +23,7 @@ from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.connection.unread import Unread
 from protocols.process.tls import is_trusted
-from protocols.serving import BoundedConnection, BoundedServer, Detached
+from protocols.serving.connection import BoundedConnection, BoundedServer, Detached
 
 AUTHENTICATED_IDLE_S = 75.0
 """Longest idle time of a connection whose client has authenticated."""

@@ -15,7 +15,8 @@ from actors.apiserver.http.connection.connection import Connections, give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
 from protocols.process.tls import Renewed, ServerContext, server_context, serving
-from protocols.serving import Listener, ListenerOptions, UnauthenticatedConnections, UnauthenticatedLimits
+from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 TRUST_SECONDS = 2.0
 """Seconds after which replaced client CAs are noticed at the latest."""
