@@ -163,19 +163,21 @@ class StoreState:
                 return f"{kv.key.decode(errors='replace')} at revision {kv.mod_revision} is not what was applied here"
         return ""
 
-    def replace(self, kvs: list[KeyValue], revision: int) -> None:
-        """Load a later list, after a compaction beyond `position`.
+    def replace(self, kvs: list[KeyValue], revision: int) -> bool:
+        """Load a later list, after a compaction beyond `position`. Return True if any object differs.
 
         The changes between are unknown. No order of events leads over them such that each revision on the way is the
-        store's, so followers need snapshots.
+        store's, so followers need snapshots then.
         """
         self.listed_revision = self.publish_after = self.position = revision
         self.recent.clear()
         self._define(kvs)
         objects = self._by_cache(kvs)
+        differs = any(objects[cache.resource.storage_prefix] != cache.objects for cache in self.caches)
         for cache in self.caches:
             cache.load(objects[cache.resource.storage_prefix], revision)
             cache.position = revision
+        return differs
 
     def _by_cache(self, kvs: Iterable[KeyValue]) -> dict[str, dict[str, StoredObject]]:
         objects: dict[str, dict[str, StoredObject]] = {cache.resource.storage_prefix: {} for cache in self.caches}

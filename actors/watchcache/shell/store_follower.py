@@ -337,8 +337,10 @@ class StoreFollower:
             return
         if found := state.contradicted(kvs, revision):
             raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
-        state.replace(kvs, revision)
-        self._begin_anew()
+        if state.replace(kvs, revision):
+            self._begin_anew()
+        else:
+            self._publish([])
         self.waiters.advance(state.position)
 
     async def poll_progress(self) -> None:

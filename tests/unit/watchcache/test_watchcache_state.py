@@ -103,8 +103,11 @@ def test_state_any_list_and_events_converge(
         follower.take(change.key, change.event)
     assert follower.items == pods(state) == model(etcd)
     write(etcd, third)  # and now the store compacts all of this away
-    state.replace(list(etcd.now.values()), etcd.revision)
+    before = pods(state)
+    differs = state.replace(list(etcd.now.values()), etcd.revision)
     assert pods(state) == model(etcd)
+    assert differs or pods(state) == before
+    assert not state.replace(list(etcd.now.values()), etcd.revision)
     cache = next(cache for cache in state.caches if cache.resource.plural == "pods")
     assert cache.position == etcd.revision
     assert cache.since(etcd.revision - 1) is None
