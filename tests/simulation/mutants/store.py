@@ -192,14 +192,6 @@ STORE = (
         mistake="After a restart the store no longer knows which keys a lease holds: they outlive it.",
     ),
     Mutant(
-        "draft-journal",
-        FILE_CHECK,
-        old='        db.execute("PRAGMA journal_mode = WAL")\n    draft.replace(path)\n',
-        new="    draft.replace(path)\n",
-        mistake="The switch to WAL leaves a rollback journal that a power cut brings back: the store does not start.",
-        commit="99d355a7",
-    ),
-    Mutant(
         "unread-kept",
         FILE_CHECK,
         old="    cut_off(wal, taken)\n",

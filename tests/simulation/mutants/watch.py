@@ -164,7 +164,7 @@ WATCH = (
     Mutant(
         "bookmark-first",
         WATCHER,
-        old="        if live:\n            self.channel.flush()\n        self.position = rv\n",
+        old="        if live:\n            self.channel.catch_up(self)\n        self.position = rv\n",
         new="        self.position = rv\n",
         mistake="A bookmark leaves before the events that it covers.",
         profile="control",
@@ -172,8 +172,8 @@ WATCH = (
     Mutant(
         "lagging-forgotten",
         CHANNEL,
-        old="        self.live.pop(watcher, None)\n        self.lagging.add(watcher)\n",
-        new="        self.live.pop(watcher, None)\n",
+        old="        self._remove(watcher)\n        self.lagging.add(watcher)\n",
+        new="        self._remove(watcher)\n",
         mistake="A watch whose connection is congested leaves the channel, and gets nothing more.",
         profile="control",
     ),
