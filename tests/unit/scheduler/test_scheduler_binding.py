@@ -167,11 +167,10 @@ async def test_conditions_reported_while_the_scheduler_was_away_count(condition:
         put_pod(api, "p", "c")
         async with Life(api) as life:
             await waiting(api, life, "p")
-        (first,) = held(api, "c")
         report(api, "c", condition)
         async with Life(api) as life:
             if condition == FAILED:
-                await until("deallocated", lambda: held(api, "c") != [first])
+                await until("deallocated", lambda: not the(api, RESOURCECLAIMS, "c")["status"].get("devices"))
                 await until("allocated", lambda: held(api, "c"))
                 await waiting(api, life, "p")
                 report(api, "c", ATTACHED)
