@@ -198,7 +198,7 @@ def is_ready(node: views.Node) -> bool:
 
 
 def _resources(inputs: NodeStatusInputs, before: views.NodeStatus, kind: Amount) -> dict[str, str]:
-    found = {"ephemeral-storage": f"{inputs.machine.storage_kib}Ki", "pods": str(inputs.max_pods)}
+    found = {"ephemeral-storage": _kib(inputs.machine.storage_kib), "pods": str(inputs.max_pods)}
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
     if inputs.inventory is not None:
@@ -218,13 +218,13 @@ def _machine(inputs: NodeStatusInputs, shown: Mapping[str, str], kind: str) -> d
     placement = inputs.placement
     if placement is None:
         known = {name: value for name, value in shown.items() if name in NATIVE or name.startswith(HUGE)}
-        return {"cpu": str(inputs.machine.cpus), "memory": f"{inputs.machine.memory_kib}Ki", **known}
+        return {"cpu": str(inputs.machine.cpus), "memory": _kib(inputs.machine.memory_kib), **known}
     reserved = placement.reserved if kind == "allocatable" else {}
     huge = {name: _left(size, reserved.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
     pages = sum(placement.hugepages.values()) if kind == "allocatable" else 0
     return {
         "cpu": str(Quantity((1000 * len(parse_list(placement.online)) - reserved.get("cpu", 0)) * NANO // 1000)),
-        "memory": f"{max(0, placement.memory - reserved.get('memory', 0) - pages) // 1024}Ki",
+        "memory": _kib(max(0, placement.memory - reserved.get("memory", 0) - pages) // 1024),
         **{name: str(Quantity(size * NANO, BINARY_SI)) for name, size in huge.items()},
     }
 
@@ -235,7 +235,12 @@ def _reserved_storage(inputs: NodeStatusInputs, shown: Mapping[str, str], kind: 
     reserved = (
         inputs.placement.reserved.get(STORAGE, 0) if inputs.placement is not None and kind == "allocatable" else 0
     )
-    return {STORAGE: f"{_left(inputs.machine.storage_kib, reserved // 1024)}Ki"} if reserved else {}
+    return {STORAGE: _kib(_left(inputs.machine.storage_kib, reserved // 1024))} if reserved else {}
+
+
+def _kib(amount: int) -> str:
+    """Return the quantity as the API stores it: another spelling would count as a change in each status."""
+    return str(Quantity(1024 * amount * NANO, BINARY_SI))
 
 
 def _left(amount: int, reserved: int) -> int:

@@ -47,8 +47,8 @@ def test_a_new_node() -> None:
     assert node["status"]["conditions"][-1]["reason"] == "KubeletNotReady"
     assert node["status"]["capacity"] == {
         "cpu": "4",
-        "memory": "1024Ki",
-        "ephemeral-storage": "2048Ki",
+        "memory": "1Mi",
+        "ephemeral-storage": "2Mi",
         "pods": "110",
     }
     features = ["ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"]
@@ -153,14 +153,14 @@ def test_the_machine_is_what_devices_says_of_it_less_what_is_kept() -> None:
     status = node_status(view(placement=placement), {}, T1)
     assert status["capacity"] == {
         "cpu": "5",
-        "memory": "65536Ki",
+        "memory": "64Mi",
         "hugepages-2Mi": "8Mi",
-        "ephemeral-storage": "2048Ki",
+        "ephemeral-storage": "2Mi",
         "pods": "110",
     }
     assert status["allocatable"] == {
         "cpu": "3500m",
-        "memory": "56320Ki",
+        "memory": "55Mi",
         "hugepages-2Mi": "6Mi",
         "ephemeral-storage": "2047Ki",
         "pods": "110",
