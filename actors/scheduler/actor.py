@@ -232,7 +232,7 @@ class Scheduler:
         while True:
             for uid in self._queue.ready(time.monotonic()):
                 await self._slots.acquire()
-                if self._queue.is_outranked(uid, time.monotonic()):
+                if self._queue.is_outranked(uid):
                     self._slots.release()
                     self._wake.set()
                     break

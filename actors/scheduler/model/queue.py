@@ -1,12 +1,10 @@
 """Queue of unscheduled pods. Pure: callers pass the time in seconds.
 
-Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again once something changed that
-can help it: after its backoff, or before if no other pod is to be tried (KEP-5142). An attempt that failed itself, as
-without an answer of the API, is never repeated before its backoff ends. A change during an attempt counts for that pod,
-whatever the attempt finds: it may have looked before the change.
+Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again after its backoff, once
+something changed that can help it. A change during an attempt counts for that pod, whatever the attempt finds: it may
+have looked before the change.
 """
 
-import math
 from collections import defaultdict
 
 import msgspec
@@ -25,8 +23,6 @@ NOTHING: Topics = frozenset()
 class _QueuedPod(msgspec.Struct):
     attempts: int = 0
     not_before: float = 0.0
-    failing: bool = False
-    """The last attempt failed itself: its backoff is not cut short."""
     topics: Topics = NOTHING
     """Topics that wake the pod."""
     priority: int = 0
@@ -44,8 +40,6 @@ class Queue:
         """Waiting pods by topic."""
         self._newest = LOWEST
         """Highest priority of the pods that became due since `ready`."""
-        self._earliest = math.inf
-        """Earliest end of the backoff of those pods."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
@@ -82,7 +76,7 @@ class Queue:
             return ""
         if queued.topics:
             return f"a change of {', '.join(sorted(queued.topics))}"
-        return "its backoff" if _is_held(queued, now) else "its turn"
+        return "its backoff" if queued.not_before > now else "its turn"
 
     def changed(self, *topics: str) -> bool:
         """Wake pods that wait for a topic, and all in progress. Return True if there are any."""
@@ -94,26 +88,15 @@ class Queue:
         return bool(woken)
 
     def ready(self, now: float) -> list[str]:
-        """Return the pods to try now: by priority, then in the order in which they became due.
+        """Return the pods to try now: by priority, then in the order in which they became due."""
+        self._newest = LOWEST
+        due = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
+        return sorted(due, key=lambda uid: -self._pods[uid].priority)
 
-        If no backoff has ended, return those whose backoff may be cut short, in the order in which it ends.
-        """
-        self._newest, self._earliest = LOWEST, math.inf
-        due = [uid for uid in self._due if uid not in self._in_progress]
-        if ended := [uid for uid in due if self._pods[uid].not_before <= now]:
-            return sorted(ended, key=lambda uid: -self._pods[uid].priority)
-        early = [uid for uid in due if not self._pods[uid].failing]
-        return sorted(early, key=lambda uid: self._pods[uid].not_before)
-
-    def is_outranked(self, uid: str, now: float) -> bool:
-        """Return True if a pod became due since `ready` returned this one that goes before it.
-
-        It has a higher priority, or this one's backoff has not ended and that one's has.
-        """
+    def is_outranked(self, uid: str) -> bool:
+        """Return True if a pod of higher priority became due since `ready` returned this one."""
         queued = self._pods.get(uid)
-        if queued is None:
-            return False
-        return queued.priority < self._newest or self._earliest <= now < queued.not_before
+        return queued is not None and queued.priority < self._newest
 
     def start(self, uid: str) -> bool:
         """Start an attempt. Return False if the pod is gone."""
@@ -125,9 +108,8 @@ class Queue:
         return True
 
     def failed(self, uid: str, now: float, topics: Topics = ANY_ROOM) -> None:
-        """Record an attempt that found no node: back off 1, 2, 4, 8, 10 s, and wait for a topic."""
+        """Record a failed attempt: back off 1, 2, 4, 8, 10 s, and wait for a topic."""
         if queued := self._pods.get(uid):
-            queued.failing = False
             queued.attempts += 1
             queued.not_before = now + backoff_delay(queued.attempts, INITIAL_BACKOFF_S, MAX_BACKOFF_S)
             self._subscribe(uid, queued, topics)
@@ -146,20 +128,17 @@ class Queue:
     def retry(self, uid: str, now: float) -> None:
         """Back off after an attempt that failed itself, and try again without queued for a change."""
         self.failed(uid, now)
-        if queued := self._pods.get(uid):
-            queued.failing = True
+        if uid in self._pods:
             self._wake(uid)
 
     def next_at(self) -> float | None:
-        """Return when the next pod may be tried, 0 if one may be now, or None if nothing is due."""
-        due = (self._pods[uid] for uid in self._due if uid not in self._in_progress)
-        return min((queued.not_before if queued.failing else 0.0 for queued in due), default=None)
+        """Return when the earliest backoff ends, or None if nothing is due."""
+        return min((self._pods[uid].not_before for uid in self._due if uid not in self._in_progress), default=None)
 
     def _wake(self, uid: str) -> None:
         self._unsubscribe(uid, self._pods[uid])
         self._due.setdefault(uid)
         self._newest = max(self._newest, self._pods[uid].priority)
-        self._earliest = min(self._earliest, self._pods[uid].not_before)
 
     def _unsubscribe(self, uid: str, queued: _QueuedPod) -> None:
         for topic in queued.topics:
@@ -177,8 +156,3 @@ class Queue:
             queued.topics = topics
             for topic in topics:
                 self._by_topic[topic][uid] = None
-
-
-def _is_held(queued: _QueuedPod, now: float) -> bool:
-    """Return True if nothing may end the pod's backoff early."""
-    return queued.failing and queued.not_before > now

@@ -23,7 +23,6 @@ class Pod:
     due: bool = True
     trying: bool = False
     tries: int = 0
-    failing: bool = False
     not_before: float = 0.0
     topics: frozenset[str] = field(default_factory=frozenset)
 
@@ -68,7 +67,6 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                     if step != "gated":
                         pod.tries += 1
                         pod.not_before = now + min(10.0, 2.0 ** (pod.tries - 1))
-                        pod.failing = step == "retry"
                     pod.trying, pod.topics = False, topics
                     pod.due = pod.due or step == "retry"
             case "changed":
@@ -78,34 +76,14 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                     each.due = True
             case "later":
                 now += 3.0
-        due = {uid: each for uid, each in pods.items() if each.due and not each.trying}
-        ended = {uid for uid, each in due.items() if each.not_before <= now}
-        early = {uid for uid, each in due.items() if not each.failing}
-        assert set(queue.ready(now)) == (ended or early)
-        next_at = min((each.not_before if each.failing else 0.0 for each in due.values()), default=None)
-        assert queue.next_at() == next_at
-        assert (next_at is not None and next_at <= now) == bool(ended or early), "nobody waits or is awake in vain"
+        ready = {uid for uid, each in pods.items() if each.due and not each.trying and each.not_before <= now}
+        assert set(queue.ready(now)) == ready
+        due = [each.not_before for each in pods.values() if each.due and not each.trying]
+        assert queue.next_at() == min(due, default=None)
         assert sum(queue.counts(now).values()) == len(queue) == len(pods)
         for uid, each in pods.items():
             waits = not (each.due or each.trying) and each.topics
             assert bool(queue.waits_for(uid, now)) == (not each.trying)
             assert queue.waits_for(uid, now).startswith("a change of ") == bool(waits)
-            assert (queue.waits_for(uid, now) == "its turn") == (uid in ended | early)
+            assert (queue.waits_for(uid, now) == "its turn") == (uid in ready)
         assert queue.counts(now)["unschedulable"] == sum(not each.due and not each.trying for each in pods.values())
-
-
-def test_a_pod_whose_backoff_is_cut_short_lets_others_go_first() -> None:
-    queue = Queue()
-    for uid in "ab":
-        queue.add(uid)
-        queue.start(uid)
-    queue.failed("b", 1.0)
-    queue.failed("a", 1.2)
-    assert queue.ready(1.5) == []
-    queue.changed("room")
-    assert queue.ready(1.5) == ["b", "a"]
-    assert not queue.is_outranked("b", 1.5)
-    queue.add("new")
-    assert queue.is_outranked("b", 1.5)
-    assert queue.ready(1.5) == ["new"]
-    assert not queue.is_outranked("new", 1.5)
