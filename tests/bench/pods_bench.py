@@ -43,11 +43,11 @@ def fill() -> list[Row]:
         watcher.close()
     return [
         at_most(f"{COUNT} pods from 0 to Running", [real[0].seconds], "s", RUNNING_LIMIT_S, _bare()),
-        at_most("the same, CPU of the whole plane a pod", [real[0].cpu_ms], "ms", START_LIMIT_MS),
+        at_most("CPU of the whole plane for a pod's start", [real[0].cpu_ms], "ms", START_LIMIT_MS),
         at_most(f"{COUNT} pods deleted to gone", [real[1].seconds], "s", GONE_LIMIT_S),
-        at_most("the same, CPU of the whole plane a pod", [real[1].cpu_ms], "ms", END_LIMIT_MS),
+        at_most("CPU of the whole plane for a pod's end", [real[1].cpu_ms], "ms", END_LIMIT_MS),
         at_most(f"{COUNT} hollow pods from 0 to Running", [hollow[0].seconds], "s", RUNNING_LIMIT_S),
-        at_most("the same, CPU of the whole plane a pod", [hollow[0].cpu_ms], "ms", START_LIMIT_MS),
+        at_most("CPU of the whole plane for a hollow pod's start", [hollow[0].cpu_ms], "ms", START_LIMIT_MS),
     ]
 
 

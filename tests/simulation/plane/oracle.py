@@ -34,7 +34,7 @@ def check(profile: "PlaneProfile") -> list[Broken]:
     if missing:
         return [*found, Broken("converged", f"{missing} do not run")]
     stored = history.stored(*RESOURCES)
-    found += [*profile.waits.broken, *_same(profile, stored)]
+    found += _same(profile, stored)
     for node in profile.nodes:
         pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
         found += [*Oracle(node, pods).check(), *_claimed(node, pods, stored["resourceclaims"])]
@@ -137,12 +137,6 @@ def _reserved(stored: Stored) -> Iterator[Broken]:
 
 def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
     """A pod waits only for what no node has."""
-    return (Broken("what fits is bound", text) for text in waiting(nodes, stored).values())
-
-
-def waiting(nodes: list[Node], stored: Stored) -> dict[str, str]:
-    """Return the pods that wait for what a node has, and what they wait for, by the pod's key."""
-    found = {}
     free = {node.name: _free(node, stored) for node in nodes}
     for key, pod in stored["pods"].items():
         if pod["spec"].get("nodeName") or meta(pod).get("deletionTimestamp") or not _has_class(pod, stored):
@@ -150,8 +144,7 @@ def waiting(nodes: list[Node], stored: Stored) -> dict[str, str]:
         wanted = _asks(pod)
         for name, room in free.items():
             if all(room[each] >= count for each, count in wanted.items()):
-                found[key] = f"{key} waits for {wanted}, {name} has {room}: {_why(pod)}"
-    return found
+                yield Broken("what fits is bound", f"{key} waits for {wanted}, {name} has {room}: {_why(pod)}")
 
 
 CARD = "card"

@@ -16,7 +16,6 @@ from tests.simulation.node.simulators import note_parts
 from tests.simulation.node.trace import hide_chance
 from tests.simulation.plane.oracle import check
 from tests.simulation.plane.users import User
-from tests.simulation.plane.waits import Waits
 from tests.simulation.world.actors import SUPERVISOR
 from tests.simulation.world.limits import draw_bus
 from tests.simulation.world.process import Process
@@ -58,7 +57,6 @@ class PlaneProfile:
             self.control.cluster.on_restore.append(self._restored)
         faults = NodeFaults(world, self.sockets, self.nodes)
         self._monitors = [Monitor(node, faults) for node in self.nodes]
-        self.waits = Waits(self)
 
     def _node(self, name: str) -> Node:
         root, url = self.world.root / name, self.control.settings.api_url
@@ -98,7 +96,6 @@ class PlaneProfile:
 
     def quiesce(self) -> None:
         self.user.ended = True
-        self.waits.begin()
         for supervision in self.supervisions:
             supervision.start_failed()
 
