@@ -11,6 +11,7 @@ from actors.fleet.shell.nodes import FleetNodes
 from actors.fleet.shell.pods import FleetPods
 from actors.fleet.simulated.node import Node
 from protocols.dra.attacher import Attacher, AttacherOptions, Attachment
+from protocols.dra.types import DeviceId
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
@@ -75,7 +76,7 @@ class Fleet:
         found = node.devices.drivers[driver]
         if node.silent or not found.connected:
             return None
-        id = f"{driver}/{pool}/{device}"
+        id = str(DeviceId(driver, pool, device))
         return Attachment(found.devices.get(id) == HEALTHY, found.messages.get(id, ""))
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from protocols.messages.cri import RuntimeState
+from protocols.messages.pleg import EVENTED
 
 GENERIC_PERIOD_S, GENERIC_LIMIT_S = 1.0, 180.0
 EVENTED_PERIOD_S, EVENTED_LIMIT_S = 300.0, 600.0
@@ -21,7 +22,7 @@ class Mode(Enum):
 
     GENERIC = "generic"
     HINT = "hint"
-    EVENTED = "evented"
+    EVENTED = EVENTED
 
 
 class ModeInput(msgspec.Struct, frozen=True):

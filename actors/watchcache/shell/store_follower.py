@@ -1,6 +1,6 @@
 """Keep the state current with the store: list once, then follow one watch, reopened where it broke.
 
-- After a compaction beyond our position the store is listed again, and its streams begin anew.
+- After a compaction beyond our position the store is listed again; if anything changed, its streams begin anew.
 - Each new watch begins in the past, to check that the store still has the history applied here.
 - Changes that arrive together are taken and published together (BatchingWindow).
 - Progress is requested when the store is silent, and often while a caller waits for a revision.
