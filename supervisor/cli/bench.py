@@ -12,10 +12,11 @@ INSTALLED = PACKAGE / "benches"
 """Directory into which deploy/build.py puts tests/bench and what it needs of tests/support."""
 NAMES = (
     "bus", "fan-out", "fan-out.turn", "idle-watch", "latency", "writes", "writes.processes", "list", "large.lists",
-    "large.objects", "large.many-objects", "growth", "resume", "memory", "etcd", "pleg", "pleg-idle", "pleg-idle.many",
-    "imports", "start", "idle", "recovery", "death", "death.busy", "pods", "recording", "frontdoor",
-    "devices.allocations", "devices.registration", "fleet", "fleet.dra", "fleet.scale", "health", "health.dra",
-    "scheduler", "scheduler.pods", "scheduler.scale", "simulation", "size", "stall", "testing", "trace", "tracker",
+    "large.objects", "large.many-objects", "growth", "resume", "resume.certificates", "memory", "etcd", "pleg",
+    "pleg-idle", "pleg-idle.many", "imports", "start", "idle", "recovery", "death", "death.busy", "pods", "recording",
+    "frontdoor", "devices.allocations", "devices.registration", "fleet", "fleet.dra", "fleet.scale", "health",
+    "health.dra", "scheduler", "scheduler.pods", "scheduler.scale", "simulation", "size", "stall", "stall.attacks",
+    "testing", "trace", "tracker",
 )  # fmt: skip
 """Names of the benches in tests/bench/main.py, which takes a second to import."""
 

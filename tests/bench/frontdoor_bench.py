@@ -17,7 +17,7 @@ from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.pod_resources_client import Agent
 
 DEVICES = 500
-TURNS, WARM, ROUNDS = 300, 30, 3
+TURNS, WARM, ROUNDS = 200, 20, 3
 PAUSE_S = 0.01
 CROWD, CROWD_TURNS = 1000, 9
 PODS, CONTAINERS = 110, 500

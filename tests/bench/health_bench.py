@@ -14,9 +14,9 @@ from tests.support.plane import Plane
 
 Kind = type[PluginSource] | type[DriverSource]
 PODS_COUNT = 100
-CHANGES_S, CHANGES, BARE = 100, 2000, 1000
+CHANGES_S, CHANGES, BARE = 100, 1000, 1000
 P50_MS, P99_MS = 10.0, 50.0
-FLAPPING, FLAP_S, WARM_S, LISTS_S = 1000, 20.0, 10.0, 10
+FLAPPING, FLAP_S, WARM_S, LISTS_S = 1000, 15.0, 5.0, 10
 RATE = 2
 """--device-health-rate, the default."""
 GROWTH_MB, LATEST_S = 8.0, 1.0

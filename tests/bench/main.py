@@ -60,7 +60,8 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "large.objects": large_bench.objects,
     "large.many-objects": large_bench.many_objects,
     "growth": growth_bench.run,
-    "resume": resume_bench.run,
+    "resume": resume_bench.tokens,
+    "resume.certificates": resume_bench.certificates,
     "memory": memory_bench.run,
     "etcd": etcd_bench.run,
     "pleg": pleg_bench.run,
@@ -87,15 +88,17 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "scheduler.scale": scheduler_scale_bench.run,
     "simulation": simulation_bench.run,
     "size": size_bench.run,
-    "stall": stall_bench.run,
+    "stall": stall_bench.fairness,
+    "stall.attacks": stall_bench.attacks,
     "testing": testing_bench.run,
     "trace": trace_bench.run,
     "tracker": tracker_bench.run,
 }
 LONG = frozenset({
-    "fleet.dra", "fleet.scale", "large.lists", "large.many-objects", "pleg-idle.many", "recording", "scheduler.scale",
+    "fleet.dra", "fleet.scale", "health.dra", "large.lists", "large.many-objects", "memory", "pleg-idle.many",
+    "recording", "resume.certificates", "scheduler.scale", "simulation", "stall.attacks",
 })  # fmt: skip
-"""Benches that take minutes each: they run when they are named, or with --long."""
+"""Benches that take a minute and more each: they run when they are named, or with --long."""
 HEADER = f"{'name':62} {'value':>12} {'unit':8} {'floor':>12} {'ratio':>7} {'target':>14} ok"
 
 
@@ -157,7 +160,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHES)}; all by default")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
     parser.add_argument("--short", action="store_true", help="only show that the benches run; targets do not count")
-    parser.add_argument("--long", action="store_true", help="also those that take minutes each")
+    parser.add_argument("--long", action="store_true", help="also those that take a minute and more each")
     options = parser.parse_args(arguments)
     usual = [name for name in BENCHES if options.long or name not in LONG]
     unknown = set(options.names) - BENCHES.keys()

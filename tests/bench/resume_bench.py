@@ -19,32 +19,34 @@ from tests.support.resuming import Crowd
 PROCESSES, WATCHES = 4, 10_000
 EVENTS, RATE = 8, 1.0
 LIMIT_S, OPEN_LIMIT_S = 3.0, 5.0
-PROOFS = {"tokens": TOKEN, "certificates": ""}
-"""How clients prove who they are."""
 PATIENCE_S = 60.0
 IDLE, PASSING, PASSING_RATE = 200, 30_000, 1000.0
 VICTIM = "apiserver-2"
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-def run() -> list[Row]:
-    """Clients that prove themselves by token, as pods do, and by certificate, which costs a handshake twice as much.
+def tokens() -> list[Row]:
+    """Clients that prove themselves by token, as pods do."""
+    return [*_resumed("tokens", TOKEN), *_kill_all()]
 
-    They follow one namespace, and the writers of the storm write to another.
-    """
-    rows = []
-    for told, token in PROOFS.items():
-        with running_plane() as plane:
-            give_token(plane)
-            scale(plane, PROCESSES)
-            start = put_all(plane, [("/registry/configmaps/default/first", configmap("first"))])
-            options = Options(plane.port, str(plane.settings.layout.pki), [PATH], WATCHES, start, True, token=token)
-            began = time.monotonic()
-            with watches(options) as client:
-                opened = client.ask("stats")["last_open"] - began
-                rows.append(at_most(f"resume: {WATCHES} watches open, {told}", [opened], "s", OPEN_LIMIT_S))
-                rows += [*_kill_one(plane, client, told), *storm(plane, client, WATCHES, told)]
-    return [*rows, *_kill_all()]
+
+def certificates() -> list[Row]:
+    """Clients that prove themselves by certificate, which costs a handshake twice as much."""
+    return _resumed("certificates", "")
+
+
+def _resumed(told: str, token: str) -> list[Row]:
+    """Watches follow one namespace, and the writers of the storm write to another."""
+    with running_plane() as plane:
+        give_token(plane)
+        scale(plane, PROCESSES)
+        start = put_all(plane, [("/registry/configmaps/default/first", configmap("first"))])
+        options = Options(plane.port, str(plane.settings.layout.pki), [PATH], WATCHES, start, True, token=token)
+        began = time.monotonic()
+        with watches(options) as client:
+            opened = client.ask("stats")["last_open"] - began
+            row = at_most(f"resume: {WATCHES} watches open, {told}", [opened], "s", OPEN_LIMIT_S)
+            return [row, *_kill_one(plane, client, told), *storm(plane, client, WATCHES, told)]
 
 
 def scale(plane: Plane, processes: int) -> None:

@@ -23,6 +23,16 @@ _FLEET = {
     "LARGE": {**_TINY, "driver": "gpu.example.com"},
 }  # fmt: skip
 _LARGE = {"QUIET_S": 0.5, "LASTS_S": 0.3, "CONNECTIONS": 2}
+_RESUME = {
+    "resume_bench": {"WATCHES": 40, "EVENTS": 4, "RATE": 2.0, "IDLE": 5, "PASSING": 1000},
+    "storm_bench": {"QUIET_S": 0.5, "WITHIN_S": 0.0},
+}
+_STALL = {
+    "stall_bench": {
+        "CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3, "HOG_OBJECTS": 20, "HOG_S": 0.5,
+        "ATTACKED": 1, "WARM_S": 0.2,
+    }
+}  # fmt: skip
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
@@ -36,12 +46,8 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "large.objects": {"large_bench": {"OBJECTS": 5, **_LARGE}},
     "large.many-objects": {"large_bench": {"MANY_OBJECTS": 6, **_LARGE}},
     "growth": {"growth_bench": {"FEW": 10, "MANY": 100, "WATCHERS": 5, "EVENTS": 10, "ROUNDS": 1}},
-    "resume": {
-        "resume_bench": {
-            "WATCHES": 40, "EVENTS": 4, "RATE": 2.0, "IDLE": 5, "PASSING": 1000, "PROOFS": {"tokens": TOKEN},
-        },
-        "storm_bench": {"QUIET_S": 0.5, "WITHIN_S": 0.0},
-    },
+    "resume": _RESUME,
+    "resume.certificates": _RESUME,
     "memory": {
         "memory_bench": {
             "WITHIN_S": 0.0, "WATCHES": 20, "ROUNDS": 1, "WARM": 5, "LISTED": 5, "LISTS": 5, "REFUSED": 3,
@@ -86,8 +92,8 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
         "size_bench": {"LOADS": (Point(20, 4, 2, 20.0),), "HOT": 20, "WARM_S": 0.1, "SECONDS": 0.3},
         "size_lab": {"WAITS_S": 60.0, "LISTED_S": 1.0},
     },
-    "stall": {"stall_bench": {"CLIENTS": 2, "QUIET_S": 0.5, "SHORTEST_S": 0.3, "HOG_CONNECTIONS": 3,
-                              "HOG_OBJECTS": 20, "HOG_S": 0.5, "ATTACKED": 1, "WARM_S": 0.2}},
+    "stall": _STALL,
+    "stall.attacks": _STALL,
     "testing": {"testing_bench": {"STARTS": 1, "TESTS": 1}},
     "trace": {"trace_bench": {"TIMES": 5, "COUNT": 5, "IDLE_S": 0.5, "REST_S": 0.0}},
     "tracker": {

@@ -78,17 +78,28 @@ class Ordinary:
                 pass
 
 
-def run() -> list[Row]:
+def fairness() -> list[Row]:
+    with _prepared_plane() as plane:
+        return asyncio.run(_fairness(plane))
+
+
+def attacks() -> list[Row]:
+    with _prepared_plane() as plane:
+        for attack in ATTACKS[:ATTACKED]:
+            _prepare(plane, attack)
+        return asyncio.run(_attacks(plane))
+
+
+@contextmanager
+def _prepared_plane() -> Iterator[Plane]:
+    """Everybody may use config maps and pods, of which there are HOG_OBJECTS."""
     with lab_plane(meter=True) as plane:
         plane.create_namespaces(NAMESPACE)
         plane.kubectl("create", "clusterrole", "free", "--verb=*", "--resource=configmaps,pods")
         plane.kubectl("create", "clusterrolebinding", "free", "--clusterrole=free", "--group=system:authenticated")
         create_all(plane, [(f"/registry/pods/default/p-{n}", _pod(f"p-{n}")) for n in range(HOG_OBJECTS)])
         until_applied(plane, HOG_OBJECTS)
-        rows = asyncio.run(_fairness(plane))
-        for attack in ATTACKS[:ATTACKED]:
-            _prepare(plane, attack)
-        return rows + asyncio.run(_attacks(plane))
+        yield plane
 
 
 def _prepare(plane: Plane, attack: Attack) -> None:

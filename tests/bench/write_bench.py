@@ -25,7 +25,7 @@ from tests.bench.write_client import written
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.store_lab import etcd_process
 
-WRITERS, SECONDS, ROUNDS = 4, 2.0, 5
+WRITERS, SECONDS, ROUNDS = 4, 2.0, 3
 LIMIT, RATIO_LIMIT = 1000.0, 0.8
 Write = Callable[[bytes], Awaitable[None]]
 
