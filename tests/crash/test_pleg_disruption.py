@@ -22,20 +22,13 @@ CAP = 6400 if LONG else 200
 AWAY_S = 600.0 if LONG else 4.0
 LATE_S = 15.0
 """So late may a busy machine be; never early."""
-AGE = "kubelet_evented_pleg_connection_latency_seconds"
 MISSED = 'kube_pod_missed_events{cause="runtime"'
-
-
-async def aged(node: PlegNode) -> tuple[float, float]:
-    """Events counted, and those of them older than a second."""
-    count = await node.metric("pleg", f"{AGE}_count")
-    return count, count - await node.metric("pleg", f'{AGE}_bucket{{le="1"}}')
 
 
 async def reaches(node: PlegNode, count: int, old: int = 0) -> None:
     """So many events have come, of them so many late: they come on another way than what is known of the pods."""
     what = f"{count} events, {old} of them late"
-    await until_async(what, lambda: aged(node), good=lambda seen: seen[0] >= count and seen[1] >= old)
+    await until_async(what, node.aged, good=lambda seen: seen[0] >= count and seen[1] >= old)
 
 
 async def all_accounted_for(node: PlegNode) -> float:
@@ -70,7 +63,7 @@ async def test_events_are_counted_and_none_is_lost_up_to_stress() -> None:
         async with grpc.aio.insecure_channel(f"unix:{runtime.socket}", options=OPTIONS) as channel:
             load = Load(channel)
             sandbox, size = await load.sandbox(0), 50
-            while size <= CAP and not (await aged(node))[1]:
+            while size <= CAP and not (await node.aged())[1]:
                 await asyncio.gather(*(load.life(sandbox) for _ in range(size)))
                 size *= 2
         await agrees(node, runtime)
@@ -78,7 +71,7 @@ async def test_events_are_counted_and_none_is_lost_up_to_stress() -> None:
         await agrees(node, runtime)
         await node.until(lambda: not node.statuses.items)
         assert await all_accounted_for(node) == 0
-        count, late = await aged(node)
+        count, late = await node.aged()
         assert count == 4 * (load.made + 1), "created, started, stopped, deleted of each"
         assert await node.metric("pleg", MISSED) <= late
         assert await node.metric("pleg", "kubelet_pleg_discard_events") == 0
@@ -102,7 +95,7 @@ async def test_a_cri_that_is_held_up_loses_no_event() -> None:
                 os.kill(node.processes["cri"].pid, signal.SIGCONT)
         await agrees(node, runtime)
         assert await all_accounted_for(node) == 0
-        assert (await aged(node))[0] == 2 + 4 * load.made
+        assert (await node.aged())[0] == 2 + 4 * load.made
 
 
 @pytest.mark.scenario("K1")
@@ -134,7 +127,7 @@ async def test_a_late_event_shows_as_such() -> None:
 
     async with RuntimeProcess() as runtime, PlegNode(runtime.settings) as node:
         await node.evented()
-        assert (await aged(node))[1] == 0
+        assert (await node.aged())[1] == 0
         await node.chaos("stall")
         sandbox = await runtime.sandbox("p")
         id_ = await runtime.run(sandbox, "true")

@@ -18,6 +18,8 @@ from protocols.process.settings import Settings, save_settings
 from tests.support.actor_process import Process, start_actor
 from tests.support.waiting import until_true
 
+AGE = "kubelet_evented_pleg_connection_latency_seconds"
+
 
 class Heard:
     """Sink of the lifecycle stream: all events, and how often something may have been lost."""
@@ -156,6 +158,11 @@ class PlegNode:
         """Sum of all samples whose line begins so."""
         text = (await self.bus.call(actor, METRICS, Empty(), MetricsText, timeout=20)).text
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(start))
+
+    async def aged(self) -> tuple[float, float]:
+        """Events counted, and those of them older than a second."""
+        count = await self.metric("pleg", f"{AGE}_count")
+        return count, count - await self.metric("pleg", f'{AGE}_bucket{{le="1"}}')
 
     async def evented(self, timeout: float = 60.0) -> None:
         """Until pleg believes events' content, and this test has heard of it."""
