@@ -31,9 +31,23 @@ HEAVY = pytest.mark.skip(reason="heavy: make test-all runs it, or pytest with it
 TEMPORARY = pytest.StashKey[Path]()
 
 
+class Failures:
+    """A pytest plugin that names a failed test at once: a run that is ended early shows no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(f"failed: {report.nodeid}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
+    config.pluginmanager.register(Failures(config))
     if os.environ.get("NODEPLANE_DURATIONS"):
         config.pluginmanager.register(Recorder())
     if not config.option.basetemp:
