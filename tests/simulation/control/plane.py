@@ -14,7 +14,6 @@ from actors.controllers.actor import Controllers
 from actors.scheduler.actor import Scheduler
 from actors.store.actor import StoreActor
 from actors.store.file.object_log import ObjectLog
-from actors.store.model.types import Commit
 from actors.store.server import grpc_server
 from actors.watchcache.actor import WatchcacheActor
 from protocols.actor.shell import Factory
@@ -129,24 +128,25 @@ class ControlPlane:
             self.cluster.begin()
         else:
             machine = Machine(self.world, self.settings.layout.root, (supervisor, *self.processes, *sharing))
-            self._cut_first_commit(machine, int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
+            self._cut_power_within(machine, "open", int(self.world.draw("first_open_cut", 5, 15, 25, 35, 0, 0, 0)))
+            self._cut_power_within(machine, "commit", int(self.world.draw("first_commit_cut", 2, 3, 4, 0, 0)))
         limits = drawn_limits(self.world) if self.shape.draws_budget else SupervisionLimits()
         plan = Plan(specs=(*self._specs(), *beside), settings=self.settings, limits=limits)
         supervision = Supervision(self.world, plan)
         self.world.spawn(supervision.name)
         return supervision
 
-    def _cut_first_commit(self, machine: Machine, calls: int) -> None:
-        """Cut the power within the first commit of a new store, at that call which changes the disk; 0: do not."""
-        commit = ObjectLog.commit
+    def _cut_power_within(self, machine: Machine, method: str, calls: int) -> None:
+        """Cut the power within a new store's first call of a method, at that call which changes the disk; 0: do not."""
+        own = getattr(ObjectLog, method)
 
-        def cut(log: ObjectLog, content: Commit) -> None:
-            patch(ObjectLog, "commit", commit)
+        def cut(log: ObjectLog, *args: Any) -> Any:
+            patch(ObjectLog, method, own)
             machine.cut_power_at_call(calls)
-            commit(log, content)
+            return own(log, *args)
 
         if calls:
-            patch(ObjectLog, "commit", cut)
+            patch(ObjectLog, method, cut)
 
     def _specs(self) -> tuple[ChildSpec, ...]:
         shape = self.shape
