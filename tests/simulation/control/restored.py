@@ -49,7 +49,7 @@ class RestoredProfile(StoreProfile):
         for name in self._clients if self._away == "clients" else (self._away,):
             if (process := world.processes.get(name)) is not None:
                 process.paused_until = world.now + AWAY_S
-        KINDS["restore"](world, Fault(world.elapsed, "restore", "etcd", (back + 0.5) / OLDEST))
+        KINDS["backup"](world, Fault(world.elapsed, "backup", "etcd", (back + 0.5) / OLDEST))
         if self._away == "etcd" and self._plane.cluster is not None:
             for member in self._plane.cluster.members:
                 member.go_away(OUTAGE_S)

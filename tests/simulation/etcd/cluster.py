@@ -50,10 +50,12 @@ class Cluster:
     """All state of the model. It is of no process: what faults do to members, they do here."""
 
     def __init__(self, world: "World", on_commit: Callable[[Commit], object]) -> None:
-        self.world, self._on_commit = world, on_commit
+        self.world, self.on_commit = world, [on_commit]
         self._chance = world.random("etcd")
         self.state = EtcdState()
         self.term = 1
+        self.restored_at = 0.0
+        """The world's time."""
         self.version = "3.5.21" if world.draw("etcd_in_order", 0, 1, 1) else "3.5.9"
         events = int(world.draw("etcd_queue", 2, 50, 2000))
         files: dict[str, Any] = dict.fromkeys(("directory", "socket", "address_file", "ca", "cert", "key"), NOWHERE)
@@ -98,7 +100,8 @@ class Cluster:
     def commit(self, operation: Operation) -> Any:
         """Apply an operation and return its answer; members follow. Raises StoreError."""
         answer, commit = self.state.apply(operation, self.world.now)
-        self._on_commit(commit)
+        for observer in tuple(self.on_commit):
+            observer(commit)
         for member in self.members:
             late = max(self.world.latency(), member.silent_until - self.world.now)
             self.world.at(late, None, member.catch_up)
@@ -112,7 +115,7 @@ class Cluster:
     def restore(self, back: int, bump: int, seconds: float) -> None:
         """Restore all members from a backup that is `back` revisions old, and start them after some seconds."""
         revision = max(1, self.state.revision - back)
-        self.term += 1
+        self.term, self.restored_at = self.term + 1, self.world.now
         for member in self.members:
             member.go_away(seconds)
         self.state.restore(revision, bump, self.world.now)
@@ -205,6 +208,8 @@ class _Call:
 
     def _commit(self, silent: bool = False) -> None:
         cluster = self._cluster
+        if self._arrived < cluster.restored_at:
+            return  # lost with the members that had it
 
         def work() -> Any:
             check_space(cluster.state, self._method, self._body)

@@ -8,10 +8,14 @@
 | compact | history up to a drawn revision is compacted | which revision |
 | nospace | only deletions are taken for up to 5 s | how long |
 | restore | once in a run: all members end, and start within 3 s from a backup of up to 100 revisions ago | how old |
+
+In a half of the seeds `restore` waits for one of the next writes of a kind, and the backup is from right before it.
 """
 
+import random
 from typing import TYPE_CHECKING
 
+from actors.store.model.types import Commit
 from tests.simulation.etcd.cluster import Cluster
 from tests.simulation.model import Fault
 from tests.simulation.world import faults
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 ETCD_FAULTS = "leader", "member", "silence", "compact", "nospace", "restore"
 LEADERLESS_S, AWAY_S, FULL_S, SILENT_S, HANG_S = 5.0, 8.0, 5.0, 5.0, 8.0
 OLDEST, BUMP, RESTORE_S = 100, 1_000_000, 3.0
+LOST = b"/registry/resourceclaims/", b"/registry/pods/", b"/registry/leases/", b"/registry/resourceslices/", b"/"
+"""Below which prefix the write is that a backup lacks; one is drawn."""
+FEW, WAIT_S, SOON_S = 8, 5.0, 0.03
+"""Which of the next writes it is, at most; how long it is waited for; and seconds from the write to the restore."""
 
 
 class EtcdFaults:
@@ -31,7 +39,7 @@ class EtcdFaults:
         self._cluster = cluster
         self._restored = False
         self._bump = int(cluster.world.draw("etcd_bump", *bumps))
-        faults.KINDS.update({kind: getattr(self, kind) for kind in ETCD_FAULTS})
+        faults.KINDS.update({kind: getattr(self, kind) for kind in (*ETCD_FAULTS, "backup")})
 
     def leader(self, world: "World", fault: Fault) -> None:
         self._cluster.lose_leader(0.05 + fault.value**2 * LEADERLESS_S)
@@ -60,6 +68,33 @@ class EtcdFaults:
         world.at(fault.value * FULL_S, None, lambda: setattr(state, "full", False))
 
     def restore(self, world: "World", fault: Fault) -> None:
-        if not self._restored:
-            self._restored = True
-            self._cluster.restore(int(fault.value * OLDEST), self._bump, fault.value * 10 % 1 * RESTORE_S)
+        if self._restored:
+            return
+        self._restored = True
+        chance = world.random("faults/restore")
+        if chance.random() < 0.5:
+            self._restore_before(chance.choice(LOST), fault, chance)
+        else:
+            self.backup(world, fault)
+
+    def backup(self, world: "World", fault: Fault) -> None:
+        """Restore a backup at once."""
+        self._restore(int(fault.value * OLDEST), fault)
+
+    def _restore(self, back: int, fault: Fault) -> None:
+        self._cluster.restore(back, self._bump, fault.value * 10 % 1 * RESTORE_S)
+
+    def _restore_before(self, prefix: bytes, fault: Fault, chance: random.Random) -> None:
+        """Restore a backup that ends right before one of the next writes below a prefix, soon after that write."""
+        cluster, left, since = self._cluster, chance.randint(1, FEW), self._cluster.state.revision
+        world, until = cluster.world, cluster.world.now + WAIT_S
+
+        def committed(commit: Commit) -> None:
+            nonlocal left
+            left -= any(change.kv.key.startswith(prefix) for change in commit.changes)
+            if not left or world.now > until:
+                cluster.on_commit.remove(committed)
+                kept = (commit.changes[0].kv.mod_revision if commit.changes else since) - 1
+                world.at(chance.random() * SOON_S, None, lambda: self._restore(cluster.state.revision - kept, fault))
+
+        cluster.on_commit.append(committed)
