@@ -16,7 +16,7 @@ from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import SECOND, PodSpec
 from protocols.lifecycle.status.device_health import HEALTH, reported_health, without_health
-from protocols.lifecycle.status.patch import observes_only, same, shows_end, status_patch
+from protocols.lifecycle.status.patch import observes_only, same, sets_more, shows_end, status_patch
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
 from protocols.process.tasks import Tasks, restarted
@@ -31,6 +31,9 @@ MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
 """After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
 OBSERVED_S = 1.0
 """A deleted pod's status in which only the observed generation changed waits so long: most pods have ended by then."""
+UNSHOWN_S = 10.0
+"""After a status was sent the watch shows it, or that the pod is gone, by then. Else it is sent again: a backup that
+was restored right after the write lacks it, and a watch that had not shown the write goes on as if nothing had been."""
 MAX_RETRY_AFTER_S = 30.0
 """Upper bound of a server's Retry-After."""
 RETRYABLE = (404, 408, 429)
@@ -57,6 +60,10 @@ class _Entry:
         self.sent: views.PodStatus | None = None
         self.acked: views.PodStatus = {}
         self.version = 0
+        self.shown = version_of(spec.raw)
+        """The version that the API's watch shows."""
+        self.shown_timer: asyncio.TimerHandle | None = None
+        """Timer of its comparison with `version` and `gone`."""
         self.doubted = False
         """The API's history may have been replaced since: its status is to be compared at the next sync."""
         self.since = 0.0
@@ -152,7 +159,7 @@ class StatusManager:
         if entry is None:
             entry = self._entries[spec.uid] = _Entry(spec)
         known = entry.spec is spec and entry.desired == status
-        entry.spec, entry.desired = spec, status
+        entry.spec, entry.desired, entry.shown = spec, status, version_of(spec.raw)
         entry.changed.set()
         if not known:
             record(spec.uid, STATUS, clock(), phase=status.get("phase", ""))
@@ -182,6 +189,13 @@ class StatusManager:
         if entry.task is None and not entry.gone:
             self._start(entry)
 
+    def _check_shown(self, entry: _Entry) -> None:
+        """Send a status again if the watch shows another answer; one that the API has changes nothing there."""
+        entry.shown_timer = None
+        if entry.shown and entry.task is None and (entry.gone or entry.shown < entry.version):
+            entry.version, entry.sent, entry.gone = 0, None, False
+            self._begin(entry)
+
     def history_replaced(self) -> None:
         """Compare all statuses again: those of a restored backup are older, with versions below the acknowledged.
 
@@ -201,7 +215,10 @@ class StatusManager:
     def overwritten(self, spec: PodSpec) -> bool:
         """See dependencies.Statuses. False while a status is being sent: the pod is synced again after that."""
         entry = self._entries.get(spec.uid)
-        if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
+        if entry is None:
+            return False
+        entry.shown = version_of(spec.raw)
+        if entry.gone or entry.task is not None or entry.shown <= entry.version:
             return False
         body = entry.patch(spec)
         return body is not None and not entry.given_up(body)
@@ -215,6 +232,8 @@ class StatusManager:
         entry = self._entries.pop(uid, None)
         if entry is not None:
             entry.cancel()
+            if entry.shown_timer is not None:
+                entry.shown_timer.cancel()
 
     def close(self) -> None:
         for uid in list(self._entries):
@@ -223,6 +242,8 @@ class StatusManager:
     async def _send(self, entry: _Entry) -> None:
         await restarted(lambda: self._send_latest(entry), "pod status", entry.spec.uid)
         entry.task = None
+        if entry.shown_timer is None:
+            entry.shown_timer = asyncio.get_running_loop().call_later(UNSHOWN_S, self._check_shown, entry)
         for subscriber in self._settled_subscribers:
             subscriber(entry.spec.uid)
 
@@ -254,6 +275,8 @@ class StatusManager:
             entry.reported_ns = reported_ns or entry.reported_ns
             raise
         entry.sent, entry.acked, entry.rejected = desired, pod.get("status") or {}, None
+        if sets_more(status_patch(entry.spec.uid, entry.acked, desired), body):
+            entry.sent = None  # the API lacks what it had before: it was restored from a backup, or somebody else wrote
         entry.version = max(version_of(pod), version_of(entry.spec.raw))
         if reported_ns:
             self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))

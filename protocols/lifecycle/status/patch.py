@@ -42,6 +42,23 @@ def status_patch(uid: str, current: Mapping[str, Any], desired: Mapping[str, Any
     return {"metadata": {"uid": uid}, "status": changes}
 
 
+def sets_more(patch: Object | None, than: Object) -> bool:
+    """Return True if a patch sets fields, or entries of lists, that another does not."""
+    return patch is not None and bool(_set(patch["status"]) - _set(than["status"]))
+
+
+def _set(changes: Object) -> set[tuple[str, object]]:
+    """Return fields with the keys of entries; a removal sets nothing."""
+    found: set[tuple[str, object]] = set()
+    for field, value in changes.items():
+        key = MERGE_KEYS.get(field)
+        if key is not None:
+            found |= {(field, each[key]) for each in value or () if "$patch" not in each}
+        elif value is not None:
+            found.add((field, None))
+    return found
+
+
 def shows_end(changes: Mapping[str, Any]) -> bool:
     """Return True if a patch shows that the pod or one of its containers has ended."""
     containers = changes.get("containerStatuses") or ()

@@ -12,7 +12,7 @@ from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.lifecycle.pods.types import PodSpec, read_pod
-from protocols.lifecycle.status.patch import status_patch
+from protocols.lifecycle.status.patch import sets_more, status_patch
 from protocols.process.tasks import FAILURES
 from tests.support.podworker_fakes import pod
 from tests.support.waiting import until_async
@@ -399,6 +399,47 @@ async def test_patch_that_is_under_way_when_a_backup_is_restored_is_sent_again()
         api.hold.set()
         await settle(manager)
         assert api.bodies == [{"phase": "Running"}]
+
+
+async def test_status_that_the_watch_does_not_show_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that is restored soon after a write lacks it, and no watch shows that if none had shown the write."""
+    monkeypatch.setattr(statuses, "UNSHOWN_S", 0.0)
+    seen = {n: read_pod(pod(metadata={"resourceVersion": f"{n}"}, status={"phase": "Pending"})) for n in (1, 10**9)}
+    async with running_manager() as (api, manager, _told):
+        manager.publish(seen[1], {"phase": "Running"})
+        await until_async("two patches", lambda: len(api.bodies) >= 2)
+        assert api.bodies[:2] == 2 * [{"phase": "Running"}]
+        manager.overwritten(seen[10**9])
+        await settle(manager)
+        known = len(api.bodies)
+        await asyncio.sleep(0.01)
+        assert len(api.bodies) == known
+
+
+async def test_what_the_answer_lacks_of_earlier_patches_is_sent_again() -> None:
+    """The patch went to a restored backup, which lacks the one before."""
+    async with running_manager() as (api, manager, _told):
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        api.status = {"phase": "Pending"}
+        manager.publish(SPEC, {"phase": "Running", "message": "later"})
+        await settle(manager)
+        assert api.bodies[1:] == [{"message": "later"}, {"phase": "Running"}]
+
+
+@pytest.mark.parametrize(
+    ("left", "sent", "more"),
+    [
+        ({"phase": "Running"}, {"message": "m"}, True),
+        ({"phase": "Running"}, {"phase": "Running"}, False),
+        ({"phase": None}, {"message": "m"}, False),
+        ({"conditions": [{"type": "A"}]}, {"conditions": [{"type": "B"}]}, True),
+        ({"conditions": [{"type": "A", "$patch": "delete"}]}, {"conditions": None}, False),
+    ],
+)
+def test_a_patch_sets_more_than_another(left: Object, sent: Object, more: bool) -> None:
+    assert sets_more({"status": left}, {"status": sent}) is more
+    assert not sets_more(None, {"status": sent})
 
 
 def test_what_others_write_is_never_patched() -> None:
