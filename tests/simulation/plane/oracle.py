@@ -151,10 +151,12 @@ CARD = "card"
 
 
 def _has_class(pod: Object, stored: Stored) -> bool:
-    """Return False if class or template of a pod's claims are missing: the load ended before the user made them."""
+    """Return False if class, template or claim is missing: the load ended before, or a backup took it from the user."""
     claims = pod["spec"].get("resourceClaims") or ()
     named = [each["resourceClaimTemplateName"] for each in claims if "resourceClaimTemplateName" in each]
     made = all(f"{NAMESPACE}/{name}" in stored["resourceclaimtemplates"] for name in named)
+    named = [each["resourceClaimName"] for each in claims if "resourceClaimName" in each]
+    made = made and all(f"{NAMESPACE}/{name}" in stored["resourceclaims"] for name in named)
     return not claims or (made and CARD in stored["deviceclasses"])
 
 
