@@ -112,7 +112,8 @@ class EtcdClient:
     ) -> Written:
         """Replace the value of a key.
 
-        The result is not ok if the key's mod_revision differs, it is absent, or one of the companions to add exists.
+        The result is not ok if the key's mod_revision differs, it is absent, one of the companions to add exists, or
+        one that is held does not stand at its revision.
         """
         request = guarded.accompany(guarded.update(key, value, revision, lease), also)
         own = partial(guarded.own_put, value=value, guard=revision)

@@ -35,6 +35,8 @@ def accompany(request: pb.TxnRequest, also: Companions) -> pb.TxnRequest:
         put = request.success.add().request_put
         put.key, put.value = key, value
         request.failure.add().request_range.key = key
+    for key, revision in also.held.items():
+        request.compare.add(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)
     for key in also.removed:
         request.success.add().request_delete_range.key = key
     return request

@@ -47,11 +47,13 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Companions(msgspec.Struct, frozen=True):
-    """Keys that a guarded write changes with its own, in one transaction."""
+    """Keys that a guarded write changes with its own, or depends on, in one transaction."""
 
     added: Mapping[bytes, bytes] = {}
     """Keys that must be absent, with their values."""
     removed: Collection[bytes] = ()
+    held: Mapping[bytes, int] = {}
+    """Keys that must stand at a revision."""
 
 
 ALONE = Companions()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -90,6 +90,13 @@ class Taken(NodeplaneError, http=409):
     def __init__(self, keys: tuple[bytes, ...]) -> None:
         super().__init__(f"{', '.join(map(bytes.decode, keys))}: held by another object")
         self.keys = [key.decode() for key in keys]
+
+
+class HeldChanged(NodeplaneError, http=409):
+    """Raised by update when an object that the write depends on does not stand at its revision any more."""
+
+    def __init__(self) -> None:
+        super().__init__("an object that the write depends on has been modified")
 
 
 class Compacted(Expired):
@@ -204,13 +211,16 @@ class Storage:
             return False
         return await self._stores.of(objects[0][0]).create_all_if_absent(pairs, timeout=TIMEOUT)
 
-    async def update(self, resource: Served, old: Stored, raw: bytes) -> Stored:
+    async def update(self, resource: Served, old: Stored, raw: bytes, held: Mapping[bytes, int] = ALONE.held) -> Stored:
+        """Replace an object. Raises RevisionConflict, Taken; HeldChanged if a key of `held` is not at its revision."""
         lease = await self._lease(resource) if resource.ttl else 0
         full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
         began = clock()
         with self._meter.measured("update", resource):
             also = _reserved(resource, old.raw, raw)
+            if held:
+                also = msgspec.structs.replace(also, held=held)
             done = await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
@@ -220,6 +230,8 @@ class Storage:
             return stored
         if done.taken and done.current is not None and done.current.mod_revision == old.rv:
             raise Taken(done.taken)
+        if held and done.current is not None and done.current.mod_revision == old.rv:
+            raise HeldChanged()
         raise RevisionConflict(None if done.current is None else _checked(resource, _stored(resource, done.current)))
 
     async def delete(self, resource: Served, old: Stored) -> int:
@@ -241,6 +253,10 @@ class Storage:
         """Report a write whose answer came; a read that proves it does not prove its revision."""
         if not done.by_read and not also.added and not also.removed:
             self.on_written(resource, write)
+
+    def are_together(self, one: Served, other: Served) -> bool:
+        """Return True if a write of one resource can depend on keys of the other: one store has both."""
+        return self._stores.number_of(one) == self._stores.number_of(other)
 
     async def check_free(self, resource: Served, old: bytes | None, new: bytes) -> None:
         """Raise Taken if a write, which is only tried, could not reserve its keys."""

@@ -1,6 +1,6 @@
 """One write on its way from its request to the store: the value that the steps of `path/steps.py` pass on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -39,6 +39,8 @@ class Change(msgspec.Struct):
     """The stored object in the version of the request; None if there is none."""
     new: Object | None = None
     """The object to store; None if it is removed as it is. Before its decision, the body of a subresource."""
+    held: Mapping[bytes, int] = {}
+    """Keys of the store that must stand at a revision when the object is stored."""
     session: Any = None
     """The Session of policies and webhooks of users that may concern the write; None if there are none."""
 

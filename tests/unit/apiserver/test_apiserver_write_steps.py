@@ -1,5 +1,6 @@
 """The steps of a write in their order, on a store in memory."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.replica.objects import Objects
-from actors.apiserver.storage.storage import KeyExists, RevisionConflict
+from actors.apiserver.storage.storage import HeldChanged, KeyExists, RevisionConflict
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission import admission
 from actors.apiserver.writes.admission.admission import Admission
@@ -19,13 +20,14 @@ from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rul
 from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from actors.apiserver.writes.owners import stored_owners
+from actors.apiserver.writes.path.binding import bind
 from actors.apiserver.writes.path.steps import WritePath
 from actors.apiserver.writes.update import replace_mutation
 from protocols.kube.meta import Object
 from protocols.kube.objects import fresh_copy
 
 USER, NODE = User("ann"), User("system:node:n1", ("system:nodes",))
-MAPS, PODS = TABLE.of("configmaps"), TABLE.of("pods")
+MAPS, PODS, CLAIMS = TABLE.of("configmaps"), TABLE.of("pods"), TABLE.of("resourceclaims")
 NAMESPACE: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "ns", "uid": "u"}, "spec": {}}
 
 
@@ -61,12 +63,21 @@ class Store:
             raise KeyExists(Stored(self._creates.pop(), 1, raw))
         return Stored(key, 99, raw)
 
-    async def update(self, resource: Any, old: Stored, raw: bytes) -> Stored:
+    def are_together(self, one: Any, other: Any) -> bool:
+        return True
+
+    async def update(self, resource: Any, old: Stored, raw: bytes, held: Mapping[bytes, int]) -> Stored:
         newest = self.replicas[resource.store].newest[old.key]
         self.log.append("update")
+        if any(self._revision_of(key.decode()) != revision for key, revision in held.items()):
+            raise HeldChanged()
         if newest.rv != old.rv:
             raise RevisionConflict(newest)
         return Stored(old.key, 99, raw)
+
+    def _revision_of(self, key: str) -> int:
+        prefix = CLAIMS.storage_prefix
+        return self.replicas[CLAIMS.store].newest[key.removeprefix(prefix)].rv
 
 
 class Recorder(Rule):
@@ -189,3 +200,42 @@ async def test_write_that_webhooks_see_begins_with_the_object_of_the_store(monke
     written = await steps.change(Change(Target(MAPS, "update", "ns", "c"), USER), mutate)
     assert [each["data"]["a"] for each in seen] == ["newest"]
     assert written.warnings == ["from a webhook"]
+
+
+def claim(*uids: str) -> Object:
+    status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": uid} for uid in uids]}
+    return {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "status": status}
+
+
+def claiming_pod() -> Object:
+    spec = {"containers": [{"name": "main", "image": "i"}], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("shown", "newest", "updates"),
+    [
+        (("p",), ("p",), 1),
+        (("p",), ("p", "other"), 2),
+        (("p",), ("other",), 0),
+        ((), ("p",), 1),
+        ((), (), 1),
+    ],
+    ids=["reserved", "others join", "lost to a restore", "replica behind", "never reserved"],
+)
+async def test_pod_is_bound_while_its_claims_stay_reserved_for_it(
+    monkeypatch: pytest.MonkeyPatch, shown: tuple[str, ...], newest: tuple[str, ...], updates: int
+) -> None:
+    pods, claims = Lagging(PODS, claiming_pod()), Lagging(CLAIMS, claim(*shown))
+    if newest != shown:
+        claims.newest["ns/c"] = Stored("ns/c", 99, msgspec.json.encode(claim(*newest)))
+    store = Store(pods, claims)
+    binding = {"kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    change = Change(Target(PODS, "create", "ns", "p", "binding"), USER)
+    if updates:
+        written = await bind(path(monkeypatch, store), change, binding)
+        assert written.stored.obj["spec"]["nodeName"] == "n1"
+        assert store.log.count("update") == updates
+    else:
+        with pytest.raises(Conflict):
+            await bind(path(monkeypatch, store), change, binding)

@@ -30,8 +30,9 @@ from actors.apiserver.writes.patch import (
     apply_mutation,
     patch_mutation,
 )
+from actors.apiserver.writes.path.binding import bind
 from actors.apiserver.writes.path.steps import WritePath, Written
-from actors.apiserver.writes.update import bound, check_binding, replace_mutation
+from actors.apiserver.writes.update import check_binding, replace_mutation
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
@@ -165,7 +166,7 @@ class Writing:
         check_binding(target, binding)
         reviewed = Change(target, request.user, options, new=binding)
         warnings = await self._path.admission.review(reviewed)
-        outcome = await self._path.change(Change(target, request.user, options), partial(bound, target, binding))
+        outcome = await bind(self._path, Change(target, request.user, options), binding)
         record_written(target, outcome.stored, request.began, _sender(request))
         _noted(request, reviewed, outcome)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -70,7 +70,7 @@ class WritePath:
 
     def __init__(self, storage: Storage, replicas: dict[str, Replica], admission: Admission) -> None:
         self.storage, self.admission = storage, admission
-        self._replicas = replicas
+        self.replicas = replicas
 
     async def create(self, change: Change, owners: Owners) -> Written:
         """Store a new object, the body of a request.
@@ -125,7 +125,7 @@ class WritePath:
 
     async def _namespace(self, name: str) -> Stored:
         """Return a namespace as the replica shows it, else as stored. Raises NotFound."""
-        namespaces = self._replicas["namespaces"]
+        namespaces = self.replicas["namespaces"]
         if (shown := namespaces.objects.get(name)) is not None:
             return shown
         return await self.read(Target(namespaces.resource, "get", name=name))
@@ -133,11 +133,12 @@ class WritePath:
     async def change(self, change: Change, mutate: Mutation) -> Written:
         """Apply `mutate` to the target's object and store the result. The body of a subresource was checked before.
 
-        Raises NotFound, Conflict after ATTEMPTS, and the errors of `mutate` and of admission on fresh data.
+        Raises NotFound, HeldChanged, Conflict after ATTEMPTS, and the errors of `mutate` and of admission on fresh
+        data.
         """
         target, admission = change.target, self.admission
         rules = admission.rules(change) if change.operation == CREATE else await admission.begin(change)
-        shown = self._replicas[target.resource.store].objects.get(target.key)
+        shown = self.replicas[target.resource.store].objects.get(target.key)
         # Of a dry run, nothing stored would reveal that the replica is behind.
         fresh = shown is None or change.options.dry_run or (change.session is not None and change.session.asks)
         current = await self.read(target) if fresh or shown is None else shown
@@ -199,7 +200,7 @@ class WritePath:
         elif dry_run and not written.same:
             await self.storage.check_free(row, current.raw, stored.raw)
         elif not written.same:
-            stored = await self.storage.update(row, current, stored.raw)
+            stored = await self.storage.update(row, current, stored.raw, change.held)
         return Written(stored, written.removed, written.same, [*written.warnings, *change.warnings], written.fields)
 
 
