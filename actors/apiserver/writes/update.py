@@ -79,11 +79,7 @@ def _check_identity(target: Target, new: Object, old: Object, patching: bool) ->
         cause = invalid("metadata.uid", uid, "field is immutable")
         raise invalid_object(resource.kind, resource.group, target.name, [cause])
     if uid and uid != stored.get("uid"):
-        text = (
-            f"StorageError: invalid object, Code: 4, Key: {resource.storage_prefix}{target.key}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored['uid']}"
-        )
-        raise conflict(resource, target.name, text)
+        raise _unmet(target, "UID", uid, stored["uid"])
     version = "" if version == "0" else version
     if version and version != stored["resourceVersion"]:
         raise conflict(resource, target.name)
@@ -91,6 +87,16 @@ def _check_identity(target: Target, new: Object, old: Object, patching: bool) ->
         cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid_object(resource.kind, resource.group, target.name, [cause])
     metadata["resourceVersion"] = stored["resourceVersion"]
+
+
+def _unmet(target: Target, name: str, wanted: str, stored: str) -> Conflict:
+    """Return the 409 for a precondition on metadata, with upstream's text."""
+    text = (
+        f"StorageError: invalid object, Code: 4, Key: {target.resource.storage_prefix}{target.key}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {name} in precondition: {wanted}, "
+        f"{name} in object meta: {stored}"
+    )
+    return conflict(target.resource, target.name, text)
 
 
 def _count_generation(target: Target, new: Object, old: Object) -> None:
@@ -111,9 +117,9 @@ def bound(target: Target, binding: Object, pod: Object) -> Object:
     Raises Conflict if it is bound, terminating or gated, and BadRequest for a binding that sets the mirror annotation.
     """
     wanted, metadata = binding["metadata"], pod["metadata"]
-    for field in ("uid", "resourceVersion"):
+    for field, name in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != metadata.get(field):
-            raise conflict(target.resource, target.name)
+            raise _unmet(target, name, wanted[field], metadata.get(field))
     spec = pod.setdefault("spec", {})
     if metadata.get("deletionTimestamp"):
         raise _binding_conflict(target, f"pod {target.name} is being deleted, cannot be assigned to a host")

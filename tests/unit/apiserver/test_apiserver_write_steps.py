@@ -239,3 +239,19 @@ async def test_pod_is_bound_while_its_claims_stay_reserved_for_it(
     else:
         with pytest.raises(Conflict):
             await bind(path(monkeypatch, store), change, binding)
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "stored"), [("uid", "UID", "p"), ("resourceVersion", "ResourceVersion", "7")]
+)
+async def test_binding_with_a_precondition_that_the_pod_does_not_meet_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch, field: str, name: str, stored: str
+) -> None:
+    store = Store(Lagging(PODS, claiming_pod()), Lagging(CLAIMS, claim()))
+    binding = {"kind": "Binding", "metadata": {"name": "p", field: "9"}, "target": {"kind": "Node", "name": "n1"}}
+    change = Change(Target(PODS, "create", "ns", "p", "binding"), USER)
+    with pytest.raises(
+        Conflict, match=f"Precondition failed: {name} in precondition: 9, {name} in object meta: {stored}"
+    ):
+        await bind(path(monkeypatch, store), change, binding)
+    assert "update" not in store.log
