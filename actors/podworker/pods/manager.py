@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
+from actors.podworker.pods.status_manager import UNSHOWN_S
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
@@ -207,6 +208,11 @@ class PodManager:
         for uid in sorted(self._finished & self._pods.keys()):
             self._run_again(uid)
 
+    def _check_gone(self, uid: str) -> None:
+        """Delete a pod again that the watch still shows: a restored backup may lack the deletion."""
+        if uid in self._finished and uid in self._pods:
+            self._run_again(uid)
+
     def _run_again(self, uid: str) -> None:
         self._options.deps.statuses.forget(uid)
         self._run(self._pods[uid])
@@ -242,7 +248,9 @@ class PodManager:
             self._run_again(uid)
             return
         self._finished.add(uid)
-        if uid not in self._pods:
+        if uid in self._pods:
+            asyncio.get_running_loop().call_later(UNSHOWN_S, self._check_gone, uid)
+        else:
             self._forget(uid)
             if worker.remains():  # their end is that of the pod
                 self.orphan(uid, worker.state.spec.namespace, worker.state.spec.name)

@@ -32,8 +32,8 @@ MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
 OBSERVED_S = 1.0
 """A deleted pod's status in which only the observed generation changed waits so long: most pods have ended by then."""
 UNSHOWN_S = 10.0
-"""After a status was sent the watch shows it, or that the pod is gone, by then. Else it is sent again: a backup that
-was restored right after the write lacks it, and a watch that had not shown the write goes on as if nothing had been."""
+"""After a status was sent or a pod was deleted the watch shows it by then. Else it is done again: a backup that was
+restored right after the write lacks it, and a watch that had not shown the write goes on as if nothing had been."""
 MAX_RETRY_AFTER_S = 30.0
 """Upper bound of a server's Retry-After."""
 RETRYABLE = (404, 408, 429)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.podworker.pods import manager as manager_module
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.lifecycle.errors import PodInvalid
@@ -83,6 +84,20 @@ async def test_pod_that_a_backup_has_again_after_it_was_deleted_is_deleted_again
         manager.history_replaced()
         await until_true(lambda: fake.pods.deleted == ["uid-1", "uid-1"])
         assert fake.statuses.forgotten == ["uid-1"]
+
+
+async def test_pod_that_the_watch_still_shows_after_its_deletion_is_deleted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that was restored right after the deletion lacks it."""
+    monkeypatch.setattr(manager_module, "UNSHOWN_S", 0.0)
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.begin([])
+        manager.on_add(pod(metadata=DELETING))
+        await until_true(lambda: len(fake.pods.deleted) > 1)
+        manager.on_delete(pod(metadata=DELETING))
+        await until_true(lambda: not manager.has_worker("uid-1"))
+        assert set(fake.pods.deleted) == {"uid-1"}
 
 
 async def test_deletion_that_is_under_way_when_a_backup_is_restored_is_repeated(
