@@ -46,7 +46,7 @@ class StatusCache(msgspec.Struct):
     relisted_until: int = 0
     """Start of the last successful full relist. Everything up to then is known, except of uninspectable pods."""
     newest: int = 0
-    """The latest time of an inspection or a full relist."""
+    """The latest time of a status, an inspection or a full relist; never later than our clock was."""
     uninspectable: dict[str, int] = msgspec.field(default_factory=dict)
     """Listed pods whose inspection failed: uid -> time up to which relists covered the pod before."""
 
@@ -84,7 +84,7 @@ class StatusCache(msgspec.Struct):
         self.tombstones.pop(status.uid, None)
         if rank is Rank.INSPECTION:
             self.uninspectable.pop(status.uid, None)
-        self.newest = max(self.newest, observed)
+        self.newest = max(self.newest, observed, stamp)
         self.entries[status.uid] = CachedStatus(status, stamp, observed, rank)
         return True
 
@@ -95,6 +95,7 @@ class StatusCache(msgspec.Struct):
             return False
         self.entries.pop(uid, None)
         self.uninspectable.pop(uid, None)
+        self.newest = max(self.newest, stamp)
         self.tombstones[uid] = max(stamp, self.tombstones.get(uid, 0))
         return True
 

@@ -35,6 +35,16 @@ def test_nothing_is_newer_after_a_step_back_until_it_is_inspected_again() -> Non
     assert cache.newer_than("u", NOW)
 
 
+def test_step_back_that_is_seen_by_the_time_of_an_event_alone() -> None:
+    """The last inspection is from before the time to which the clock went back."""
+    cache = known(NOW)
+    assert cache.put(PodStatus(uid="u", timestamp_ns=NOW), NOW + 60 * SECOND, Rank.EVENT)
+    assert cache.at(NOW + 58 * SECOND)
+    assert cache.put(PodStatus(uid="u", timestamp_ns=NOW), NOW + 58 * SECOND, Rank.INSPECTION)
+    assert cache.drop("u", NOW + 90 * SECOND, Rank.EVENT)
+    assert cache.at(NOW + 80 * SECOND)
+
+
 def test_relist_after_a_step_back_sees_what_changed() -> None:
     merger = StatusMerger(known(NOW + YEAR))
     assert merger.relist(NOW, {}).vanished == []
