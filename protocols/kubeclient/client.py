@@ -11,10 +11,13 @@ from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
 
-import aiohttp
 import msgspec
 
+from protocols.http1.client import HttpClient
+from protocols.http1.connection import Address, NotSent
+from protocols.http1.response import HttpFailed, Response
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, CredentialsUnusable, EventInvalid
 from protocols.kube.jsons import read_json_object
@@ -22,13 +25,14 @@ from protocols.kube.meta import Object, name_of, version_of
 from protocols.kubeclient.kubeconfig import ClientOptions
 from protocols.kubeclient.part import user_agent
 from protocols.process.rates import backoff_delay
-from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
 
 LINE_LIMIT = 16 << 20
 """Bytes one event may have."""
-ANSWER_LIMIT, FAILURE_LIMIT = 256 << 20, 1 << 20
-"""Bytes of an answer, which may be a page of 500 large objects, and of an error."""
+ANSWER_LIMIT = 256 << 20
+"""Bytes of an answer, which may be a page of 500 large objects."""
+FAILURE_LIMIT = 1 << 20
+"""Bytes that are read of an error in place of a watch."""
 TOKEN_LIMIT = 64 << 10
 """Bytes of a bearer token, more than a server takes in its headers."""
 TOKEN = re.compile(rb"[!-~]{1,%d}" % TOKEN_LIMIT)
@@ -85,6 +89,8 @@ APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
 COLLECTION_S = 60.0
 """Longest deletion of a collection: kube-apiserver ends requests that are not watches after a minute."""
+SAFE = "/%:@!$&'()*+,;=~"
+"""Characters of a path that are sent as they are, beside letters, digits and `_.-`."""
 REQUESTS = 64
 """Connections for requests. Each watch has one of its own besides: the caller bounds their number."""
 
@@ -105,8 +111,9 @@ class ApiClient:
         self._options = options
         self.streams = True
         """False once the server has rejected a watch that begins with all objects."""
-        self._session: aiohttp.ClientSession | None = None
-        self._watches: aiohttp.ClientSession | None = None
+        server = urlsplit(options.server)
+        self._host, self._prefix = server.netloc, server.path.rstrip("/")
+        self._client: HttpClient | None = None
         self._contexts: Renewed[ssl.SSLContext] | None = None
         self._token: Renewed[str] | None = None
 
@@ -116,23 +123,13 @@ class ApiClient:
         if options.token_file is not None:
             self._token = Renewed((options.token_file,), partial(_read_token, options.token_file), "token")
         self._contexts = Renewed((options.ca, options.cert, options.key), partial(_tls, options))
-        self._session, self._watches = self._new_session(REQUESTS), self._new_session(0)
-        send_once(self._session)
-
-    def _new_session(self, connections: int) -> aiohttp.ClientSession:
-        """Return a session with at most so many connections, 0 for any number."""
-        return aiohttp.ClientSession(
-            base_url=self._options.server,
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=60),
-            headers={"User-Agent": self._options.user_agent, "Accept": self._options.accept},
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
-            read_bufsize=256 * 1024,
-        )
+        server = urlsplit(options.server)
+        address = Address(server.hostname or "", server.port or 443, self._contexts.now, options.server_name)
+        self._client = HttpClient(address, REQUESTS)
 
     async def close(self) -> None:
-        for session in (self._session, self._watches):
-            if session:
-                await session.close()
+        if self._client is not None:
+            self._client.close()
 
     async def get(self, resource: Resource, name: str, namespace: str = "", timeout: float | None = None) -> Object:
         return await self._read(resource.path(name, namespace), {}, timeout)
@@ -204,20 +201,17 @@ class ApiClient:
 
         Asked once: a caller that shows a page asks again by itself.
         """
-        timeout = aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=5)
-        page = bytearray()
+        seconds = self._options.timeout
         try:
-            async with self._http().get(
-                path, params=query, timeout=timeout, headers=self._bearer(), **self._tls_options()
-            ) as answer:
-                async for chunk in answer.content.iter_any():
-                    page += chunk[: limit - len(page)]
-                    if len(page) == limit:
-                        break
-                if answer.status != 200:
-                    raise _failure(answer, bytes(page))
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with (
+                asyncio.timeout(seconds),
+                self._http().stream(self._request("GET", path, query), seconds) as answer,
+            ):
+                page = await _beginning(answer.chunks(seconds), limit)
+        except (HttpFailed, TimeoutError) as error:
             raise ApiAway(f"GET {path}: {_text(error)}") from None
+        if answer.status != 200:
+            raise _failure(answer.response(page))
         return page.decode(errors="replace")
 
     async def watch(
@@ -228,20 +222,14 @@ class ApiClient:
         Raises ApiError (also for an ERROR event's Status), ApiAway on a broken connection or `silence` seconds without
         a byte, EventInvalid on a line that is no event.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
+        request = self._request("GET", resource.path("", namespace), {"watch": "true", **query})
         try:
-            path = resource.path("", namespace)
-            async with _open(self._watches).get(
-                path, params={"watch": "true", **query}, timeout=timeout, headers=self._bearer(), **self._tls_options()
-            ) as answer:
+            async with self._http().stream(request, silence) as answer:
                 if answer.status != 200:
-                    raise _failure(answer, await _body(answer, FAILURE_LIMIT))
-                try:
-                    async for line in lines_of(answer.content.iter_any()):
-                        yield event_of(line)
-                finally:
-                    _abort(answer)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                    raise _failure(answer.response(await _beginning(answer.chunks(silence), FAILURE_LIMIT)))
+                async for line in lines_of(answer.chunks(silence)):
+                    yield event_of(line)
+        except (HttpFailed, TimeoutError) as error:
             raise ApiAway(f"watch of {resource.plural} broke: {_text(error)}") from None
 
     async def _read(self, path: str, query: Mapping[str, str], timeout: float | None) -> Object:
@@ -262,8 +250,8 @@ class ApiClient:
             pause = backoff_delay(tries, RETRY_FIRST_S, RETRY_MOST_S)
             try:
                 return await self._once(method, path, query, body, media, end - time.monotonic())
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                sent = body is not None and not isinstance(error, aiohttp.ClientConnectorError)
+            except (HttpFailed, TimeoutError) as error:
+                sent = body is not None and not isinstance(error, NotSent)
                 if sent or time.monotonic() + pause >= end:
                     raise ApiAway(f"{method} {path}: {_text(error)}") from None
             except ApiError as error:
@@ -275,19 +263,29 @@ class ApiClient:
     async def _once(
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, left: float
     ) -> Object:
-        headers = {"User-Agent": user_agent(self._options.user_agent), **self._bearer()}
-        if body is not None:
-            headers["Content-Type"] = media
-        timeout = aiohttp.ClientTimeout(total=max(0.05, left), sock_connect=5)
-        options: Any = {"headers": headers, "timeout": timeout, **self._tls_options()}
-        async with self._http().request(method, path, params=query, data=body, **options) as answer:
-            if answer.status >= 400:
-                raise _failure(answer, await _body(answer, FAILURE_LIMIT))
-            text = await _body(answer, ANSWER_LIMIT)
-            try:
-                return read_json_object(text)
-            except msgspec.DecodeError as error:
-                raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
+        request = self._request(method, path, query, body, media)
+        answer = await self._http().request(request, ANSWER_LIMIT, max(0.05, left))
+        if answer.status >= 300:
+            raise _failure(answer)
+        try:
+            return read_json_object(answer.body)
+        except msgspec.DecodeError as error:
+            raise ApiAway(f"{method} {path}: the answer is not a JSON object: {_text(error)}") from None
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: bytes | None = None, media: str = ""
+    ) -> bytes:
+        """Return a request as it is sent."""
+        target = quote(f"{self._prefix}{path}", SAFE)
+        if query:
+            target = f"{target}?{urlencode(query)}"
+        agent, accept = user_agent(self._options.user_agent), self._options.accept
+        head = f"{method} {target} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {agent}\r\nAccept: {accept}\r\n"
+        for name, value in self._bearer().items():
+            head = f"{head}{name}: {value}\r\n"
+        if body is None:
+            return f"{head}\r\n".encode()
+        return f"{head}Content-Type: {media}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
     def access(self) -> ServerAccess:
         """Return what a connection to the server needs that is not made here, such as that of an exec."""
@@ -299,44 +297,32 @@ class ApiClient:
             raise RuntimeError("ApiClient.start() was not called")
         return self._contexts.now()
 
-    def _tls_options(self) -> dict[str, Any]:
-        return {"ssl": self._now(), "server_hostname": self._options.server_name}
-
     def _bearer(self) -> dict[str, str]:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token.now()}"}
 
-    def _http(self) -> aiohttp.ClientSession:
-        return _open(self._session)
+    def _http(self) -> HttpClient:
+        """Raises ApiAway once the client is closed: tasks of a stopping process end by cancellation, not by a fault."""
+        if self._client is None:
+            raise RuntimeError("ApiClient.start() was not called")
+        if self._client.closed:
+            raise ApiAway("this client is closed")
+        return self._client
 
 
-def _open(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
-    """Raises ApiAway once the client is closed: tasks of a stopping process end by cancellation, not by a fault."""
-    if session is None:
-        raise RuntimeError("ApiClient.start() was not called")
-    if session.closed:
-        raise ApiAway("this client is closed")
-    return session
+async def _beginning(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+    """Return at most the first `limit` bytes of a body."""
+    parts, size = list[bytes](), 0
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]
 
 
-async def _body(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the body. Raises ApiAway for a longer one."""
-    parts, size = [], 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > limit:
-            raise ApiAway(f"{answer.method} {answer.url.path}: the answer has more than {limit} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _abort(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of a watch that is left: its TLS would wait until the server has answered to that."""
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
-
-
-def _failure(answer: aiohttp.ClientResponse, text: bytes) -> ApiError:
-    return error_of(answer.status, text, _retry_after(answer.status, answer.headers.get("Retry-After", "")))
+def _failure(answer: Response) -> ApiError:
+    retry_after = _retry_after(answer.status, answer.headers.get(b"retry-after", b""))
+    return error_of(answer.status, answer.body, retry_after)
 
 
 def error_of(code: int, text: bytes, retry_after: float | None = None) -> ApiError:
@@ -348,9 +334,9 @@ def error_of(code: int, text: bytes, retry_after: float | None = None) -> ApiErr
     return ApiError(code, status, retry_after)
 
 
-def _retry_after(code: int, header: str) -> float | None:
+def _retry_after(code: int, header: bytes) -> float | None:
     """429 and 503 with the header were not carried out, so even a write may be sent again."""
-    return float(header) if code in (429, 503) and header.isascii() and header.isdigit() else None
+    return float(header) if code in (429, 503) and header.isdigit() else None
 
 
 def _tls(options: ClientOptions) -> ssl.SSLContext:
