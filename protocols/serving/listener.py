@@ -18,6 +18,7 @@ import msgspec
 from protocols.process.tasks import Tasks
 from protocols.serving.connection import UNAUTHENTICATED_S, BoundedConnection
 from protocols.serving.tls_transport import accept_tls
+from protocols.serving.turns import Turns
 from protocols.serving.unauthenticated import UnauthenticatedConnections
 
 BACKLOG = 4096
@@ -88,7 +89,7 @@ class Listener:
         self._held: tuple[socket.socket, str] | None = None
         """Accepted, and waits for room."""
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks = Tasks()
+        self._tasks, self._turns = Tasks(), Turns()
         self._handshakes = 0
         """Under way."""
         self._most = 0
@@ -211,7 +212,7 @@ class Listener:
                 await asyncio.get_running_loop().connect_accepted_socket(lambda: slot.connection, accepted)
             else:
                 async with asyncio.timeout(UNAUTHENTICATED_S):
-                    await accept_tls(accepted, tls, slot.connection)
+                    await accept_tls(accepted, tls, slot.connection, self._turns)
         except BaseException as error:
             slot.leave()
             with suppress(OSError):

@@ -21,6 +21,8 @@ from contextlib import suppress
 from socket import SHUT_WR, socket
 from typing import Any
 
+from protocols.serving.turns import Turns
+
 RECORD = 16 * 1024
 """Largest plaintext of a TLS record, and as much as OpenSSL returns at once."""
 BURST = 16
@@ -34,7 +36,7 @@ Data = bytes | bytearray | memoryview
 _NOBODY = asyncio.Protocol()
 
 
-async def accept_tls(accepted: socket, context: ssl.SSLContext, protocol: asyncio.Protocol) -> None:
+async def accept_tls(accepted: socket, context: ssl.SSLContext, protocol: asyncio.Protocol, turns: Turns) -> None:
     """Shake hands and connect `protocol`. Takes the socket over, which does not block, and closes it on failure.
 
     Raises OSError, of which SSLError is one. The deadline is the caller's.
@@ -42,7 +44,7 @@ async def accept_tls(accepted: socket, context: ssl.SSLContext, protocol: asynci
     tls = context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False)
     try:
         await _shake_hands(tls)
-        TlsTransport(tls, protocol)
+        TlsTransport(tls, protocol, turns)
     except BaseException:
         tls.close()
         raise
@@ -75,12 +77,12 @@ class TlsTransport(asyncio.Transport):
 
     __slots__ = (
         "_again", "_closing", "_high", "_loop", "_lost", "_low", "_number", "_parted", "_paused", "_protocol",
-        "_queue", "_read_waits", "_reading", "_timer", "_tls", "_unsent", "_watched", "_write_waits",
+        "_queue", "_read_waits", "_reading", "_timer", "_tls", "_turns", "_unsent", "_watched", "_write_waits",
     )  # fmt: skip
 
-    def __init__(self, tls: ssl.SSLSocket, protocol: asyncio.BaseProtocol) -> None:
+    def __init__(self, tls: ssl.SSLSocket, protocol: asyncio.BaseProtocol, turns: Turns) -> None:
         super().__init__({"socket": tls, "ssl_object": tls, "peercert": tls.getpeercert()})
-        self._loop, self._tls, self._number = asyncio.get_running_loop(), tls, tls.fileno()
+        self._loop, self._tls, self._number, self._turns = asyncio.get_running_loop(), tls, tls.fileno(), turns
         self.set_protocol(protocol)
         self.set_write_buffer_limits()
         self._queue: deque[Data] | None = None
@@ -163,7 +165,7 @@ class TlsTransport(asyncio.Transport):
 
     def _watch(self) -> None:
         """Have the loop report what this connection can go on with."""
-        reads = (self._reading or self._parted or self._write_waits) and not self._read_waits
+        reads = (self._reading or self._parted or self._write_waits) and not self._read_waits and not self._again
         writes = self._read_waits or (
             (self._queue is not None or (self._closing and not self._parted)) and not self._write_waits
         )
@@ -181,6 +183,13 @@ class TlsTransport(asyncio.Transport):
     def _on_readable(self) -> None:
         if self._again:
             return
+        if self._turns.over():
+            self._read_again()
+            self._watch()
+        else:
+            self._proceed()
+
+    def _proceed(self) -> None:
         if self._write_waits:
             self._write_waits = False
             self._flush()
@@ -214,11 +223,11 @@ class TlsTransport(asyncio.Transport):
 
     def _read_again(self) -> None:
         self._again = True
-        self._loop.call_soon(self._go_on)
+        self._turns.later(self._go_on)
 
     def _go_on(self) -> None:
         self._again = False
-        self._on_readable()
+        self._proceed()
 
     def _receive(self) -> bytes | None:
         """Return at most a record, empty at the end of input; None if there is nothing to go on with."""

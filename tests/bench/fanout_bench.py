@@ -35,6 +35,8 @@ IDLE, IDLE_LIMIT_KB = 2000, {"TLS": 28.0, "plain": 8.0}
 WAYS = (("TLS", "", running_plane), ("plain", TOKEN, plain_plane))
 """Name, the clients' token, the plane."""
 CROWD, TURN_LIMIT_MS, CHANGES = 10_000, 50.0, 5
+LEFT_S = 3.0
+"""In which the server has noticed that the crowd has left."""
 
 
 def fan_out() -> list[Row]:
@@ -99,7 +101,7 @@ def _watches(
 
 
 def turn() -> list[Row]:
-    """Longest turn of the server's loop, in CPU time, while a change goes out to a crowd."""
+    """Longest turns of the server's loop, in CPU time: a change goes out to a crowd, then the crowd leaves."""
     key = "/registry/configmaps/default/fan"
     with lab_plane(meter=True) as plane:
         start = put_all(plane, [(key, configmap("fan"))])
@@ -109,7 +111,13 @@ def turn() -> list[Row]:
                 put_all(plane, [(key, configmap("fan"))])
                 received(client, (number + 1) * CROWD)
             took = asyncio.run(longest(plane))
-    return [at_most(f"watch: longest turn, a change for {CROWD} watchers", [took], "ms", TURN_LIMIT_MS)]
+            client.ask("drop")
+            time.sleep(LEFT_S)
+            left = asyncio.run(longest(plane))
+    return [
+        at_most(f"watch: longest turn, a change for {CROWD} watchers", [took], "ms", TURN_LIMIT_MS),
+        at_most(f"watch: longest turn, {CROWD} watchers lose their connections", [left], "ms", TURN_LIMIT_MS),
+    ]
 
 
 def idle() -> list[Row]:

@@ -36,7 +36,7 @@ _STALL = {
 SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "bus": {"bus_bench": {"EVENTS": 2_000, "TRIPS": 50, "ROUNDS": 1}},
     "fan-out": {"fanout_bench": {"FAN_OUT": ((10, 10, 100.0),), "ROUNDS": 1, "WAYS": _PLAIN}},
-    "fan-out.turn": {"fanout_bench": {"CROWD": 20, "CHANGES": 1}},
+    "fan-out.turn": {"fanout_bench": {"CROWD": 20, "CHANGES": 1, "LEFT_S": 0.2}},
     "idle-watch": {"fanout_bench": {"IDLE": 20, "WAYS": _PLAIN}},
     "latency": {"watch_bench": {"WATCHERS": 20, "NAMESPACES": 2, "PACED": 20, "BUSY_S": 0.2, "BUSY_ROUNDS": 1}},
     "writes": {"write_bench": _WRITES, "cel_bench": {"WRITES": 3}},

@@ -14,6 +14,7 @@ from typing import Any, Self
 from protocols.process.tasks import Tasks
 from protocols.process.tls import Renewed, server_context, serving
 from protocols.serving.tls_transport import accept_tls
+from protocols.serving.turns import Turns
 from tests.support.authority import Authority
 from tests.support.waiting import until_async
 
@@ -71,7 +72,7 @@ class Served:
         self._make = make
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self._listening.setblocking(False)
-        self.tasks = Tasks()
+        self.tasks, self.turns = Tasks(), Turns()
         self.port = self._listening.getsockname()[1]
 
     async def run(self) -> None:
@@ -98,7 +99,7 @@ class Served:
     async def _accept(self, accepted: socket.socket) -> None:
         protocol = self._make()
         try:
-            await accept_tls(accepted, self.context, protocol)
+            await accept_tls(accepted, self.context, protocol, self.turns)
         except (OSError, asyncio.CancelledError) as error:
             self.errors.append(error)
         else:

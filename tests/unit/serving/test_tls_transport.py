@@ -13,11 +13,32 @@ import pytest
 
 from protocols.serving import tls_transport
 from protocols.serving.tls_transport import BURST, HIGH_WATER, RECORD, TlsTransport
+from protocols.serving.turns import Turns
+from tests.support import tls_wire
 from tests.support.tls_wire import Client, Echo, Recorder, client_of, served
 from tests.support.waiting import until_async
 
 LARGE = os.urandom(1024 * 1024) * 10
 KEY_UPDATE_REQUESTED, KEY_UPDATE_NOT_REQUESTED = 1, 0
+
+
+class LateTurns(Turns):
+    """Turns whose time is always over: each connection that is readable is read in the next one."""
+
+    _going = False
+
+    def over(self) -> bool:
+        return not self._going
+
+    def _go_on(self) -> None:
+        self._going = True
+        super()._go_on()
+        self._going = False
+
+
+@pytest.fixture(autouse=True, params=[Turns, LateTurns], ids=["in-time", "late"])
+def turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_wire, "Turns", request.param)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -297,7 +318,7 @@ async def test_write_that_waits_for_input_goes_on_with_it(pki: Path, paused: boo
             old, server = (await place.last()).transport, Recorder()
             old.pause_reading()
             tls = Waiting(old.get_extra_info("ssl_object"), send=[ssl.SSLWantReadError()])
-            transport = TlsTransport(tls, server)  # type: ignore[arg-type]
+            transport = TlsTransport(tls, server, Turns())  # type: ignore[arg-type]
             if paused:
                 transport.pause_reading()
             transport.write(b"hello")
@@ -317,7 +338,7 @@ async def test_read_that_waits_for_output_goes_on_with_it(pki: Path) -> None:
             old, server = (await place.last()).transport, Recorder()
             old.pause_reading()
             tls = Waiting(old.get_extra_info("ssl_object"), recv=[ssl.SSLWantWriteError()])
-            transport = TlsTransport(tls, server)  # type: ignore[arg-type]
+            transport = TlsTransport(tls, server, Turns())  # type: ignore[arg-type]
             await client.write(b"hello")
             await until(lambda: server.data == b"hello")
             transport.write(b"x")
