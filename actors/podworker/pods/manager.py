@@ -9,6 +9,7 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.pods.status_manager import UNSHOWN_S
+from actors.podworker.pods.volumes.sources import read_versions
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.worker import RESYNC_S, PodWorker, WorkerOptions
 from protocols.bus import Op
@@ -28,6 +29,7 @@ from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record
 
 ORPHAN_GRACE_S = 1
+PACE_S = 0.02
 log = logging.getLogger("podworker")
 
 
@@ -114,14 +116,20 @@ class PodManager:
             worker.retry()
 
     async def keep_resyncing(self) -> None:
-        """Resync all idle pods with one wake-up; the others have their own timers."""
+        """Resync all idle pods with one wake-up, and check the volumes of all; other pods have their own timers."""
         while True:
             await asyncio.sleep(RESYNC_S - time.monotonic() % RESYNC_S)
-            self.resync()
+            await self.resync()
 
-    def resync(self) -> None:
+    async def resync(self) -> None:
+        """Sync pods with changed inputs or outdated volumes, the latter one per PACE_S: all may show one source."""
+        sources = {source for worker in self._workers.values() for source in worker.volumes.sources}
+        versions = await read_versions(self._options.deps.objects, sources)
         for worker in list(self._workers.values()):
             worker.resync()
+            if worker.volumes.outdated(versions):
+                worker.wake()
+                await asyncio.sleep(PACE_S)
 
     def wake_all(self) -> None:
         """Sync all pods, after a change that is not an input of single ones."""

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from actors.podworker.pods import manager as manager_module
+from actors.podworker.pods.environment.references import CONFIG_MAP
 from actors.podworker.pods.manager import ManagerOptions, PodManager
+from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.lifecycle.errors import PodInvalid
 from protocols.lifecycle.pods.types import PodSpec, read_pod
@@ -46,6 +48,28 @@ async def test_nothing_is_done_before_begin(tmp_path: Path) -> None:
         manager.begin([])
         await until_true(lambda: fake.runtime.running("a"))
         assert manager.active() == ("uid-1",)
+
+
+async def test_changed_config_map_is_read_once_and_updates_the_volumes_of_idle_pods(tmp_path: Path) -> None:
+    volumes = [{"name": "v", "configMap": {"name": "c"}}]
+    pods = [read_pod(pod(container("a"), uid=f"uid-{number}", volumes=volumes)) for number in range(3)]
+    async with running_manager(tmp_path) as (fake, manager):
+
+        def shown() -> list[str]:
+            return [(VolumePaths(spec, tmp_path).path("v") / "k").read_text() for spec in pods]
+
+        fake.objects.items[CONFIG_MAP, "c"] = {"metadata": {"resourceVersion": "1"}, "data": {"k": "old"}}
+        manager.begin([])
+        for spec in pods:
+            manager.on_add(spec.raw)
+        await until_true(lambda: all(w._suppression.idle for w in manager._workers.values()))
+        reads = fake.objects.reads
+        await manager.resync()
+        assert fake.objects.reads == reads + 1
+        assert not any(worker._woken.is_set() for worker in manager._workers.values())
+        fake.objects.items[CONFIG_MAP, "c"] = {"metadata": {"resourceVersion": "2"}, "data": {"k": "new"}}
+        await manager.resync()
+        await until_true(lambda: shown() == ["new"] * 3)
 
 
 async def test_a_name_taken_again_is_another_pod(tmp_path: Path) -> None:

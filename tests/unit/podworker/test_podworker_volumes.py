@@ -3,11 +3,13 @@
 import base64
 import os
 import stat
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -19,11 +21,12 @@ from actors.podworker.pods.volumes import atomic
 from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, Payload, TokenRef, payload, token_refs
-from actors.podworker.pods.volumes.volumes import Volumes, prepare_host_path
+from actors.podworker.pods.volumes.sources import read_versions
+from actors.podworker.pods.volumes.volumes import TOKEN_RENEWED, Volumes, prepare_host_path
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import PodSpec, read_pod
-from tests.support.podworker_fakes import FakeDependencies, container, pod
+from tests.support.podworker_fakes import FakeDependencies, FakeObjects, container, pod
 from tests.support.waiting import until_async
 
 NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
@@ -247,6 +250,21 @@ async def ended(kept: Volumes) -> None:
     await until_async("refreshed", lambda: not kept._tasks)
 
 
+def config_map(value: str) -> Object:
+    return {"metadata": {"resourceVersion": value}, "data": {"k": value}}
+
+
+async def outdated(kept: Volumes, fake: FakeDependencies) -> bool:
+    """As the manager asks once a minute."""
+    return kept.outdated(await read_versions(fake.objects, kept.sources))
+
+
+async def updated(kept: Volumes, fake: FakeDependencies) -> None:
+    assert await outdated(kept, fake)
+    kept.refresh(NODE)
+    await ended(kept)
+
+
 async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path: Path) -> None:
     volumes = [
         {"name": "e", "emptyDir": {}},
@@ -258,25 +276,70 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path: Path) -
 
     with pytest.raises(VolumeNotReady, match=r'MountVolume\.SetUp failed for volume "v" : configmap "c" not found'):
         await kept.prepare(NODE)
-    fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "1"}}
+    fake.objects.items[CONFIG_MAP, "c"] = config_map("1")
     await kept.prepare(NODE)
     await kept.prepare(NODE)
     reads, path = fake.objects.reads, VolumePaths(spec, tmp_path).path("v")
     assert (path / "k").read_text() == "1"
     assert stat.S_IMODE(VolumePaths(spec, tmp_path).path("e").stat().st_mode) == 0o777
-    fake.objects.items[CONFIG_MAP, "c"] = {"data": {"k": "2"}}
+    fake.objects.items[CONFIG_MAP, "c"] = config_map("2")
     kept.refresh(NODE)
-    assert fake.objects.reads == reads  # not within a minute
-    kept._due = 0.0
-    kept.refresh(NODE)
-    await ended(kept)
+    assert fake.objects.reads == reads, "not before the versions are read"
+    await updated(kept, fake)
     assert (path / "k").read_text() == "2"
     assert fake.objects.tokens == 1
+    assert not await outdated(kept, fake)
     fake.objects.fail = ApiAway("gone")
-    kept._due = 0.0
+    assert not await outdated(kept, fake), "nothing is known of its sources"
+    fake.objects.fail, fake.objects.items = None, {}
+    await updated(kept, fake)
+    assert (path / "k").read_text() == "2"
+    assert await outdated(kept, fake), "a failed update is tried again"
+
+
+async def test_token_of_a_volume_is_renewed_in_time(tmp_path: Path) -> None:
+    volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
+    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
+    kept = Volumes(fake.deps, lambda: spec)
+    await kept.prepare(NODE)
+    [(ref, token)] = kept._tokens.items()
+    assert abs(token.renew_at - time.monotonic() - 3600 * TOKEN_RENEWED) < 600
+    assert not await outdated(kept, fake)
+    kept._tokens[ref] = msgspec.structs.replace(token, renew_at=time.monotonic())
+    kept._renew_at = 0.0
+    await updated(kept, fake)
+    assert fake.objects.tokens == 2
+    assert not await outdated(kept, fake)
+
+
+@pytest.mark.parametrize("changed", ["labels", "annotations", "resources"])
+async def test_files_that_show_the_pod_follow_it(tmp_path: Path, changed: str) -> None:
+    fields = [{"path": kind, "fieldRef": {"fieldPath": f"metadata.{kind}"}} for kind in ("labels", "annotations")]
+    limit = {"path": "resources", "resourceFieldRef": {"containerName": "a", "resource": "limits.cpu"}}
+    volumes = [{"name": "v", "downwardAPI": {"items": [*fields, limit]}}]
+
+    def of(given: str) -> PodSpec:
+        metadata = {} if given == "resources" else {given: {"k": "new"}}
+        cpu = "3" if given == "resources" else "1"
+        return read_pod(pod(container("a", resources={"limits": {"cpu": cpu}}), volumes=volumes, metadata=metadata))
+
+    spec, fake = of(""), FakeDependencies(tmp_path)
+    kept = Volumes(fake.deps, lambda: spec)
+    await kept.prepare(NODE)
+    before = (VolumePaths(spec, tmp_path).path("v") / changed).read_text()
+    spec = of(changed)
     kept.refresh(NODE)
     await ended(kept)
-    assert (path / "k").read_text() == "2"
+    assert (VolumePaths(spec, tmp_path).path("v") / changed).read_text() not in ("", before)
+
+
+async def test_versions_are_read_once_for_all_pods_and_without_those_that_fail() -> None:
+    objects = FakeObjects()
+    objects.items[CONFIG_MAP, "c"] = config_map("1")
+    sources = {(CONFIG_MAP, "ns", "c"), (CONFIG_MAP, "ns", "none")}
+    assert await read_versions(objects, sources) == {(CONFIG_MAP, "ns", "c"): "1", (CONFIG_MAP, "ns", "none"): ""}
+    objects.fail = ApiAway("gone")
+    assert await read_versions(objects, sources) == {}
 
 
 async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path: Path) -> None:
@@ -287,14 +350,13 @@ async def test_volume_without_its_source_does_not_hold_up_the_others(tmp_path: P
     ]
     spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
     for name in ("c", "d"):
-        fake.objects.items[CONFIG_MAP, name] = {"data": {"k": "1"}}
+        fake.objects.items[CONFIG_MAP, name] = config_map("1")
     kept = Volumes(fake.deps, lambda: spec)
     await kept.prepare(NODE)
     del fake.objects.items[CONFIG_MAP, "c"]
-    fake.objects.items[CONFIG_MAP, "d"] = {"data": {"k": "2"}}
-    kept._due, kept._tokens = 0.0, {}
-    kept.refresh(NODE)
-    await ended(kept)
+    fake.objects.items[CONFIG_MAP, "d"] = config_map("2")
+    kept._tokens = {}
+    await updated(kept, fake)
     paths = VolumePaths(spec, tmp_path)
     assert [(paths.path(name) / "k").read_text() for name in ("gone", "stays")] == ["1", "2"]
     assert fake.objects.tokens == 2

@@ -117,12 +117,12 @@ async def pod_is_read_again(patch: Patch) -> None:
 
 @kind("volumes")
 async def files_are_written_at_the_next_refresh(patch: Patch) -> None:
-    patch.setattr(volumes, "REFRESH_S", 0.0)
+    patch.setattr(volumes, "VERIFY_S", 0.0)
     breaks, spec = Breaks(), Mock(uid="uid-1", raw={"spec": {"volumes": [{"name": "v", "configMap": {}}]}})
     made_ = volumes.Volumes(Mock(), lambda: spec)
     patch.setattr(made_, "_refresh", breaks)
     patch.setattr(made_, "_written", lambda: [{}])
-    patch.setattr(made_, "_metadata", lambda spec: (None, None))
+    patch.setattr(made_, "_shown_by", lambda spec: ())
     made_.refresh(Mock())
     await until_async("ended", lambda: not len(made_._tasks))
     made_.refresh(Mock())

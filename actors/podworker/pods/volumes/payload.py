@@ -75,12 +75,13 @@ def token_refs(volume: views.Volume) -> set[TokenRef]:
     return {_token_ref(s["serviceAccountToken"]) for s in sources if s.get("serviceAccountToken")}
 
 
-def shows_metadata(spec: PodSpec) -> bool:
-    """Return True if a downwardAPI item shows labels or annotations of the pod, which may change while it runs."""
+def shows_pod(spec: PodSpec) -> bool:
+    """Return True if a downwardAPI item shows labels, annotations or resources: they may change while the pod runs."""
     parts = (part for v in volumes_of(spec) for part in (v, *((v.get("projected") or {}).get("sources") or ())))
-    items = (item for part in parts for item in (part.get("downwardAPI") or {}).get("items") or ())
+    items = [item for part in parts for item in (part.get("downwardAPI") or {}).get("items") or ()]
     paths = (str((item.get("fieldRef") or {}).get("fieldPath") or "") for item in items)
-    return any(path.startswith(("metadata.labels", "metadata.annotations")) for path in paths)
+    shown = any(path.startswith(("metadata.labels", "metadata.annotations")) for path in paths)
+    return shown or any(item.get("resourceFieldRef") for item in items)
 
 
 def _token_ref(source: views.ServiceAccountTokenProjection) -> TokenRef:

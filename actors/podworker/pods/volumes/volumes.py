@@ -1,16 +1,18 @@
 """Volumes of one pod: created before its first container, updated with their sources while it runs.
 
-There is no watch and no timer: volumes with sources are refreshed by the pod's resync, at most once a minute. If files
-show the pod's labels or annotations, they are also refreshed with the next sync after one of these changed.
+There is no watch and no timer of a pod: the manager reads each source once a minute for all pods. A pod whose sources
+have other versions than its files, or with a token to renew, is synced and updates them. If files show labels,
+annotations or resources of the pod, they are also updated with the next sync after one of these changed.
 """
 
 import asyncio
 import ctypes
 import logging
+import math
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -30,13 +32,13 @@ from actors.podworker.pods.volumes.payload import (
     TokenRef,
     kind_of,
     payload,
-    shows_metadata,
+    shows_pod,
     token_refs,
     volumes_of,
 )
+from actors.podworker.pods.volumes.sources import Source, VersionedReader, Versions
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.kube.meta import Object
 from protocols.lifecycle.pods.resources import milli
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
@@ -55,11 +57,12 @@ HOST_PATH_S = 10.0
 HOST_PATHS = HangingCalls("host path", most=64)
 """Checks of host paths: `stat` on a dead network file system never returns, and must not take the threads of others."""
 _NOSUID_NODEV = 0x2 | 0x4
-REFRESH_S = 60.0
+VERIFY_S = 1800.0
+"""After so long the next sync compares the files with their sources, changed or not."""
 TOKEN_RENEWED = 0.8
 """Share of a token's lifetime after which it is renewed."""
-Shown = tuple[Object | None, Object | None]
-"""Labels and annotations of the pod, as the files show them; None if no file shows any."""
+Shown = tuple[object, ...]
+"""Labels, annotations and resources of the pod, as the files show them; empty if no file shows any."""
 log = logging.getLogger("podworker")
 
 
@@ -142,8 +145,13 @@ class Volumes:
         self._spec = spec
         self._ready = False
         self._due = 0.0
+        self._failed = False
+        """The files could not be updated."""
+        self._reader = VersionedReader(deps.objects)
         self._tokens: dict[TokenRef, _Token] = {}
-        self._shown: Shown = None, None
+        self._renew_at = math.inf
+        """When the first of them is to be renewed."""
+        self._shown: Shown = ()
         self._tasks = Tasks()
 
     async def prepare(self, node: NodeFields) -> None:
@@ -158,18 +166,28 @@ class Volumes:
         await self._write(node)
         self._ready = True
 
+    @property
+    def sources(self) -> Iterable[Source]:
+        """Return the objects that the files were made from."""
+        return self._reader.versions
+
+    def expire(self) -> None:
+        """Compare the files with their sources at the next sync."""
+        self._due = 0.0
+
+    def outdated(self, versions: Versions) -> bool:
+        """Return True if the next sync is to update the files: their sources have these versions."""
+        if self._failed or time.monotonic() >= self._renew_at or self._reader.outdated(versions):
+            self.expire()
+        return self._due == 0.0 and bool(self._written())
+
     def refresh(self, node: NodeFields) -> None:
-        """Update the files in the background: once a minute, or after labels or annotations that they show changed."""
-        fresh = self._due > time.monotonic() and self._shown == self._metadata(self._spec())
+        """Update the files in the background if they are outdated, or the pod no longer is as they show it."""
+        fresh = self._due > time.monotonic() and self._shown == self._shown_by(self._spec())
         if fresh or len(self._tasks) or not self._written():
             return
-        self._due = time.monotonic() + REFRESH_S
+        self._due = time.monotonic() + VERIFY_S
         self._tasks.start(self._refresh(node), "volumes", self._spec().uid)
-
-    @property
-    def follow_sources(self) -> bool:
-        """True if volumes have sources that are checked each minute."""
-        return bool(self._written())
 
     def close(self) -> None:
         self._tasks.cancel()
@@ -177,22 +195,23 @@ class Volumes:
     async def _refresh(self, node: NodeFields) -> None:
         try:
             await self._write(node)
-            while self._shown != self._metadata(self._spec()):
+            while self._shown != self._shown_by(self._spec()):
                 await self._write(node)
         except NodeplaneError as error:
             spec = self._spec()
             log.info("volumes not updated pod=%s/%s error=%s", spec.namespace, spec.name, error)
 
     @cached_property
-    def _shows_metadata(self) -> bool:
-        return shows_metadata(self._spec())  # the volumes of a pod never change
+    def _shows_pod(self) -> bool:
+        return shows_pod(self._spec())  # the volumes of a pod never change
 
-    def _metadata(self, spec: PodSpec) -> Shown:
-        """Return the metadata that the pod's files show and that may change."""
-        if not self._shows_metadata:
-            return None, None
-        metadata = spec.raw.get("metadata") or {}
-        return metadata.get("labels"), metadata.get("annotations")
+    def _shown_by(self, spec: PodSpec) -> Shown:
+        """Return the fields of the pod that its files show and that may change."""
+        if not self._shows_pod:
+            return ()
+        metadata, pod = spec.raw.get("metadata") or {}, spec.raw.get("spec") or {}
+        resources = [container.raw.get("resources") for container in spec.containers]
+        return metadata.get("labels"), metadata.get("annotations"), pod.get("resources"), resources
 
     def _written(self) -> list[views.Volume]:
         return [v for v in volumes_of(self._spec()) if kind_of(v) in WRITTEN]
@@ -214,12 +233,12 @@ class Volumes:
     async def _write(self, node: NodeFields) -> None:
         """Write the files of all volumes; one that fails does not hold up the others. Raises VolumeNotReady."""
         volumes, spec = self._written(), self._spec()
-        self._shown = self._metadata(spec)
+        self._shown = self._shown_by(spec)
         if not volumes:
             return
-        self._due = time.monotonic() + REFRESH_S
+        self._due, self._failed = time.monotonic() + VERIFY_S, True
         try:
-            found = await fetch(self._deps.objects, spec.namespace, volume_refs(spec))
+            found = await fetch(self._reader, spec.namespace, volume_refs(spec))
         except ReferenceUnreadable as error:
             raise VolumeNotReady(str(error)) from None
         failures: list[str] = []
@@ -228,8 +247,10 @@ class Volumes:
                 await self._write_one(volume, Inputs(spec=spec, node=node, found=found))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 failures.append(_failure(volume, error))
+        self._renew_at = min((token.renew_at for token in self._tokens.values()), default=math.inf)
         if failures:
             raise VolumeNotReady(failures[0])
+        self._failed = False
 
     async def _write_one(self, volume: views.Volume, inputs: Inputs) -> None:
         spec = inputs.spec

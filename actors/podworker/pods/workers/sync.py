@@ -53,7 +53,7 @@ class PodSync:
         self._starter = Starter(deps, context.killer)
         self._claims = ClaimPreparation(deps)
         self._resizing = Resizing(context, clock)
-        self._volumes = Volumes(deps, lambda: state.spec)
+        self.volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
         """Time of the next sync; 0 = none."""
         self.hold_ns = 0
@@ -92,7 +92,7 @@ class PodSync:
             state.claims = await self._claims.adopt(state.spec)
         if plan.mutates:
             await self._act(*self._plan(await self._observer.confirmed()))
-        self._volumes.refresh(self._node(status))
+        self.volumes.refresh(self._node(status))
         return False
 
     def _was_removed(self, status: PodStatus) -> bool:
@@ -120,10 +120,10 @@ class PodSync:
     def idle(self) -> bool:
         """True if the last sync found nothing to do and nothing to wait for."""
         waits = self.acted or self.held_back or self.volumes_failed or self.wake_ns or self._state.problems
-        return not waits and self._state.grants is not None and not self._volumes.follow_sources
+        return not waits and self._state.grants is not None
 
     def close(self) -> None:
-        self._volumes.close()
+        self.volumes.close()
 
     def _node(self, status: PodStatus) -> NodeFields:
         return self._deps.node_info.node(status.ips[0] if status.ips else "")
@@ -241,7 +241,7 @@ class PodSync:
         state = self._state
         try:
             with span(state.spec.uid, "volumes"):
-                await self._volumes.prepare(self._node(status))
+                await self.volumes.prepare(self._node(status))
         except VolumeNotReady as error:
             self._deps.recorder.pod(state.spec, "Warning", "FailedMount", str(error))
             reason = "PodInitializing" if state.spec.inits else "ContainerCreating"

@@ -7,6 +7,7 @@ now and then one is not skipped, although it costs a hundred times as much as th
 
 import asyncio
 import logging
+import operator
 import random
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
+from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
 from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
 from actors.podworker.pods.workers.sync import PodSync
@@ -82,7 +84,7 @@ class ResyncSuppression:
 
         Inputs are compared by identity, since each is replaced when it changes.
         """
-        same = bool(self._seen) and all(a is b for a, b in zip(self._seen, inputs, strict=True))
+        same = bool(self._seen) and all(map(operator.is_, self._seen, inputs))
         if not same or not self._skips_left:
             return False
         self._skips_left -= 1
@@ -172,6 +174,10 @@ class PodWorker:
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def volumes(self) -> Volumes:
+        return self._pod_sync.volumes
+
     # notifications
 
     def wake(self) -> None:
@@ -208,6 +214,7 @@ class PodWorker:
     def history_replaced(self) -> None:
         """Sync with an API that was restored from a backup, which may have undone the deletion or one under way."""
         self.state.deleted = False
+        self.volumes.expire()  # equal resourceVersions may be of different objects
         if self.state.stage is PodStage.TERMINATED:
             self._cancel_step()
         self.wake()
