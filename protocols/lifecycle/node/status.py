@@ -198,7 +198,7 @@ def is_ready(node: views.Node) -> bool:
 
 
 def _resources(inputs: NodeStatusInputs, before: views.NodeStatus, kind: Amount) -> dict[str, str]:
-    found = {"ephemeral-storage": _kib(inputs.machine.storage_kib), "pods": str(inputs.max_pods)}
+    found = {"ephemeral-storage": _kib(inputs.machine.storage_kib), "pods": str(Quantity(inputs.max_pods * NANO))}
     shown = before.get(kind) or {}
     devices = {name: value for name, value in shown.items() if is_extended(name)}
     if inputs.inventory is not None:

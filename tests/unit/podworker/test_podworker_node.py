@@ -38,6 +38,7 @@ def gpus(*health: str, connected: bool = True) -> dict[str, ResourceInventory]:
 def test_node_status_allocatable_pods_are_those_of_the_flag() -> None:
     status = node_status(view(max_pods=250), {"capacity": {"pods": "110"}}, T1)
     assert (status["capacity"]["pods"], status["allocatable"]["pods"]) == ("250", "250")
+    assert node_status(view(max_pods=1000), {}, T1)["capacity"]["pods"] == "1k", "as the API stores it"
 
 
 def test_a_new_node() -> None:
