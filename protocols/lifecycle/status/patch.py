@@ -88,15 +88,16 @@ def _full(old: Object | None, new: Object) -> Object:
     return {**{field: None for field in old or {} if field not in new}, **new}
 
 
-def _plain(value: object) -> object:
-    """Normalize: absent, null and empty are equal in a status."""
-    if isinstance(value, dict):
-        return {k: p for k, v in value.items() if (p := _plain(v)) is not None} or None
-    if isinstance(value, list):
-        return [_plain(item) for item in value] or None
-    return None if value == "" else value
-
-
 def same(one: object, other: object) -> bool:
-    """Return True if a status may have either. Most are equal as they are, which costs a tenth of normalizing both."""
-    return one == other or _plain(one) == _plain(other)
+    """Return True if a status may have either: absent, null and empty are equal."""
+    if one == other:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return _is_empty(one) and _is_empty(other)
+
+
+def _is_empty(value: object) -> bool:
+    return all(map(_is_empty, value.values())) if isinstance(value, dict) else value in (None, "", [])
