@@ -22,8 +22,8 @@ REST_S, SAMPLE_S = (60.0, 300.0) if LONG else (15.0, 15.0)
 SIZES = (10, 500)
 PICTURED = (10, 110, 250, 500)
 FEW, MANY, MOST_CROWDED = 500, 1000, 0.2
-RESYNCED_S = 100.0
-"""Each pod is synced once more in the 90 s after its last change."""
+RESYNCED_S, PERIOD_S = 100.0, 300.0
+"""Each pod is synced once more in the 90 s after its last change. Then the rarest periodic work is a full relist."""
 ACTORS = ("cri", "pleg", "podworker")
 MODES = ("generic", "evented")
 MOST_SHARE, MOST_OF_GENERIC, MOST_GROWTH = 0.5, 0.2, 1.5
@@ -57,7 +57,7 @@ def rows() -> list[Row]:
 
 def crowded() -> list[Row]:
     """The whole node group with MANY pods; its floor is that with FEW."""
-    found = measure("evented", (FEW, MANY), RESYNCED_S)
+    found = measure("evented", (FEW, MANY), RESYNCED_S, PERIOD_S)
     share, few = (sum(found[size].values()) for size in (MANY, FEW))
     name = f"idle node group, {MANY} pods, evented"
     return [Row(name, share, "% core", few, f"<= {MOST_CROWDED} %", share <= MOST_CROWDED)]
@@ -83,8 +83,8 @@ def total(shares: Shares) -> float:
     return sum(shares[actor] for actor in ACTORS)
 
 
-def measure(mode: str, sizes: Sequence[int], rest: float | None = None) -> dict[int, Shares]:
-    """Number of pods -> shares, after a rest of REST_S or so many seconds."""
+def measure(mode: str, sizes: Sequence[int], rest: float = REST_S, sample: float = SAMPLE_S) -> dict[int, Shares]:
+    """Number of pods -> shares in `sample` seconds after `rest` seconds."""
     found: dict[int, Shares] = {}
     with Plane("--pleg-mode", mode, "--max-pods", str(sizes[-1])) as plane:
         until(mode, lambda: plane.status()["pleg"]["beat"]["note"].startswith(mode))
@@ -93,7 +93,7 @@ def measure(mode: str, sizes: Sequence[int], rest: float | None = None) -> dict[
         for size in sizes:
             _grow(plane, node, made, size)
             made = size
-            found[size] = _sample(plane, REST_S if rest is None else rest)
+            found[size] = _sample(plane, rest, sample)
     return found
 
 
@@ -115,12 +115,12 @@ def _pod(name: str, node: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _sample(plane: Plane, rest: float) -> Shares:
+def _sample(plane: Plane, rest: float, sample: float) -> Shares:
     status = plane.status()
     pids = {actor: status[actor]["pid"] for actor in (*ACTORS, "runtime")}
     time.sleep(rest)
     before, began = {actor: cpu_ns(pid) for actor, pid in pids.items()}, time.monotonic_ns()
-    time.sleep(SAMPLE_S)
+    time.sleep(sample)
     passed = time.monotonic_ns() - began
     return {actor: 100 * (cpu_ns(pid) - before[actor]) / passed for actor, pid in pids.items()}
 
