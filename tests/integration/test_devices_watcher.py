@@ -13,7 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.devices.model.errors import RegistrationRejected
-from actors.devices.watcher.watcher import PluginWatcher, WatcherOptions
+from actors.devices.watcher import registrar
+from actors.devices.watcher.watcher import MAX_CONCURRENT, MAX_RETRIES, PluginWatcher, WatcherOptions
 from protocols.wire.plugins import DEVICE_PLUGIN, DRA_PLUGIN
 from tests.support.device_node import running_node, until
 from tests.support.stub_driver import StubDriver
@@ -157,6 +158,38 @@ async def test_rubbish_in_the_directory_keeps_nobody_out() -> None:
         await until("registered", lambda: lab.taker.here)
         for server in dead:
             server.close()
+
+
+async def test_sockets_that_never_answer_keep_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connected = 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connected
+        connected += 1
+        await reader.read()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        connected -= 1
+
+    async with running_watcher() as lab:
+        leaver = await lab.driver("leaver.example.com").start()
+        await until("registered", lambda: [name for name, *_ in lab.taker.here] == [leaver.name])
+        monkeypatch.setattr(registrar, "DIAL_S", 0.2)
+        paths = [lab.root / "plugins_registry" / f"{number}.sock" for number in range(MAX_CONCURRENT + MAX_RETRIES)]
+        servers = [await asyncio.start_unix_server(silent, path) for path in paths]
+        await until("each has failed", lambda: caplog.text.count("plugin registration failed socket=") >= len(paths))
+        monkeypatch.setattr(registrar, "DIAL_S", 1000.0)
+        await until("they are tried again", lambda: connected >= MAX_RETRIES)
+        await asyncio.sleep(1)  # all that may be tried at once are
+        driver = await lab.driver().start()
+        await leaver.stop()
+        await until("only the new one", lambda: [name for name, *_ in lab.taker.here] == [driver.name])
+    for server in servers:
+        server.close()
+    await until("no connection is left", lambda: connected == 0)
 
 
 async def test_a_device_plugin_may_come_by_the_same_way() -> None:

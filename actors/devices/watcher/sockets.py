@@ -95,6 +95,8 @@ class SocketStep(NamedTuple):
     path: Path
     identity: SocketIdentity
     operation: Operation
+    retried: bool = False
+    """The last registration of this socket failed."""
 
 
 class SocketState(msgspec.Struct):
@@ -170,5 +172,5 @@ def _step(path: Path, entry: SocketState, now: float) -> SocketStep | None:
     if entry.actual is not None and entry.actual != entry.desired:
         return SocketStep(path, entry.actual, Operation.DEREGISTER)
     if entry.desired is not None and entry.actual is None and entry.due <= now:
-        return SocketStep(path, entry.desired, Operation.REGISTER)
+        return SocketStep(path, entry.desired, Operation.REGISTER, entry.failures > 0)
     return None

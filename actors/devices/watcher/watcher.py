@@ -23,8 +23,9 @@ from protocols.process.tasks import Tasks
 
 RESCAN_S = 60.0
 """Interval of full scans, in case an inotify event is lost."""
-MAX_CONCURRENT = 32
-"""Concurrent registrations; one takes up to half a minute if its plugin hangs."""
+MAX_CONCURRENT, MAX_RETRIES = 32, 16
+"""Concurrent registrations of new sockets, and of those that failed before; one takes up to half a minute if its plugin
+hangs. Those that hang again and again keep no new one out."""
 
 
 class WatcherOptions(msgspec.Struct, frozen=True):
@@ -45,7 +46,8 @@ class PluginWatcher:
         self._options = options
         self._state = RegistryState()
         self._registrar = Registrar(options.handlers, options.calls)
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self._slots = {False: asyncio.Semaphore(MAX_CONCURRENT), True: asyncio.Semaphore(MAX_RETRIES)}
+        """By whether the registration is retried."""
         self._tasks = Tasks()
         self._logged: dict[Path, str] = {}
         self._full = False
@@ -89,10 +91,11 @@ class PluginWatcher:
     async def _do(self, step: SocketStep, changes: DirectoryChanges) -> None:
         ok = False
         try:
-            async with self._slots:
-                ok = await (
-                    self._register(step.path) if step.operation is Operation.REGISTER else self._deregister(step.path)
-                )
+            if step.operation is Operation.DEREGISTER:
+                ok = await self._deregister(step.path)
+            else:
+                async with self._slots[step.retried]:
+                    ok = await self._register(step.path)
         finally:  # whatever ended it: a step without a result would block its path for good
             self._state.finished(step, ok, time.monotonic())
             changes.wake()

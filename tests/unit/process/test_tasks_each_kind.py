@@ -164,8 +164,10 @@ async def page_of_the_node_is_made_again(patch: Patch) -> None:
 @kind("plugin registration")
 async def plugin_is_registered_later(patch: Patch) -> None:
     state = Mock()
-    watcher = made(PluginWatcher, _tasks=Tasks(), _slots=asyncio.Semaphore(1), _state=state, _register=Breaks())
-    step = SimpleNamespace(operation=Operation.REGISTER, path=Path("/p"))
+    watcher = made(
+        PluginWatcher, _tasks=Tasks(), _slots={False: asyncio.Semaphore(1)}, _state=state, _register=Breaks()
+    )
+    step = SimpleNamespace(operation=Operation.REGISTER, path=Path("/p"), retried=False)
     watcher._begin(step, Mock())
     await until_async("a result that is tried again", lambda: state.finished.called)
     assert state.finished.call_args.args[:2] == (step, False)
