@@ -74,6 +74,29 @@ def test_access_log_many_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+UNARY = ("/v1.PodResourcesLister/Get", "/v1alpha1.PodResourcesLister/List", "/grpc.health.v1.Health/Check")
+STREAMS = ("/v1.PodResourcesLister/ListAndWatch", "/grpc.health.v1.Health/Watch")
+BIDIRECTIONAL = ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",)
+
+
+async def test_request_unparsable_is_one_error_and_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    garbage, answered = b"\xff\xff\xff", {}
+    async with running_front_door() as door, unix_channel(door.socket) as channel:
+        calls = [(path, channel.unary_unary(path)(garbage)) for path in UNARY]
+        calls += [(path, channel.unary_stream(path)(garbage)) for path in STREAMS]
+        calls += [(path, channel.stream_stream(path)([garbage])) for path in BIDIRECTIONAL]
+        for path, call in calls:
+            answered[path] = (await call.code(), await call.details())
+    assert answered == {
+        path: (
+            grpc.StatusCode.INTERNAL,
+            f"the request to {path.rpartition('/')[2]} is not a valid message of its type",
+        )
+        for path in (*UNARY, *STREAMS, *BIDIRECTIONAL)
+    }
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 async def test_entrance_garbage_is_refused() -> None:
     async with running_front_door() as door:
         for words in (b"GET / HTTP/1.1\r\n\r\n", b"\0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rx"):

@@ -10,7 +10,7 @@ import grpc.aio
 from actors.frontdoor.serving.endpoint import Endpoint
 from protocols.process.sockets import prepare_socket, private_sockets
 from protocols.process.tasks import Tasks
-from protocols.wire.methods import LIMITS, Service
+from protocols.wire.methods import LIMITS, Service, parsed_by_handler
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
@@ -102,7 +102,8 @@ class StandardServices(grpc.GenericRpcHandler):
             return None
         if name not in self._handlers:
             self._handlers[name] = self._factories[name]()
-        return self._handlers[name].service(handler_call_details)
+        handler = self._handlers[name].service(handler_call_details)
+        return handler and parsed_by_handler(handler, handler_call_details.method.rpartition("/")[2])
 
     def _make_health(self) -> Any:
         from grpc_health.v1 import health, health_pb2_grpc
