@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed, MachineSink
-from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.broadcast import Journal, Watchers
 from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import Feed, PodResources, UnaryMethods, Watch
 from actors.frontdoor.pods_api import NodePodFeed, PodsMethods
 from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.quota import WatchQuota
 from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.actor import Context, run_actor
 from protocols.bus import BusError, Replica, Unavailable

@@ -8,6 +8,7 @@ import resource
 import socket
 import stat
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from actors.frontdoor.serving import endpoint
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ConnectionLimits
 from actors.frontdoor.serving.relay import PREFACE
+from actors.frontdoor.serving.server import MAX_STREAMS_OF_CLIENT
 from protocols.bus import Event, Op
 from protocols.messages.devices import PodAllocation
 from protocols.wire import podresources_v1_pb2 as v1
@@ -81,7 +83,8 @@ BIDIRECTIONAL = ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo
 
 async def test_request_unparsable_is_one_error_and_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
     garbage, answered = b"\xff\xff\xff", {}
-    async with running_front_door() as door, unix_channel(door.socket) as channel:
+    async with running_front_door() as door, unix_channel(door.socket) as opened:
+        channel: Any = opened  # its types know messages only
         calls = [(path, channel.unary_unary(path)(garbage)) for path in UNARY]
         calls += [(path, channel.unary_stream(path)(garbage)) for path in STREAMS]
         calls += [(path, channel.stream_stream(path)([garbage])) for path in BIDIRECTIONAL]
@@ -122,6 +125,34 @@ async def test_health_check_stale_state_is_not_serving() -> None:
             await stub.Check(check(service="v9.Nothing"))
         assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
         watch.cancel()
+
+
+@pytest.mark.parametrize("path", [STREAMS[1], *BIDIRECTIONAL])
+async def test_standard_streams_of_one_client_are_bounded(path: str) -> None:
+    async def replied(call: Any) -> bool:
+        await call.read()
+        return not call.done()
+
+    async with running_front_door() as door, unix_channel(door.socket) as opened:
+        channel: Any = opened
+        request = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+
+        async def requests() -> AsyncIterator[bytes]:
+            yield request
+            await asyncio.Event().wait()
+
+        def begin() -> Any:
+            return channel.stream_stream(path)(requests()) if path in BIDIRECTIONAL else channel.unary_stream(path)(b"")
+
+        streams = [begin() for _ in range(MAX_STREAMS_OF_CLIENT)]
+        assert all([await replied(stream) for stream in streams])
+        beyond = begin()
+        assert await beyond.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await beyond.details() == "64 watches are open already in this process; close one"
+        streams.pop().cancel()
+        await until("a place is free", lambda: replied(begin()))
+        for stream in streams:
+            stream.cancel()
 
 
 async def test_health_over_tcp_serves_health_only() -> None:

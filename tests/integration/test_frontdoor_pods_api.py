@@ -14,11 +14,12 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.frontdoor.feeds.broadcast import Watchers, WatchQuota
+from actors.frontdoor.feeds.broadcast import Watchers
 from actors.frontdoor.pods_api import NodePodFeed, PodsMethods
 from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.quota import WatchQuota
 from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.bus import Event, Op
 from protocols.kube.protobuf.envelope import decode_message

@@ -13,12 +13,13 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
-from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.broadcast import Journal, Watchers
 from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import PodResources, UnaryMethods, Watch
 from actors.frontdoor.serving.endpoint import Endpoint, FairLimiter
 from actors.frontdoor.serving.listener import ConnectionLimits, SocketOptions
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
+from actors.frontdoor.serving.quota import WatchQuota
 from actors.frontdoor.serving.server import FrontdoorServer
 from protocols.messages.podworker import NodePod
 

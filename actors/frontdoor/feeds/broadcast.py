@@ -10,14 +10,15 @@ the position where the ledger began, the count is how far it has come since.
 
 import asyncio
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc.aio
 import msgspec
 
-from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, WatcherTooSlow
+from actors.frontdoor.serving.quota import WatchQuota
 from protocols.errors import NodeplaneError
 from protocols.messages.devices import MARK_SHIFT
 from protocols.process.tasks import awaited
@@ -98,28 +99,6 @@ def parse_revision(text: str) -> int:
     if not 0 <= position < 1 << 63:
         raise MetadataInvalid(f'"{text[:80]}" is not a revision; send the value of the nodeplane-revision header')
     return position
-
-
-class WatchQuota:
-    """Limit of open watches, in total and per client, shared by all streams."""
-
-    def __init__(self, total: int, per_client: int = 0) -> None:
-        self._total = total
-        self._per_client = per_client or total
-        self._open: Counter[str] = Counter()
-
-    def acquire(self, client: str) -> None:
-        """Raises TooManyWatchers."""
-        if self._open.total() >= self._total:
-            raise TooManyWatchers(f"{self._total} watches are open already; close one")
-        if self._open[client] >= self._per_client:
-            raise TooManyWatchers(f"{self._per_client} watches are open already in this process; close one")
-        self._open[client] += 1
-
-    def release(self, client: str) -> None:
-        self._open[client] -= 1
-        if not self._open[client]:
-            del self._open[client]
 
 
 class Watcher:

@@ -1,13 +1,15 @@
 """A gRPC server behind an endpoint, with the standard health and reflection services."""
 
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from actors.frontdoor.serving.endpoint import Endpoint
+from actors.frontdoor.serving.errors import TooManyWatchers
+from actors.frontdoor.serving.quota import WatchQuota
 from protocols.process.sockets import prepare_socket, private_sockets
 from protocols.process.tasks import Tasks
 from protocols.wire.methods import LIMITS, Service, parsed_by_handler
@@ -25,6 +27,9 @@ CHANNEL_OPTIONS = (
 """Clients may ping at any rate, so that a watch without events for days is not ended for it. The server never pings: a
 unix socket reports when its other end is gone. Concurrent calls per connection are bounded."""
 
+MAX_STREAMS, MAX_STREAMS_OF_CLIENT = 1024, 64
+"""Open streams of health and reflection; clients over TCP count as one."""
+
 
 class FrontdoorServer:
     """One gRPC server on a private socket; clients reach it through the endpoint's listener."""
@@ -32,12 +37,15 @@ class FrontdoorServer:
     def __init__(self, endpoint: Endpoint, services: tuple[Service, ...], health_address: str = "") -> None:
         """`health_address` is the HOST:PORT of a second server with the health service alone; empty = none."""
         self._endpoint, self._services, self._health_address = endpoint, services, health_address
-        self._standard = StandardServices(service.name for service in services)
+        self._standard = StandardServices((service.name for service in services), self._client_of)
         self._server = grpc.aio.server(options=(*LIMITS, *CHANNEL_OPTIONS))
         handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in services)
         self._server.add_generic_rpc_handlers((*handlers, self._standard))
         self._health_server: grpc.aio.Server | None = None
         self.health_port = 0
+
+    def _client_of(self, context: Any) -> str:
+        return self._endpoint.listener.peer(context.peer() or "").client
 
     def set_serving(self, serving: bool) -> None:
         """Set the health of the services. The server itself ("") stays SERVING."""
@@ -75,8 +83,10 @@ class StandardServices(grpc.GenericRpcHandler):
     Their libraries are imported by the first call: most nodes never see one, and reflection alone costs 0.7 MB.
     """
 
-    def __init__(self, services: Iterable[str]) -> None:
-        self._names = tuple(services)
+    def __init__(self, services: Iterable[str], client_of: Callable[[Any], str]) -> None:
+        """`client_of` returns the key by which the streams of a call's client are counted."""
+        self._names, self._client_of = tuple(services), client_of
+        self._quota = WatchQuota(MAX_STREAMS, MAX_STREAMS_OF_CLIENT)
         self._serving = dict.fromkeys(("", *self._names), True)
         self._health: Any = None
         self._tasks = Tasks()
@@ -103,7 +113,39 @@ class StandardServices(grpc.GenericRpcHandler):
         if name not in self._handlers:
             self._handlers[name] = self._factories[name]()
         handler = self._handlers[name].service(handler_call_details)
-        return handler and parsed_by_handler(handler, handler_call_details.method.rpartition("/")[2])
+        if handler is None:
+            return None
+        handler = parsed_by_handler(handler, handler_call_details.method.rpartition("/")[2])
+        return self._bounded(handler) if handler.response_streaming else handler
+
+    def _bounded(self, handler: Any) -> Any:
+        """Return Watch of health, or reflection's stream, with a place in the quota for as long as it is open."""
+
+        async def watch(raw: bytes, context: Any) -> None:
+            async with self._place(context):
+                await handler.unary_stream(raw, context)
+
+        async def reflect(requests: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._place(context), aclosing(handler.stream_stream(requests, context)) as replies:
+                async for reply in replies:
+                    yield reply
+
+        encode: Any = handler.response_serializer
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(watch, None, encode)
+        return grpc.stream_stream_rpc_method_handler(reflect, None, encode)
+
+    @asynccontextmanager
+    async def _place(self, context: Any) -> AsyncIterator[None]:
+        client = self._client_of(context)
+        try:
+            self._quota.acquire(client)
+        except TooManyWatchers as error:
+            await context.abort(grpc.StatusCode[error.grpc], str(error))
+        try:
+            yield
+        finally:
+            self._quota.release(client)
 
     def _make_health(self) -> Any:
         from grpc_health.v1 import health, health_pb2_grpc

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed, MachineSink
-from actors.frontdoor.feeds.broadcast import Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.broadcast import Journal, Watchers
 from actors.frontdoor.feeds.encoding import Action, field, pod, pod_bytes, pod_event
 from actors.frontdoor.feeds.pod_feed import PodFeed
+from actors.frontdoor.serving.quota import WatchQuota
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
     NODE,

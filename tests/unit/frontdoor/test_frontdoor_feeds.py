@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
-from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, WatchQuota, parse_revision
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, parse_revision
 from actors.frontdoor.feeds.encoding import pod
 from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import WatchRequest, parse_watch_request
 from actors.frontdoor.serving.endpoint import FairLimiter
 from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.serving.quota import WatchQuota
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
     MARK_SHIFT,

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, WatchQuota
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers
 from actors.frontdoor.feeds.encoding import bookmark, sequence
 from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import FEATURE_NAMES, parse_watch_request
 from actors.frontdoor.serving.errors import PositionLost
+from actors.frontdoor.serving.quota import WatchQuota
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.podresources import Action, PodEvent, WatchOptions, WatchRefused, WatchUnsupported

@@ -344,7 +344,7 @@ async def pods_are_collected_later(patch: Patch) -> None:
 
 @kind("health status")
 async def front_door_goes_on_without_a_health_status(patch: Patch) -> None:
-    services = StandardServices(["a"])
+    services = StandardServices(["a"], str)
     services._health = Mock(set=Breaks())
     patch.setattr("actors.frontdoor.serving.server._health_status", lambda serving: serving)
     services.set_serving("a", False)
