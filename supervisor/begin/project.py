@@ -40,6 +40,7 @@ APIS = {
     "dra_v1beta1": "DRA drivers, the version before",
     "drahealth_v1": "health of a DRA driver's devices",
     "drahealth_v1alpha1": "the same, the version before",
+    "nodehealth_v1alpha1": "the same, as KEP-4680 has it",
     "podresources_v1": "agents: lists of pods with their devices, and nodeplane's watches",
     "pods_v1alpha1": "agents: the pods of the node as objects",
 }

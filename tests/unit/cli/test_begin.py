@@ -24,6 +24,7 @@ def test_protos_are_written_and_written_again(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.count("\n") == 2 * len(APIS)
     assert "nodeplane-snapshot" not in (tmp_path / "p" / "dra_v1.proto").read_text()
     assert "rpc ListAndWatch(" in (tmp_path / "p" / "podresources_v1.proto").read_text()
+    assert "rpc WatchDevicesStatus(" in (tmp_path / "p" / "nodehealth_v1alpha1.proto").read_text()
 
 
 def test_protos_import_no_other_file() -> None:
