@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from actors.frontdoor.serving import endpoint
+from actors.frontdoor.serving.errors import MetadataInvalid
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ConnectionLimits
 from actors.frontdoor.serving.relay import PREFACE
 from actors.frontdoor.serving.server import MAX_STREAMS_OF_CLIENT
@@ -73,6 +74,17 @@ def test_access_log_many_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     access_log.connection_rejected(UNKNOWN_PEER, "garbage")
     assert lines.lines[50:] == [
         "access: connection rejected pid=0 uid=-1 gid=-1 command=? reason=garbage suppressed_lines=30"
+    ]
+
+
+def test_access_log_text_of_a_client_stays_one_field() -> None:
+    lines, log = Lines(), logging.Logger("access", logging.INFO)
+    log.addHandler(lines)
+    error = MetadataInvalid('"x" code=OK message="fine" is not a revision')
+    endpoint.AccessLog(log).watch_failed(UNKNOWN_PEER, "ListAndWatch", error)
+    assert lines.lines == [
+        "access: watch ended pid=0 uid=-1 gid=-1 command=? method=ListAndWatch code=INVALID_ARGUMENT "
+        r'message="\"x\" code=OK message=\"fine\" is not a revision"'
     ]
 
 

@@ -1,5 +1,6 @@
 """A public socket with what applies to every call on it: the caller's identity, the rate limit, the access log."""
 
+import json
 import logging
 import time
 from collections import Counter
@@ -81,7 +82,7 @@ class AccessLog:
             self._calls.setdefault(peer.connection, Counter())[method] += 1
 
     def watch_failed(self, peer: Peer, method: str, error: NodeplaneError) -> None:
-        self._write(f'watch ended {peer} method={method} code={error.grpc} message="{error}"')
+        self._write(f"watch ended {peer} method={method} code={error.grpc} message={json.dumps(str(error))}")
 
     def connection_rejected(self, peer: Peer, reason: str) -> None:
         self._calls.pop(peer.connection, None)
