@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from protocols.dra.gates import Gates
 from protocols.dra.patching.criteria import Faulty, has_matching_names, judge
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.tracker import Tracker
@@ -51,6 +52,8 @@ class Explanation(msgspec.Struct, frozen=True):
     entries: tuple[ExplainedKey, ...]
     patches: tuple[PatchVerdict, ...]
     """Patches whose names allow this device, the best first."""
+    turned_off: tuple[str, ...] = ()
+    """Feature gates that are off, with the parts of patches that have no effect for it."""
 
 
 def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
@@ -66,7 +69,15 @@ def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
         reach.node or (EVERY if reach.everywhere else SELECTED),
         tuple(_entries(tracker, each, device, applied)),
         verdicts,
+        tuple(_turned_off(tracker.inputs.gates)),
     )
+
+
+def _turned_off(gates: Gates) -> Iterator[str]:
+    if not gates.attributes:
+        yield "feature gate DRAAdminControlledDeviceAttributes is off: patches change no attributes and no capacity"
+    if not gates.taints:
+        yield "feature gate DRADeviceTaints is off: patches and rules add no taints"
 
 
 def published(each: Slice, device: Device) -> Iterator[ExplainedKey]:

@@ -51,6 +51,8 @@ def explained(each: Explanation) -> str:
     ]
     if verdicts:
         lines += ["", *_indented(table(("PATCH", "PRIORITY", "", "WHY"), verdicts))]
+    if each.turned_off:
+        lines += ["", *(f"  {text}" for text in each.turned_off)]
     return "\n".join(lines)
 
 

@@ -63,6 +63,17 @@ def test_gates_count_here_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert "patch firmware" not in found
 
 
+def test_explanation_names_the_gates_that_are_off(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--slices", SLICES, "--patches", PATCHES, "--explain", "gpu.example.com/node-1/gpu-1"]
+    attributes, taints = "DRAAdminControlledDeviceAttributes", "DRADeviceTaints"
+    told = devices(capsys, *flags, "--feature-gates", f"{attributes}=false,{taints}=false")
+    assert told.splitlines()[-2:] == [
+        f"  feature gate {attributes} is off: patches change no attributes and no capacity",
+        f"  feature gate {taints} is off: patches and rules add no taints",
+    ]
+    assert "feature gate" not in devices(capsys, *flags)
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("node", ["", "nodes/n2"])
 async def test_console_explains_a_device_with_the_gates_of_the_plane(
