@@ -136,3 +136,11 @@ async def test_slow_node_is_left_out_at_the_deadline() -> None:
     usage = Usage(cast(NodeClient, Slow()), lambda: [node("n1", 1)], lambda _key: None, answer_s=0.01)
     found, left_out = await usage._ask_all([node("n1", 1)])
     assert (found, left_out) == ([], ['node "n1" is left out: its report takes longer than 0.01 s'])
+
+
+async def test_nodes_without_an_endpoint_share_a_warning() -> None:
+    """As the nodes of a fleet, of which there are thousands."""
+    nodes = [{"metadata": {"name": f"n{number}"}} for number in range(1000)]
+    usage = Usage(cast(NodeClient, None), lambda: nodes, lambda _key: None)
+    warning = '1000 nodes are left out ("n0", "n1", "n2", "n3", "n4", ...): it serves no logs and no connections'
+    assert await usage._ask_all(nodes) == ([], [warning])

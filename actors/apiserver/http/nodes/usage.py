@@ -5,7 +5,7 @@ A node whose report is late, too long or no report is left out: a warning and a 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import aiohttp
@@ -29,8 +29,8 @@ LARGEST = 4 * 1024 * 1024
 LONGEST_WINDOW = 1e6
 LONG = 64 * 1024
 """Longer reports are decoded in a thread."""
-LOGGED_NODES = 4096
-"""Nodes whose last logged fault is retained."""
+LOGGED_NODES, NAMED_NODES = 4096, 5
+"""Nodes whose last logged fault is retained, and nodes that a warning names."""
 PATH = "/stats/summary"
 log = logging.getLogger("apiserver")
 
@@ -144,17 +144,17 @@ class Usage:
                 yield item
 
     async def _ask_all(self, nodes: Iterable[Object]) -> tuple[Found, list[str]]:
-        """Return the reports, and a warning for each node without one."""
+        """Return the reports, and a warning for each reason why nodes have none."""
         asked = list(nodes)
         answers = await asyncio.gather(*(self._ask(node) for node in asked))
         reports: Found = []
-        left_out = []
+        silent: dict[str, list[str]] = {}
         for node, answer in zip(asked, answers, strict=True):
             if isinstance(answer, Summary):
                 reports.append((node, answer))
             else:
-                left_out.append(f'node "{text(node, "metadata", "name")}" is left out: {answer}')
-        return reports, left_out
+                silent.setdefault(answer, []).append(f'"{text(node, "metadata", "name")}"')
+        return reports, [_left_out(names, why) for why, names in silent.items()]
 
     async def _ask(self, node: Object) -> Summary | str:
         """Return the report of a node, or why there is none."""
@@ -179,9 +179,16 @@ class Usage:
         except TimeoutError:
             return f"its report takes longer than {self._answer_s:g} s"
         except (ApiError, StatusError, aiohttp.ClientError, OSError) as error:
-            return " ".join(str(error).split())
+            return " ".join(str(error).split()).replace(f'node "{name}" ', "it ", 1)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return f"its report cannot be read: {error}"
+
+
+def _left_out(names: Sequence[str], why: str) -> str:
+    if len(names) == 1:
+        return f"node {names[0]} is left out: {why}"
+    more = ", ..." if len(names) > NAMED_NODES else ""
+    return f"{len(names)} nodes are left out ({', '.join(names[:NAMED_NODES])}{more}): {why}"
 
 
 async def _body(answer: aiohttp.ClientResponse) -> bytes:
