@@ -139,6 +139,14 @@ async def test_health_check_stale_state_is_not_serving() -> None:
         watch.cancel()
 
 
+async def test_calls_by_the_thousand_are_answered_not_dropped() -> None:
+    async with running_front_door() as door, contextlib.AsyncExitStack() as stack:
+        channels = [await stack.enter_async_context(unix_channel(door.socket)) for _ in range(40)]
+        calls = [LIST.unary(channel)(v1.ListPodResourcesRequest()) for channel in channels for _ in range(100)]
+        codes = {await call.code() for call in calls}
+    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
 @pytest.mark.parametrize("path", [STREAMS[1], *BIDIRECTIONAL])
 async def test_standard_streams_of_one_client_are_bounded(path: str) -> None:
     async def replied(call: Any) -> bool:

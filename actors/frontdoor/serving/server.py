@@ -22,7 +22,10 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.max_concurrent_streams", 1024),
+    ("grpc.max_concurrent_streams", 1024),  # fewer: calls before the client has read this limit end with UNAVAILABLE
+    # Beyond the first limit gRPC drops calls at random as CANCELLED, whosever; the default is 1000.
+    ("grpc.server.max_pending_requests", 16384),
+    ("grpc.server.max_pending_requests_hard_limit", 32768),
 )
 """Clients may ping at any rate, so that a watch without events for days is not ended for it. The server never pings: a
 unix socket reports when its other end is gone. Concurrent calls per connection are bounded."""
