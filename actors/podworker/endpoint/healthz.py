@@ -20,7 +20,8 @@ HEALTHZ = "healthz"
 LOOPBACK = "127.0.0.1"
 RETRY_S = 5.0
 CONNECT_S = 1.0
-LIMITS = UnauthenticatedLimits(in_all=64, per_address=64)
+LIMITS = UnauthenticatedLimits(in_all=512)
+"""All callers have one address. Beyond the limit a new one waits until the oldest connection is a second old."""
 Check = Callable[[], Awaitable[bool]]
 log = logging.getLogger("podworker")
 
@@ -111,6 +112,11 @@ class HealthzServer:
             return False
         self._listener = listener
         return True
+
+    @property
+    def evicted(self) -> int:
+        """Connections that were ended since there were too many."""
+        return self._listener.evicted if self._listener else 0
 
     async def close(self) -> None:
         if self._listener is not None:

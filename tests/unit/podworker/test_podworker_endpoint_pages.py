@@ -93,6 +93,29 @@ async def test_healthz_port_of_another_process_is_retried(monkeypatch: pytest.Mo
         await server.close()
 
 
+async def test_healthz_answers_beside_hundreds_of_half_requests() -> None:
+    async def well() -> bool:
+        return True
+
+    server = HealthzServer(NodeHealth({"ping": well}), port := free_port())
+    await server.run()
+    halves = []
+    try:
+        for _ in range(300):
+            halves.append(await asyncio.open_connection("127.0.0.1", port))
+            halves[-1][1].write(b"GET /healthz HTTP/1.1\r\nHost: n1\r\n")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(60):
+            assert (await reader.read()).endswith(b"ok")
+        writer.close()
+        assert server.evicted == 0, "there is room for all"
+    finally:
+        for _, half in halves:
+            half.close()
+        await server.close()
+
+
 def test_running_pods_are_those_of_the_runtime() -> None:
     run = ContainerStatus("c1", "s1", "a", 0, "running", 1, image="busybox")
     ended = ContainerStatus("c2", "s1", "b", 0, "exited", 1)
