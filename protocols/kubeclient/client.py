@@ -89,7 +89,7 @@ APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
 COLLECTION_S = 60.0
 """Longest deletion of a collection: kube-apiserver ends requests that are not watches after a minute."""
-SAFE = "/%:@!$&'()*+,;=~"
+SAFE = "/:@!$&'()*+,;=~"
 """Characters of a path that are sent as they are, beside letters, digits and `_.-`."""
 REQUESTS = 64
 """Connections for requests. Each watch has one of its own besides: the caller bounds their number."""
@@ -276,7 +276,7 @@ class ApiClient:
         self, method: str, path: str, query: Mapping[str, str], body: bytes | None = None, media: str = ""
     ) -> bytes:
         """Return a request as it is sent."""
-        target = quote(f"{self._prefix}{path}", SAFE)
+        target = f"{self._prefix}{quote(path, SAFE)}"
         if query:
             target = f"{target}?{urlencode(query)}"
         agent, accept = user_agent(self._options.user_agent), self._options.accept

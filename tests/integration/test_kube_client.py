@@ -486,6 +486,28 @@ async def test_server_is_verified_by_the_ca_and_the_name(
         await server.stop()
 
 
+async def test_server_below_a_path_is_asked_there(certificates: Path) -> None:
+    cert, key = certificates / "scheduler.crt", certificates / "scheduler.key"
+    server = KubeServer(certificates)
+    await server.start()
+    client = ApiClient(
+        ClientOptions(server=f"{server.url}/k8s/c-1", ca=certificates / "ca.crt", cert=cert, key=key, timeout=5.0)
+    )
+    try:
+        await client.start()
+        await client.list(PODS, label_selector="a in (b, c)")
+        assert [path for _, path, _ in server.requests] == ["/k8s/c-1/api/v1/pods"]
+    finally:
+        await client.close()
+        await server.stop()
+
+
+async def test_name_that_is_none_stays_within_its_path(certificates: Path) -> None:
+    async with serving(certificates) as here:
+        await here.client.delete(PODS, "a b?c#d%2F", "ns")
+        assert [path for _, path, _ in here.server.requests] == ["/api/v1/namespaces/ns/pods/a b?c#d%2F"]
+
+
 REFUSED = ("404 NotFound", "403 Forbidden")
 
 

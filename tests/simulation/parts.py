@@ -26,6 +26,7 @@ PARTS = {
     "actors/controllers/": "controllers, scheduler",
     "actors/scheduler/": "controllers, scheduler",
     "actors/": "node's actors",
+    "protocols/http1/": "API client",
     "protocols/kubeclient/": "API client",
     "protocols/etcd/": "store client",
     "protocols/bus/": "bus",
