@@ -1,5 +1,6 @@
 """Rules that reject devices and nodes, the report made of them, and its text of one line."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -117,21 +118,24 @@ def one_line(report: DiagnosisReport, longest: int = MAX_REASON) -> str:
 
 def _parts(report: DiagnosisReport, longest: int) -> Iterator[str]:
     short = False
-    for subrequest in (subrequest for claim in report.claims for subrequest in claim.subrequests):
+    asked = [(claim.claim, subrequest) for claim in report.claims for subrequest in claim.subrequests]
+    claims_of_name = Counter(subrequest.request for _, subrequest in asked)
+    for claim, subrequest in asked:
         short = short or subrequest.most < max(1, subrequest.count)
-        yield _subrequest(subrequest, longest)
+        yield _subrequest(subrequest, f" of claim {claim}" if claims_of_name[subrequest.request] > 1 else "", longest)
     for each in report.nodes:
         if each.rule != UNSEARCHED and not (short and each.rule == COUNT):
             yield f"{each.count} node(s): {cut(each.text, longest)}"
 
 
-def _subrequest(subrequest: SubRequestReport, longest: int) -> str:
+def _subrequest(subrequest: SubRequestReport, of_claim: str, longest: int) -> str:
+    name = f"request {subrequest.request}{of_claim}"
     if not subrequest.devices:
-        return f"request {subrequest.request}: no driver has published a device"
+        return f"{name}: no driver has published a device"
     reasons = [f"{each.count} {cut(each.text, longest)}" for each in subrequest.rejected[:SHOWN]]
     if rest := sum(each.count for each in subrequest.rejected[SHOWN:]):
         reasons.append(f"{rest} other reasons")
     if subrequest.usable:
         asked = subrequest.count or "all"
         reasons.append(f"{subrequest.usable} usable, at most {subrequest.most} on one node where {asked} are needed")
-    return f"request {subrequest.request}: of {subrequest.devices} devices {', '.join(reasons)}"
+    return f"{name}: of {subrequest.devices} devices {', '.join(reasons)}"

@@ -308,6 +308,16 @@ def test_line_names_frequent_reasons_of_each_request() -> None:
     )
 
 
+def test_line_names_the_claim_of_a_request_that_several_have() -> None:
+    claims = [claim(request(), request("own"), name="left"), claim(request(), name="right")]
+    parts = one_line(report([slice_("n1", device("a"))], *claims, used={"n1/a": "ns/x"})).split("; ")
+    assert [part.split(":")[0] for part in parts[:3]] == [
+        "request gpu of claim ns/left",
+        "request own",
+        "request gpu of claim ns/right",
+    ]
+
+
 def test_line_names_constraint_and_missing_devices() -> None:
     slices = [slice_("n1", device("a", {"numa": "0"}), device("b", {"numa": "1"}))]
     found = report(slices, claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}]), nodes=NODES[:1])
