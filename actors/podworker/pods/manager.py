@@ -30,6 +30,7 @@ from protocols.trace import clock, record
 
 ORPHAN_GRACE_S = 1
 PACE_S = 0.02
+"""Between two pods whose volumes are updated: one object may be shown by all."""
 log = logging.getLogger("podworker")
 
 
@@ -122,12 +123,12 @@ class PodManager:
             await self.resync()
 
     async def resync(self) -> None:
-        """Sync pods with changed inputs or outdated volumes, the latter one per PACE_S: all may show one source."""
-        sources = {source for worker in self._workers.values() for source in worker.volumes.sources}
+        """Sync idle pods with changed inputs, and running ones with outdated volumes, of these one per PACE_S."""
+        sources = {source for worker in self._workers.values() for source in worker.sources}
         versions = await read_versions(self._options.deps.objects, sources)
         for worker in list(self._workers.values()):
             worker.resync()
-            if worker.volumes.outdated(versions):
+            if worker.outdated(versions):
                 worker.wake()
                 await asyncio.sleep(PACE_S)
 

@@ -12,7 +12,7 @@ from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.lifecycle.errors import PodInvalid
-from protocols.lifecycle.pods.types import PodSpec, read_pod
+from protocols.lifecycle.pods.types import PodSpec, PodStage, read_pod
 from protocols.process.tasks import FAILURES
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
@@ -70,6 +70,11 @@ async def test_changed_config_map_is_read_once_and_updates_the_volumes_of_idle_p
         fake.objects.items[CONFIG_MAP, "c"] = {"metadata": {"resourceVersion": "2"}, "data": {"k": "new"}}
         await manager.resync()
         await until_true(lambda: shown() == ["new"] * 3)
+        reads = fake.objects.reads
+        for worker in manager._workers.values():
+            worker.state.stage = PodStage.TERMINATED
+        await manager.resync()
+        assert fake.objects.reads == reads, "files of pods that have ended are not updated"
 
 
 async def test_a_name_taken_again_is_another_pod(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import logging
 import operator
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.probes.prober import PodProbes
-from actors.podworker.pods.volumes.volumes import Volumes
+from actors.podworker.pods.volumes.sources import Source, Versions
 from actors.podworker.pods.workers.context import PodState, RuntimeObserver, StatusReporter, WorkerContext
 from actors.podworker.pods.workers.metrics import PodMetrics, PodTimer
 from actors.podworker.pods.workers.sync import PodSync
@@ -175,8 +175,13 @@ class PodWorker:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def volumes(self) -> Volumes:
-        return self._pod_sync.volumes
+    def sources(self) -> Iterable[Source]:
+        """Return the objects that the volumes of a pod project until it ends."""
+        return self._pod_sync.volumes.sources if self.state.stage is PodStage.SYNCING else ()
+
+    def outdated(self, versions: Versions) -> bool:
+        """Return True if the next sync is to update the files of the pod's volumes, see Volumes."""
+        return self.state.stage is PodStage.SYNCING and self._pod_sync.volumes.outdated(versions)
 
     # notifications
 
@@ -214,7 +219,7 @@ class PodWorker:
     def history_replaced(self) -> None:
         """Sync with an API that was restored from a backup, which may have undone the deletion or one under way."""
         self.state.deleted = False
-        self.volumes.expire()  # equal resourceVersions may be of different objects
+        self._pod_sync.volumes.expire()  # equal resourceVersions may be of different objects
         if self.state.stage is PodStage.TERMINATED:
             self._cancel_step()
         self.wake()
