@@ -90,6 +90,15 @@ class ClaimStore:
         else:
             self._assumed[key] = claim
 
+    def disprove(self, claim: views.ResourceClaim) -> None:
+        """Forget the response of an own write that the API does not have: a restored backup lacks it.
+
+        A watch that had not shown the write shows none of its version.
+        """
+        if (assumed := self._assumed.get(key_of(claim))) is not None and uid_of(assumed) == uid_of(claim):
+            del self._assumed[key_of(claim)]
+            self._ledger.release(uid_of(claim))
+
     async def wait_watched(self, claim: views.ResourceClaim, timeout: float) -> None:
         """Wait until the watch shows this version or a later one. Raises TimeoutError."""
         key, version = key_of(claim), order_of(claim)

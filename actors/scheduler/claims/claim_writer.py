@@ -247,6 +247,7 @@ class ClaimWriter:
             stored = allocation_of(fresh)
             if known is not None and stored is not None and _is_same(known, stored):
                 return fresh
+        self._store.disprove(claim)
         raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
 
     async def _read(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:

@@ -290,6 +290,19 @@ def test_a_reservation_ends_when_the_watch_confirms_it() -> None:
     assert x not in ledger
 
 
+def test_own_write_that_the_api_does_not_have_is_forgotten() -> None:
+    """A backup that was restored right after it lacks it, and no watch shows that."""
+    ledger = DeviceLedger()
+    store = ClaimStore(ledger)
+    x = DeviceId("d", "p", "x")
+    store.observe(told("a", 1))
+    ledger.reserve("a", {x: None})
+    store.assume(told("a", 3, "x"))
+    store.disprove(told("a", 3, "x"))
+    assert store.get("ns/a") == told("a", 1)
+    assert x not in ledger
+
+
 def test_news_may_be_faster_than_the_answer_to_the_own_write() -> None:
     ledger = DeviceLedger()
     store = ClaimStore(ledger)
