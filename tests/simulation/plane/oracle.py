@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SEEN_S = 1.0
 """Seconds in which clients hear of a change when all is well."""
-RESOURCES = "pods", "resourceclaims", "nodes", "resourceclaimtemplates", "deviceclasses"
+RESOURCES = "pods", "resourceclaims", "minions", "resourceclaimtemplates", "deviceclasses"
 Stored = dict[str, dict[str, Any]]
 
 
@@ -136,8 +136,11 @@ def _reserved(stored: Stored) -> Iterator[Broken]:
 
 
 def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
-    """A pod waits only for what no node has."""
-    free = {node.name: _free(node, stored) for node in nodes}
+    """A pod waits only for what no node has.
+
+    A node that a backup took from the API registers with its next heartbeat, up to five minutes later.
+    """
+    free = {node.name: _free(node, stored) for node in nodes if node.name in stored["minions"]}
     for key, pod in stored["pods"].items():
         if pod["spec"].get("nodeName") or meta(pod).get("deletionTimestamp") or not _has_class(pod, stored):
             continue
