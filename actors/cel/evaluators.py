@@ -254,13 +254,13 @@ class Evaluators:
 
     def close(self) -> None:
         self._closed = True
-        for each in self._all:
-            each.end()
+        for running in self._all:
+            running.end()
         self._all.clear()
 
     @property
     def pids(self) -> list[int]:
-        return [each.evaluator.pid for each in self._all]
+        return [running.evaluator.pid for running in self._all]
 
     @property
     def next_pid(self) -> int:

@@ -125,15 +125,15 @@ class RecordedNode:
             except BusError:
                 return None  # it is away; what it recorded until then is known
             self._call_position = CallsRequest(incarnation=reply.incarnation, after=reply.newest)
-            for each in reply.records:
-                ended = each.began_ns // 1_000_000 + int(each.seconds * 1_000)
-                self._writer.happened(self._prefix + sources.CALLS, each.peer, msgspec.to_builtins(each), ended)
+            for record in reply.records:
+                ended = record.began_ns // 1_000_000 + int(record.seconds * 1_000)
+                self._writer.happened(self._prefix + sources.CALLS, record.peer, msgspec.to_builtins(record), ended)
             if not reply.more:
                 return self._set_pending(reply)
         return None
 
     def _set_pending(self, reply: CallsReply) -> None:
-        pending = {str(each.number): msgspec.to_builtins(each) for each in reply.pending}
+        pending = {str(record.number): msgspec.to_builtins(record) for record in reply.pending}
         self._replace(sources.PENDING, pending)
 
     def _replace(self, source: str, items: dict[str, Any]) -> None:

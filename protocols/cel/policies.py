@@ -90,7 +90,7 @@ def check(source: str, scope: PolicyScope, results: tuple[str, ...] = ()) -> Non
     made = result_type(expression)
     kind = made.partition("<")[0]
     if results and kind != "DYN" and kind not in results:
-        names = [RESULTS[each] for each in results]
+        names = [RESULTS[result] for result in results]
         raise CompileError(
             f"must evaluate to {names[0]}" if len(names) == 1 else f"must evaluate to one of [{' '.join(names)}]"
         )

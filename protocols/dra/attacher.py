@@ -124,11 +124,13 @@ class Attacher:
 
     def _missing(self, claim: views.ResourceClaim) -> list[views.DeviceRequestAllocationResult]:
         """Return our allocated devices with binding conditions and without a report."""
-        reported = {allocated_key(each) for each in (claim.get("status") or {}).get("devices") or ()}
+        reported = {allocated_key(device) for device in (claim.get("status") or {}).get("devices") or ()}
         return [
-            each
-            for each in results_of(claim)
-            if each.get("bindingConditions") and allocated_key(each) not in reported and self._options.is_mine(each)
+            result
+            for result in results_of(claim)
+            if result.get("bindingConditions")
+            and allocated_key(result) not in reported
+            and self._options.is_mine(result)
         ]
 
 

@@ -30,7 +30,7 @@ class BindingVerdict(NamedTuple):
 
 def has_binding_conditions(claim: views.ResourceClaim) -> bool:
     """Return True if the claim has a device with binding conditions, be they met or not."""
-    return any(_wanted(each) for each in results_of(claim))
+    return any(_wanted(result) for result in results_of(claim))
 
 
 def verdict(claim: views.ResourceClaim, now: float, timeout: float = TIMEOUT_S) -> BindingVerdict:
@@ -48,7 +48,7 @@ def verdict(claim: views.ResourceClaim, now: float, timeout: float = TIMEOUT_S) 
 
 def unmet(claim: views.ResourceClaim) -> list[tuple[str, str]]:
     """Return the devices that are not ready, each with a condition that it lacks."""
-    missing = ((each, _wanted(each) - _true(_conditions(claim, each))) for each in results_of(claim))
+    missing = ((result, _wanted(result) - _true(_conditions(claim, result))) for result in results_of(claim))
     return [(str(each.get("device")), name) for each, names in missing for name in sorted(names)]
 
 
@@ -58,23 +58,23 @@ def _wanted(result: Mapping[str, Any]) -> set[str]:
 
 def _failure(claim: views.ResourceClaim, result: Mapping[str, Any]) -> str:
     failing = _rows(result.get("bindingFailureConditions")) if _wanted(result) else []
-    for each in _conditions(claim, result) if failing else ():
-        if each.get("type") in failing and each.get("status") == "True":
-            reason, message = each.get("reason") or "", each.get("message") or ""
+    for condition in _conditions(claim, result) if failing else ():
+        if condition.get("type") in failing and condition.get("status") == "True":
+            reason, message = condition.get("reason") or "", condition.get("message") or ""
             return f'claim {name_of(claim)} binding failed: reason={reason}, message="{message}"'
     return ""
 
 
 def _true(conditions: list[views.Condition]) -> set[str]:
-    return {str(each.get("type")) for each in conditions if each.get("status") == "True"}
+    return {str(condition.get("type")) for condition in conditions if condition.get("status") == "True"}
 
 
 def _conditions(claim: views.ResourceClaim, result: Mapping[str, Any]) -> list[views.Condition]:
     """Return the conditions of an allocated device. Whatever has the wrong shape is left out."""
     devices: list[views.AllocatedDeviceStatus] = _rows((claim.get("status") or {}).get("devices"))
-    mine = [each for each in devices if isinstance(each, dict) and allocated_key(each) == allocated_key(result)]
+    mine = [device for device in devices if isinstance(device, dict) and allocated_key(device) == allocated_key(result)]
     conditions: list[views.Condition] = _rows(mine[0].get("conditions")) if mine else []
-    return [each for each in conditions if isinstance(each, dict)]
+    return [condition for condition in conditions if isinstance(condition, dict)]
 
 
 def _rows(value: Any) -> list[Any]:

@@ -95,7 +95,7 @@ def _slice(meta: views.ObjectMeta, spec: views.ResourceSliceSpec) -> Slice:
         _int(pool.get("resourceSliceCount") or 0),
         _reach(spec, bool(spec.get("perDeviceNodeSelection"))),
         tuple([device_of(device, driver) for device in spec.get("devices") or ()]),
-        tuple([CounterSet(each["name"], _counters(each)) for each in spec.get("sharedCounters") or ()]),
+        tuple([CounterSet(counter["name"], _counters(counter)) for counter in spec.get("sharedCounters") or ()]),
     )
 
 
@@ -241,7 +241,9 @@ def selectors_of(obj: Obj) -> tuple[str, ...]:
     """Return the CEL expressions of `selectors`; an empty one for a selector of another type."""
     selectors: list[views.DeviceSelector] | None = obj.get("selectors")
     return (
-        tuple([str((each.get("cel") or _NOTHING).get("expression") or "") for each in selectors]) if selectors else ()
+        tuple([str((selector.get("cel") or _NOTHING).get("expression") or "") for selector in selectors])
+        if selectors
+        else ()
     )
 
 

@@ -32,7 +32,7 @@ def owner_reference(pod: Mapping[str, Any]) -> views.OwnerReference:
 
 def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
     """Return spec.resourceClaims; entries that are no objects are left out."""
-    return [each for each in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(each, dict)]
+    return [claim for claim in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(claim, dict)]
 
 
 def claim_names(pod: views.Pod) -> dict[str, str | None]:
@@ -40,8 +40,8 @@ def claim_names(pod: views.Pod) -> dict[str, str | None]:
     status = pod.get("status") or {}
     made = {each.get("name"): each.get("resourceClaimName") or "" for each in status.get("resourceClaimStatuses") or ()}
     return {
-        str(each.get("name")): each.get("resourceClaimName") or made.get(each.get("name"))
-        for each in claim_entries(pod)
+        str(entry.get("name")): entry.get("resourceClaimName") or made.get(entry.get("name"))
+        for entry in claim_entries(pod)
     }
 
 
@@ -96,7 +96,7 @@ def allocation_of(claim: views.ResourceClaim) -> views.AllocationResult | None:
 def results_of(claim: views.ResourceClaim) -> list[views.DeviceRequestAllocationResult]:
     """Return the allocated devices of a claim; none if it is not allocated."""
     devices = (allocation_of(claim) or {}).get("devices") or {}
-    return [each for each in devices.get("results") or () if isinstance(each, dict)]
+    return [result for result in devices.get("results") or () if isinstance(result, dict)]
 
 
 def device_of(result: Mapping[str, Any]) -> DeviceId:
@@ -162,7 +162,7 @@ def with_finalizer(claim: views.ResourceClaim) -> views.ResourceClaim:
 
 def without_finalizer(claim: views.ResourceClaim) -> views.ResourceClaim:
     """Return a copy without the finalizer of allocated claims; other finalizers stay."""
-    left = [each for each in meta(claim).get("finalizers") or () if each != FINALIZER]
+    left = [finalizer for finalizer in meta(claim).get("finalizers") or () if finalizer != FINALIZER]
     return {**claim, "metadata": {**meta(claim), "finalizers": left}}
 
 

@@ -12,7 +12,7 @@ COUNTER_SETS = 8
 
 def slice_contents(devices: Sequence[Object], counter_sets: Sequence[Object]) -> list[Object]:
     """Return what each slice holds, those with devices first; there is always one of them."""
-    is_rich = any("consumesCounters" in each or "taints" in each for each in devices)
+    is_rich = any("consumesCounters" in device or "taints" in device for device in devices)
     parts = _parts(devices, RICH_DEVICES if is_rich else DEVICES) or [[]]
     sets = [{"sharedCounters": part} for part in _parts(counter_sets, COUNTER_SETS)]
     return [{"devices": part} for part in parts] + sets

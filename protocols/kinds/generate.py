@@ -100,7 +100,7 @@ def _changes_of_views() -> Iterator[Change]:
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit status: 1 for a difference with --check, 2 for usage or a missing source."""
-    trees = [each for each in arguments if not each.startswith("-")]
+    trees = [argument for argument in arguments if not argument.startswith("-")]
     if len(trees) > 1 or arguments[len(trees) :] not in ([], ["--write"], ["--check"]) or not arguments:
         print("usage: python -m protocols.kinds.generate TREE [--write] | --check", file=sys.stderr)
         return 2

@@ -180,7 +180,7 @@ def selector_text(selector: Mapping[str, Any]) -> str:
         selector = {"matchLabels": selector}
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     expressions = map(_from_expression, selector.get("matchExpressions") or ())
-    terms += [(each.key, _term_text(each)) for each in expressions]
+    terms += [(expression.key, _term_text(expression)) for expression in expressions]
     return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 

@@ -35,7 +35,7 @@ UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 def node_taints(node: views.Node) -> tuple[Taint, ...]:
     """Return spec.taints of a node, in order."""
     taints = (node.get("spec") or {}).get("taints") or ()
-    return tuple(Taint(each.get("key") or "", each.get("value") or "", each.get("effect") or "") for each in taints)
+    return tuple(Taint(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "") for taint in taints)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -55,7 +55,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Return True if any toleration tolerates the taint; see `tolerates` for the rule."""
-    return any(tolerates(each, taint) for each in tolerations)
+    return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> Taint | None:
@@ -75,7 +75,7 @@ def seconds_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> float 
     """Return for how many seconds a NoExecute taint is tolerated; None for ever, or for another effect."""
     if taint.effect != NO_EXECUTE:
         return None
-    matching = [each for each in tolerations if tolerates(each, taint)]
+    matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not matching:
         return 0.0
     limits = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]

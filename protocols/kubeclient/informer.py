@@ -93,7 +93,7 @@ class Informer:
 
     async def wait_known(self) -> None:
         """Wait until synced, or known not to be served: nothing to wait for."""
-        waits = [awaited(each.wait()) for each in (self._first, self.unserved)]
+        waits = [awaited(event.wait()) for event in (self._first, self.unserved)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

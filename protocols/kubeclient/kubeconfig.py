@@ -98,7 +98,9 @@ def read_kubeconfig(data: bytes, where: str) -> Kubeconfig:
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
-        extensions = {str(each["name"]): each.get("extension") for each in config.get("extensions") or ()}
+        extensions = {
+            str(extension["name"]): extension.get("extension") for extension in config.get("extensions") or ()
+        }
         return Kubeconfig(dict(cluster), str(context["user"]), dict(user), extensions)
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, StopIteration):
         raise KubeconfigUnusable(f"{where} is no kubeconfig with a current context") from None

@@ -46,8 +46,8 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
 def health_text(status: PodResourceStatus | None) -> str:
     """Return the devices of a pod that are not Healthy, such as `gpu-0 Unhealthy`; else `Healthy`. For its trace."""
     entries = (entry for each in (*status.containers.values(), status.pod) for entry in each) if status else ()
-    sick = [each for entry in entries for each in entry.resources if each.health != HEALTHY]
-    return ", ".join(f"{each.resourceID} {each.health}" for each in sick[:NAMED]) or HEALTHY
+    sick = [resource for entry in entries for resource in entry.resources if resource.health != HEALTHY]
+    return ", ".join(f"{health.resourceID} {health.health}" for health in sick[:NAMED]) or HEALTHY
 
 
 CLAIM = "claim:"

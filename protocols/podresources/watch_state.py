@@ -155,7 +155,7 @@ class AllocatableState:
             ),
         ]
         self._devices, self._cpus, self._memory = new, cpus, blocks
-        return [each for each in events if each.devices or each.cpus or each.memory]
+        return [event for event in events if event.devices or event.cpus or event.memory]
 
 
 def _key(device: Device) -> str:

@@ -95,8 +95,8 @@ def device_claim_usage(claim: Object) -> Amounts:
             found = total(found, _devices(request.get("exactly") or request))
             continue
         largest: Amounts = {}
-        for each in alternatives:
-            for name, amount in _devices(each).items():
+        for alternative in alternatives:
+            for name, amount in _devices(alternative).items():
                 largest[name] = max(largest.get(name, ZERO), amount)
         found = total(found, largest)
     return {f"count/{CLAIMS}": ONE, **found}

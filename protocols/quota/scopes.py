@@ -87,7 +87,7 @@ def _is_best_effort(pod: Object) -> bool:
         return bool(quality == BEST_EFFORT)
     spec = pod.get("spec") or {}
     holders = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    sides = [(each.get("resources") or {}).get(side) or {} for each in holders for side in ("requests", "limits")]
+    sides = [(holder.get("resources") or {}).get(side) or {} for holder in holders for side in ("requests", "limits")]
     return not any(str(side[name]) != "0" for side in sides for name in COMPUTE if name in side)
 
 

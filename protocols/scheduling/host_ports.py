@@ -20,7 +20,9 @@ class HostPort(NamedTuple):
 
 def pod_ports(spec: views.PodSpec) -> tuple[HostPort, ...]:
     """Return the host ports of containers and sidecars."""
-    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    sidecars = (
+        container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
+    )
     ports = (port for each in (*(spec.get("containers") or ()), *sidecars) for port in each.get("ports") or ())
     return tuple(
         HostPort(str(port.get("protocol") or "TCP"), int(port["hostPort"]), str(port.get("hostIP") or EVERY_ADDRESS))
@@ -43,20 +45,20 @@ class PortsInUse:
         self._pods: dict[tuple[str, int], Counter[str]] = {}
 
     def add(self, ports: Iterable[HostPort]) -> None:
-        for each in ports:
-            self._pods.setdefault(each[:2], Counter())[each.address] += 1
+        for port in ports:
+            self._pods.setdefault(port[:2], Counter())[port.address] += 1
 
     def remove(self, ports: Iterable[HostPort]) -> None:
-        for each in ports:
-            held = self._pods[each[:2]]
-            held[each.address] -= 1
-            if not held[each.address]:
-                del held[each.address]
+        for port in ports:
+            held = self._pods[port[:2]]
+            held[port.address] -= 1
+            if not held[port.address]:
+                del held[port.address]
             if not held:
-                del self._pods[each[:2]]
+                del self._pods[port[:2]]
 
     def has_conflict(self, ports: Iterable[HostPort]) -> bool:
-        return any(self._is_taken(each) for each in ports)
+        return any(self._is_taken(port) for port in ports)
 
     def _is_taken(self, wanted: HostPort) -> bool:
         held: Mapping[str, int] = self._pods.get(wanted[:2], {})

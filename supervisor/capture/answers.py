@@ -20,7 +20,7 @@ def answers_of(records: Sequence[CallRecord]) -> dict[str, Any]:
         return {}
     templates = {ids: _answer(record, ids, ALL if len(ids) else "") for ids, record in found.items()}
     first = next(iter(templates.values()))
-    if all(each == first for each in templates.values()):
+    if all(template == first for template in templates.values()):
         return {"answer": first}
     return {"answer": first, "answers": {",".join(ids): _answer(record, (), "") for ids, record in found.items()}}
 

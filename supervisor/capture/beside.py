@@ -133,8 +133,8 @@ class Beside:
     async def _plugin(self, request: pb.RegisterRequest) -> Proxy | None:
         """Return a new proxy; those that nobody uses any more are closed. None = there are too many."""
         target = self._served / PLUGINS / request.endpoint
-        mine = [each for each in self._plugins if each.target == target]
-        unused = [each for each in self._plugins if each.idle and (each in mine or not answers(each.target))]
+        mine = [plugin for plugin in self._plugins if plugin.target == target]
+        unused = [plugin for plugin in self._plugins if plugin.idle and (plugin in mine or not answers(plugin.target))]
         for old in {*unused, *mine[:-MOST_OLD]}:
             self._plugins.remove(old)
             await old.stop()

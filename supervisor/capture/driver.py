@@ -71,17 +71,19 @@ def is_driver(records: Sequence[CallRecord]) -> bool:
     """Return True for calls of a DRA driver, False for those of a device plugin."""
     mine = CLAIM_CALLS | STREAMS
     return any(
-        each.method in mine
-        or each.reply.get("type") == DRA_PLUGIN
-        or not PREPARE.keys().isdisjoint(each.reply.get("supported_versions", ()))
-        for each in records
+        record.method in mine
+        or record.reply.get("type") == DRA_PLUGIN
+        or not PREPARE.keys().isdisjoint(record.reply.get("supported_versions", ()))
+        for record in records
     )
 
 
 def calls_of(driver: str, records: Sequence[CallRecord]) -> list[CallRecord]:
     """Return a driver's records, with those of its registration socket from before its name was known."""
-    sockets = {each.socket for each in records if each.peer == driver and each.method in (GET_INFO.name, NOTIFY.name)}
-    return [each for each in records if each.peer == driver or each.socket in sockets - {""}]
+    sockets = {
+        record.socket for record in records if record.peer == driver and record.method in (GET_INFO.name, NOTIFY.name)
+    }
+    return [record for record in records if record.peer == driver or record.socket in sockets - {""}]
 
 
 def captured_driver(
@@ -101,7 +103,7 @@ def captured_driver(
     away, changes = offers(known, builder.zero_ns)
     script: Script = {"driver": driver, "devices": _devices(builder, known, away)}
     script |= {"sharedCounters": list(known.counters)} if known.counters else {}
-    script |= {"attach": ATTACH_S} if any("bindingConditions" in each for each in known.devices) else {}
+    script |= {"attach": ATTACH_S} if any("bindingConditions" in device for device in known.devices) else {}
     script |= {"versions": builder.versions} if builder.versions != DEFAULT_VERSIONS else {}
     script |= {"nodeHealth": True} if builder.watch == NODE_WATCH and NODE_HEALTH not in builder.versions else {}
     script |= {"healthTimeout": min(round(builder.timeout), DAY_S)} if builder.timeout != TIMEOUT_S else {}
@@ -325,11 +327,11 @@ class DriverBuilder:
         Its health stream ends with it. A driver without one has to register again before it answers another call.
         """
         failed_ns = call.began_ns + int(call.seconds * 1e9)
-        streams = [each for each in self.records if each.method in STREAMS]
-        ends = (each.began_ns for each in streams if each.status == DEAD)
+        streams = [record for record in self.records if record.method in STREAMS]
+        ends = (stream.began_ns for stream in streams if stream.status == DEAD)
         if streams:
             return next((at for at in ends if abs(at - failed_ns) < SAME_DEATH_S * 1e9), 0)
-        later = (each for each in self.records if each.began_ns > call.began_ns and each.status != DEAD)
+        later = (record for record in self.records if record.began_ns > call.began_ns and record.status != DEAD)
         return failed_ns if (found := next(later, None)) is not None and _registers(found) else 0
 
     def _step(self, record: CallRecord, **what: Any) -> Step:

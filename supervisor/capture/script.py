@@ -132,8 +132,10 @@ class Builder:
     def _options_failure(self, register: CallRecord) -> CallRecord | None:
         """Return the failed call for options within a registration."""
         end_ns = register.began_ns + int(register.seconds * 1e9)
-        failed = (each for each in self.records if each.method == GET_OPTIONS.name and each.status not in (WELL, ""))
-        return next((each for each in failed if register.began_ns <= each.began_ns <= end_ns), None)
+        failed = (
+            record for record in self.records if record.method == GET_OPTIONS.name and record.status not in (WELL, "")
+        )
+        return next((record for record in failed if register.began_ns <= record.began_ns <= end_ns), None)
 
     def _listed(self, record: CallRecord) -> None:
         if self._registered is not None:
@@ -202,8 +204,8 @@ class Builder:
     def _death(self, call: CallRecord) -> CallRecord | None:
         """Return the end of the stream with which a call failed."""
         failed_ns = call.began_ns + int(call.seconds * 1e9)
-        ends = (each for each in self.records if each.method == LIST_AND_WATCH.name and each.status == DEAD)
-        return next((each for each in ends if abs(each.began_ns - failed_ns) < SAME_DEATH_S * 1e9), None)
+        ends = (record for record in self.records if record.method == LIST_AND_WATCH.name and record.status == DEAD)
+        return next((end for end in ends if abs(end.began_ns - failed_ns) < SAME_DEATH_S * 1e9), None)
 
     def _step(self, record: CallRecord, **what: Any) -> None:
         self.steps.append({"at": time_of(record.began_ns, self._zero_ns), **what})

@@ -29,7 +29,9 @@ def pod_words(found: dict[str, Any]) -> list[str]:
         return ["gone"]
     status = found.get("status", {})
     words = [str(status.get("phase", "Pending")).lower()]
-    if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", [])):
+    if any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", [])
+    ):
         words.append("ready")
     if any(each.get("restartCount", 0) for each in status.get("containerStatuses", [])):
         words.append("restarted")

@@ -19,7 +19,7 @@ from supervisor.chaos.script import ScriptInvalid
 from supervisor.client.connection import Asking
 from supervisor.client.devices import DeviceRow, rows_of
 
-KINDS = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
+KINDS = {resource.kind: resource for resource in vars(resources).values() if isinstance(resource, Resource)}
 DEFAULT = "default"
 
 
@@ -94,7 +94,7 @@ class ChaosStage:
 def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
     """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
-        found = [each.value for each in read_documents(read_bounded(path)) if each.value]
+        found = [document.value for document in read_documents(read_bounded(path)) if document.value]
     except (OSError, yaml.YAMLError) as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
     for each in found:

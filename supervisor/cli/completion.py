@@ -171,7 +171,7 @@ def _one_line(text: str | None) -> str:
 def _arguments(position: Position, name: str, before: Sequence[str], current: str) -> list[_Candidate]:
     """Return commands, subcommands, or values of the next argument."""
     if name == "why" and not position.arguments:
-        return [_Candidate(each) for each in _targets(before, current)]
+        return [_Candidate(target) for target in _targets(before, current)]
     if not name:
         return [_Candidate(each, command.help) for each, command in COMMANDS.items()]
     if nested := subcommands(position.parser):
@@ -190,7 +190,7 @@ def _values(action: argparse.Action, before: Sequence[str]) -> list[_Candidate]:
     if action.metavar == "DIR":
         return [_Candidate(DIRECTORIES)]
     if action.dest in FLAGS:
-        return [_Candidate(each) for each in FLAGS[action.dest].values]
+        return [_Candidate(value) for value in FLAGS[action.dest].values]
     return [_Candidate(each) for each in FINDERS[action.dest](before)] if action.dest in FINDERS else []
 
 
@@ -213,7 +213,7 @@ def _given(before: Sequence[str]) -> Given:
 def _actors(before: Sequence[str]) -> list[str]:
     """Return the actors that have a log below the root that the words name."""
     names = sorted(path.stem for path in _given(before).layout.logs.glob("*.log"))
-    return [each for each in names if "logs" in before or each not in NO_ACTORS]
+    return [name for name in names if "logs" in before or name not in NO_ACTORS]
 
 
 def _benches(before: Sequence[str]) -> list[str]:
@@ -235,7 +235,7 @@ def _targets(before: Sequence[str], current: str) -> list[str]:
     typed, slash, _ = current.partition("/")
     kinds = [each for each in TARGETS if (each == typed if slash else each.startswith(typed))]
     if len(kinds) != 1:
-        return [f"{each}/" for each in kinds]
+        return [f"{kind}/" for kind in kinds]
     given = _given(before)
     names = live.names_of(given.layout, kinds[0], given.namespace)
     return [f"{kinds[0]}/{name}" for name in names] or [f"{kinds[0]}/"]

@@ -115,7 +115,7 @@ class PluginPeer(ServicePeer):
             available_deviceIDs=available, must_include_deviceIDs=included, allocation_size=size
         )
         reply = await self.call(GET_PREFERRED, pb.PreferredAllocationRequest(container_requests=[wanted]))
-        return [list(each.deviceIDs) for each in reply.container_responses]
+        return [list(response.deviceIDs) for response in reply.container_responses]
 
     async def pre_start(self, ids: Sequence[str]) -> None:
         await self.call(PRE_START, pb.PreStartContainerRequest(devices_ids=ids), PRE_START_S)

@@ -71,7 +71,7 @@ def sockets_below(folder: Path) -> Iterator[Path]:
     """Yield the sockets, in directories below as well, without those with a dot."""
     for name, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
-        yield from filter(is_socket, (Path(name) / each for each in files if not each.startswith(".")))
+        yield from filter(is_socket, (Path(name) / file for file in files if not file.startswith(".")))
 
 
 def identity_of(socket: Path) -> Identity:

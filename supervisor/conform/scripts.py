@@ -103,7 +103,7 @@ def _scripts(folder: Path) -> list[Path]:
 
 
 def _chapter(path: Path) -> list[Behaviour]:
-    return [each for each in vars(_module(path)).values() if isinstance(each, Behaviour)]
+    return [behaviour for behaviour in vars(_module(path)).values() if isinstance(behaviour, Behaviour)]
 
 
 def load(path: Path) -> Behaviour:

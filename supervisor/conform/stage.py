@@ -40,7 +40,7 @@ class Stage(ProgramStage[PluginPeer, RegisterCall]):
     def listed(self) -> dict[Device, str]:
         """Return the health of each device in the newest lists."""
         plugins = self.kubelet.serving.values()
-        return {(plugin.resource, each.ID): each.health for plugin in plugins for each in plugin.devices}
+        return {(plugin.resource, device.ID): device.health for plugin in plugins for device in plugin.devices}
 
     def healthy(self) -> set[Device]:
         return {device for device, health in self.listed().items() if health == HEALTHY}

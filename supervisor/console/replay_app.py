@@ -141,7 +141,9 @@ class Replay(Screens):
         try:
             now = self._sources()
             objects = await list_objects(now.client, driver=device.id.partition("/")[0])
-            found = [each for each in await explanations(objects, now.gates) if each.device == device.id]
+            found = [
+                explanation for explanation in await explanations(objects, now.gates) if explanation.device == device.id
+            ]
         except NodeplaneError as error:
             return f"(not known: {error})"
         return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
@@ -152,8 +154,8 @@ class Replay(Screens):
             if shown != (self.at_ms, self.node):
                 shown = (self.at_ms, self.node)
                 manager = await ReplaySources(self.recording, *shown).device_manager()
-                found = [each for each in manager.calls if each.peer == peer]
-                ended, pending = ([each for each in found if bool(each.status) == over] for over in (True, False))
+                found = [call for call in manager.calls if call.peer == peer]
+                ended, pending = ([record for record in found if bool(record.status) == over] for over in (True, False))
                 yield CallBatch(tuple(ended), tuple(pending), restarted=True)  # in place of what was shown
             await asyncio.sleep(DRAW_S)
 

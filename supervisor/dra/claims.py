@@ -36,7 +36,7 @@ def named_claims(pod: views.Pod, claims: Mapping[str, views.ResourceClaim]) -> I
         elif name and key not in claims:
             yield ClaimState(key, "does not exist", missing=True)
         elif name:
-            devices = tuple(str(device_of(each)) for each in results_of(claims[key]))
+            devices = tuple(str(device_of(result)) for result in results_of(claims[key]))
             waits = tuple(" ".join(each) for each in unmet(claims[key]))
             yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
 
@@ -53,9 +53,9 @@ def claim_for_extended_resources(pod: views.Pod, classes: Backing) -> Claim | No
 
 def _readable(made: ExtendedClaim) -> Claim:
     names: dict[str, str] = {}
-    for each in made.mappings:
-        names.setdefault(each.request, f"{each.resource} of container {each.container}")
-    requests = (_named(each, names.get(each.name, each.name)) for each in made.claim.requests)
+    for mapping in made.mappings:
+        names.setdefault(mapping.request, f"{mapping.resource} of container {mapping.container}")
+    requests = (_named(request, names.get(request.name, request.name)) for request in made.claim.requests)
     return msgspec.structs.replace(made.claim, requests=tuple(requests))
 
 

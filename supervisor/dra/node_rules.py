@@ -61,7 +61,7 @@ class NodeRules:
             return Rejection(SELECTION, "does not match the pod's node affinity")
         if (taint := untolerated(node_taints(node), self._tolerations)) is not None:
             return Rejection(TAINT, f"untolerated taint {taint_text(taint)}")
-        taken = [_port_text(each) for each in self._ports if self._loads[name].ports.has_conflict((each,))]
+        taken = [_port_text(port) for port in self._ports if self._loads[name].ports.has_conflict((port,))]
         return Rejection(PORTS, f"no free host port: {', '.join(taken)}") if taken else None
 
     def _shortages(self, node: views.Node) -> Iterator[Rejection]:

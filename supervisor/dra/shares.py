@@ -65,7 +65,7 @@ def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[Shar
 
 
 def _shares(claim: views.ResourceClaim) -> Iterator[tuple[DeviceId, Share]]:
-    pods = tuple(f"{namespace_of(claim)}/{each.get('name')}" for each in consumers(claim) if is_pod(each))
+    pods = tuple(f"{namespace_of(claim)}/{consumer.get('name')}" for consumer in consumers(claim) if is_pod(consumer))
     for result in results_of(claim):
         if id := result.get("shareID"):
             driver = str(result.get("driver"))
@@ -86,7 +86,7 @@ HEADER = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONS
 
 def shares_table(found: Iterable[SharedDevice]) -> Table:
     """Return a table with a row for each capacity and share."""
-    return Table(HEADER, [row for each in found for row in _rows(each)])
+    return Table(HEADER, [row for device in found for row in _rows(device)])
 
 
 def _rows(each: SharedDevice) -> Iterator[tuple[str, ...]]:

@@ -27,12 +27,12 @@ def _origin(entry: ExplainedKey) -> Sequence[str]:
 
 
 def _rows(found: Iterable[Explanation], more: More) -> Iterator[Sequence[str]]:
-    for each in found:
-        place = (each.device, each.node or "-")
-        for entry in each.entries:
+    for explanation in found:
+        place = (explanation.device, explanation.node or "-")
+        for entry in explanation.entries:
             yield (*place, entry.kind, entry.name, entry.value or "(removed)", *more(entry))
             place = ("", "")
-        if not each.entries:
+        if not explanation.entries:
             yield (*place, "-", "-", "-", *(("", "") if more is _origin else ()))
 
 

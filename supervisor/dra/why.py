@@ -68,7 +68,7 @@ def _answer(pod: views.Pod, objects: list[Any], gates: Gates) -> PodAnswer:
     answer = PodAnswer(key_of(pod), node, message, tuple(own), unreadable=tuple(snapshot.unreadable))
     if node:
         return answer
-    allocated = [claims[each.claim] for each in own if each.state == "allocated"]
+    allocated = [claims[claim.claim] for claim in own if claim.state == "allocated"]
     rules = NodeRules(pod, by_kind["Pod"], allocated, backed_by)
     nodes = sorted(by_kind["Node"], key=name_of)
     rejected = {name_of(each): rules.rejections(each) for each in nodes}
@@ -84,10 +84,10 @@ def _claims_of(
 ) -> tuple[list[ClaimState], tuple[Claim, ...]]:
     """Return the state of the pod's claims, and those to allocate. Raises TooManyRequests."""
     own = list(named_claims(pod, claims))
-    pending = [claim_of(claims[each.claim]) for each in own if each.state == "pending"]
+    pending = [claim_of(claims[claim.claim]) for claim in own if claim.state == "pending"]
     extended, key = claim_for_extended_resources(pod, backed_by), extended_claim_key(pod)
     if extended is not None and not (pod.get("spec") or {}).get("nodeName") and key not in claims:
-        own = [each for each in own if each.claim != key]  # the claim of a failed attempt is deleted
+        own = [claim for claim in own if claim.claim != key]  # the claim of a failed attempt is deleted
         own.append(ClaimState(extended.key, "not created: the scheduler creates it for extended resources"))
         pending.append(extended)
     return own, tuple(pending)
@@ -105,7 +105,7 @@ def _case(
     pending: tuple[Claim, ...], nodes: tuple[Node, ...], rejected: Mapping[str, list[Rejection]],
     claims: Mapping[str, views.ResourceClaim], snapshot: DeviceSnapshot,
 ) -> Case:  # fmt: skip
-    results = ((key, each) for key, claim in claims.items() for each in results_of(claim))
+    results = ((key, result) for key, claim in claims.items() for result in results_of(claim))
     holders = {device_of(each): key for key, each in results if not each.get("adminAccess")}
     return Case(
         claims=pending,

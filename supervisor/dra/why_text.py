@@ -26,7 +26,7 @@ def reason_of(found: PodAnswer, claim: str = "") -> str:
     if fault := next((each for each in claims if each.fault), None):
         return fault.fault if claim else f"claim {fault.claim}: {fault.fault}"
     groups = sorted((*found.nodes, *found.report.nodes), key=lambda each: -each.count)
-    several = len({name for each in groups for name in each.examples}) > 1
+    several = len({name for group in groups for name in group.examples}) > 1
     if claims and not several:
         return one_line(DiagnosisReport(claims, () if claim else found.report.nodes), LONGEST)
     nodes = f"no node can run it: {'; '.join(map(_of_nodes, groups[:NAMED]))}" if groups else ""
@@ -56,7 +56,7 @@ def _head(found: PodAnswer) -> str:
 
 
 def _claims(found: PodAnswer) -> Iterator[Table | str]:
-    reports = {each.claim: each for each in found.report.claims}
+    reports = {claim.claim: claim for claim in found.report.claims}
     for state in found.claims:
         held = f": {', '.join(state.devices)}" if state.devices else ""
         report = reports.get(state.claim)
@@ -84,6 +84,6 @@ def _nodes(found: PodAnswer) -> Iterator[Table | str]:
 
 
 def _rows(groups: Iterable[Group]) -> Iterator[tuple[str, ...]]:
-    for each in groups:
-        more = "" if each.count <= len(each.examples) else ", ..."
-        yield str(each.count), each.rule, each.text, ", ".join(each.examples) + more
+    for group in groups:
+        more = "" if group.count <= len(group.examples) else ", ..."
+        yield str(group.count), group.rule, group.text, ", ".join(group.examples) + more

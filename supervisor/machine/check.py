@@ -21,14 +21,16 @@ def check(args: argparse.Namespace) -> int:
     if args.output == "json":
         print_json(found)
     else:
-        rows = [(each.name, each.state, each.found) for each in found]
+        rows = [(finding.name, finding.state, finding.found) for finding in found]
         show(Table(("CHECK", "STATE", "FOUND"), rows), *summary(found))
     return 1 if fails(found) else 0
 
 
 def summary(found: list[Finding]) -> list[str]:
     """Return the effects, the worst first, or one line that there are none."""
-    lines = [f"{each.name}: {each.effect}" for state in (FAILS, LIMITED) for each in found if each.state == state]
+    lines = [
+        f"{finding.name}: {finding.effect}" for state in (FAILS, LIMITED) for finding in found if finding.state == state
+    ]
     if not lines:
         return ["everything works here"]
     title = "no plane runs here:" if fails(found) else "a plane runs here, but:"

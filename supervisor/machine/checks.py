@@ -38,7 +38,7 @@ def findings(here: MachineFacts) -> list[Finding]:
 
 def fails(found: list[Finding]) -> bool:
     """Return True if a plane would not work on the machine."""
-    return any(each.state == FAILS for each in found)
+    return any(finding.state == FAILS for finding in found)
 
 
 def _kernel(here: MachineFacts) -> Iterator[Finding]:

@@ -49,7 +49,9 @@ def node_config_of(path: Path, address: str) -> NodeConfig:
         certificate = x509.load_pem_x509_certificate(client.certificate)
     except ValueError as error:
         raise NodeConfigInvalid(f"the client certificate of {path} cannot be read: {error}") from None
-    name = "".join(str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+    name = "".join(
+        str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    )
     if not name.startswith(USER):
         raise NodeConfigInvalid(f"the certificate of {path} is of {name!r}, which is no node; {node_config.MEND}")
     node = name.removeprefix(USER)

@@ -88,9 +88,9 @@ class Connections:
 
     def _of_busiest(self) -> list[ReportConnection]:
         """Return the connections of the address with most connections that can be closed."""
-        counts = Counter(each.peer for each in self._open if each.phase != ANSWERING)
+        counts = Counter(connection.peer for connection in self._open if connection.phase != ANSWERING)
         busiest = counts.most_common(1)[0][0] if counts else ""
-        return [each for each in self._open if each.peer == busiest]
+        return [connection for connection in self._open if connection.peer == busiest]
 
 
 def _longest_idle(connections: list[ReportConnection]) -> ReportConnection | None:

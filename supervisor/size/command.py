@@ -75,7 +75,7 @@ def parts(found: SizeNeeds) -> Iterator[Table | str]:
     flows = [(flow.name, f"{amount(flow.bytes_per_second)}/s") for flow in found.network]
     yield Table(("NETWORK", "TRAFFIC"), flows)
     yield Table(("DISK", "NEED"), [*_disk_rows(found)])
-    yield Table(("SATURATES, FIRST FIRST", "SHARE"), [(each.name, percent(each.share)) for each in found.limits])
+    yield Table(("SATURATES, FIRST FIRST", "SHARE"), [(limit.name, percent(limit.share)) for limit in found.limits])
     yield _verdict(found)
 
 
@@ -87,9 +87,9 @@ def _load_line(load: SizeLoad) -> str:
 
 
 def _process_rows(found: SizeNeeds) -> Iterator[tuple[str, ...]]:
-    for each in found.processes:
-        cores = (f"{each.cores_each:.2f}", f"{each.cores:.1f}")
-        yield (each.name, str(each.count), *cores, amount(each.memory_each), amount(each.memory))
+    for process in found.processes:
+        cores = (f"{process.cores_each:.2f}", f"{process.cores:.1f}")
+        yield (process.name, str(process.count), *cores, amount(process.memory_each), amount(process.memory))
     yield ("total", "", "", f"{found.cores:.1f}", "", amount(found.memory))
 
 

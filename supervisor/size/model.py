@@ -58,8 +58,8 @@ def needs(load: SizeLoad) -> SizeNeeds:
         machines=machines,
         api_processes=processes,
         processes=listed,
-        cores=sum(each.cores for each in listed),
-        memory=sum(each.memory for each in listed),
+        cores=sum(process.cores for process in listed),
+        memory=sum(process.memory for process in listed),
         network=list(_network(load, machines)),
         etcd_members=load.members,
         disk=disk.size,
@@ -346,7 +346,7 @@ def _history(load: SizeLoad) -> float:
 
 
 def _limits(load: SizeLoad, machines: int, listed: list[ProcessNeed], disk: int) -> Iterator[Limit]:
-    by_name = {each.name: each for each in listed}
+    by_name = {process.name: process for process in listed}
     yield Limit("apiserver: every process applies every write", applied(load) / BUSY)
     for name in ("watchcache", "scheduler", "controllers", *(() if load.members else ("store",))):
         yield Limit(f"{name}: one process, one core", by_name[name].cores_each / BUSY)

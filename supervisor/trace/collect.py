@@ -102,7 +102,7 @@ async def _known(
 async def _of_pods(
     collectors: Sequence[SpanSource], uids: Iterable[str], silent: tuple[str, ...]
 ) -> tuple[list[Span], tuple[str, ...]]:
-    found = await ask_nodes(each.pod(uid, silent) for each in collectors for uid in uids)
+    found = await ask_nodes(collector.pod(uid, silent) for collector in collectors for uid in uids)
     return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *_silent_of(found)}))
 
 

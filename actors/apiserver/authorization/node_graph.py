@@ -58,7 +58,7 @@ def references(pod: Object, resource: str) -> set[str]:
         return set(_claims(pod)) - {""}
     names = set(_volumes(pod, resource)) | set(_environment(pod, resource))
     if resource == "secrets":
-        names.update(text(each, "name") for each in items(pod, "spec", "imagePullSecrets"))
+        names.update(text(secret, "name") for secret in items(pod, "spec", "imagePullSecrets"))
     return names - {""}
 
 

@@ -253,7 +253,7 @@ class Replica:
 
     def _check_digest(self, event: ObjectEvent) -> None:
         """Compare the digest of all objects with the watch cache's, which arrives once its replay is complete."""
-        held = sum(fingerprint(each.key, each.rv, each.raw) for each in self.objects.below(""))
+        held = sum(fingerprint(stored.key, stored.rv, stored.raw) for stored in self.objects.below(""))
         held += self.corrupt.digest() - self._unconfirmed.digest_after(event.rv)
         if event.object != (held & DIGEST_MASK).to_bytes(8, "big"):
             self._digest_differs = True

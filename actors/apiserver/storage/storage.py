@@ -171,11 +171,11 @@ class Storage:
         """Read the values of these keys at revision `rv`: a few one by one, many in pages that fit their sizes."""
         store, read = self._stores.of(resource), dict[bytes, Stored]()
         if len(wanted) <= FEW:
-            for each in wanted:
-                one, _ = await store.get(each.key, rv, TIMEOUT)
+            for value in wanted:
+                one, _ = await store.get(value.key, rv, TIMEOUT)
                 read |= {one.key: _stored(resource, one)} if one is not None else {}
             return read
-        keys, end = {each.key for each in wanted}, wanted[-1].key + b"\0"
+        keys, end = {value.key for value in wanted}, wanted[-1].key + b"\0"
         start, pager = wanted[0].key, Pager()
         while True:
             page = await store.ranged(

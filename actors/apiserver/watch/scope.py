@@ -93,4 +93,4 @@ class Index(Generic[T]):
     def _nodes(self, change: Change) -> Iterable[str | None]:
         if not self._by_node or not self._node_of:
             return _ANY
-        return {None, *(self._node_of(each.obj) for each in (change.before, change.after) if each is not None)}
+        return {None, *(self._node_of(stored.obj) for stored in (change.before, change.after) if stored is not None)}

@@ -35,7 +35,7 @@ class Budgets:
         return len(self._budgets.objects) > 0 and next(self._budgets.objects.below(f"{namespace}/"), None) is not None
 
     def matching(self, namespace: str, pod: Object) -> list[Stored]:
-        return [each for each in self._budgets.objects.below(f"{namespace}/") if _selects(each.obj, pod)]
+        return [stored for stored in self._budgets.objects.below(f"{namespace}/") if _selects(stored.obj, pod)]
 
     async def newest(self, budget: Stored) -> Stored | None:
         return await self._storage.get(self._budgets.resource, budget.key)
@@ -82,7 +82,10 @@ def may_become_ready(pod: Object) -> bool:
 
 def spares_unready(budget: Object, pod: Object) -> bool:
     """Return True if the budget lets this pod go without a disruption, because it is not ready."""
-    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in items(pod, "status", "conditions")):
+    if any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in items(pod, "status", "conditions")
+    ):
         return False
     if at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -125,7 +128,7 @@ def _forbidden(name: str, why: str) -> ApiError:
 
 def _denial(name: str, status: Object) -> str:
     """Return why the budget allows no disruption. The counts of a budget that failed to sync are not shown."""
-    held = next((each for each in items(status, "conditions") if each.get("type") == ALLOWED), {})
+    held = next((condition for condition in items(status, "conditions") if condition.get("type") == ALLOWED), {})
     message, reason = held.get("message") or "", held.get("reason") or ""
     reported = held.get("status") == "False" and bool(message)
     refuses = f"The disruption budget {name} does not allow evicting pods currently"
@@ -140,12 +143,12 @@ def _denial(name: str, status: Object) -> str:
 def _exhausted(status: Object) -> Iterator[Object]:
     generation = status.get("observedGeneration") or 0
     has_condition = False
-    for each in items(status, "conditions"):
-        if each.get("type") != ALLOWED:
-            yield each
+    for condition in items(status, "conditions"):
+        if condition.get("type") != ALLOWED:
+            yield condition
             continue
         has_condition = True
-        since = each.get("lastTransitionTime") if each.get("status") == "False" else ""
+        since = condition.get("lastTransitionTime") if condition.get("status") == "False" else ""
         yield _condition(generation, since or now())
     if not has_condition:
         yield _condition(generation, now())

@@ -157,7 +157,7 @@ def check_binding(target: Target, binding: Object) -> None:
 def set_condition(pod: Object, kind: str, **more: str) -> None:
     """Set a condition of a pod to True, from now on."""
     status = pod.setdefault("status", {})
-    others = [each for each in items(status, "conditions") if each.get("type") != kind]
+    others = [condition for condition in items(status, "conditions") if condition.get("type") != kind]
     mine = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now(), **more}
     status["conditions"] = [*others, mine]
 

@@ -61,11 +61,11 @@ def read_certificate(request: "x509.CertificateSigningRequest") -> Certificate:
     """Return subject and names that a request asks for; the last common name counts."""
     from cryptography.x509.oid import NameOID
 
-    names = [str(each.value) for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     organizations = request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return Certificate(
         common_name=names[-1] if names else "",
-        organizations=tuple(str(each.value) for each in organizations),
+        organizations=tuple(str(organization.value) for organization in organizations),
         names=_names(request),
     )
 
@@ -177,7 +177,7 @@ def has_condition(csr: Object, kind: str) -> bool:
 
 def conditions_of(csr: Object) -> list[Object]:
     """Return status.conditions; entries that are no objects are left out."""
-    return [each for each in (csr.get("status") or {}).get("conditions") or () if isinstance(each, dict)]
+    return [condition for condition in (csr.get("status") or {}).get("conditions") or () if isinstance(condition, dict)]
 
 
 def certificate_of(csr: Object) -> str:

@@ -78,7 +78,7 @@ def _subject(asked: "x509.Name") -> "x509.Name":
 
     kinds = ("COUNTRY_NAME", "ORGANIZATION_NAME", "ORGANIZATIONAL_UNIT_NAME", "LOCALITY_NAME", "STATE_OR_PROVINCE_NAME",
              "STREET_ADDRESS", "POSTAL_CODE", "SERIAL_NUMBER")  # fmt: skip
-    kept = [each for kind in kinds for each in asked.get_attributes_for_oid(getattr(NameOID, kind))]
+    kept = [attribute for kind in kinds for attribute in asked.get_attributes_for_oid(getattr(NameOID, kind))]
     return x509.Name([*kept, *asked.get_attributes_for_oid(NameOID.COMMON_NAME)[-1:]])
 
 

@@ -153,8 +153,8 @@ class ResourceClaimController:
         if (pod.get("spec") or {}).get("nodeName"):
             return []
         names = claim_names(pod)
-        named = [each for each in claim_entries(pod) if is_from_template(each) and names.get(str(each.get("name")))]
-        return [each for each in named if not await self._exists(pod, str(names[str(each["name"])]))]
+        named = [entry for entry in claim_entries(pod) if is_from_template(entry) and names.get(str(entry.get("name")))]
+        return [entry for entry in named if not await self._exists(pod, str(names[str(entry["name"])]))]
 
     async def _exists(self, pod: views.Pod, claim: str) -> bool:
         if f"{namespace_of(pod)}/{claim}" in self.claims:
@@ -221,9 +221,9 @@ class ResourceClaimController:
     async def _gone(self, claim: views.ResourceClaim) -> frozenset[str]:
         """Return the uids of finished pods that the claim is reserved for. Other kinds of consumers are left alone."""
         namespace, _ = split_key(key_of(claim))
-        pods = [each for each in consumers(claim) if is_pod(each)]
-        gone = frozenset([str(each.get("uid")) for each in pods if await self._pods_seen.done(namespace, each)])
-        if any(str(each.get("uid")) not in gone and not self._pods_seen.has(namespace, each) for each in pods):
+        pods = [consumer for consumer in consumers(claim) if is_pod(consumer)]
+        gone = frozenset([str(pod.get("uid")) for pod in pods if await self._pods_seen.done(namespace, pod)])
+        if any(str(pod.get("uid")) not in gone and not self._pods_seen.has(namespace, pod) for pod in pods):
             self._work.put_later((CLAIM, key_of(claim)), UNSEEN_S)
         return gone
 

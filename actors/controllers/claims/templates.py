@@ -43,13 +43,15 @@ def claim_for(pod: views.Pod, entry: str, template: views.ResourceClaimTemplate)
 def missing(pod: views.Pod) -> list[views.PodResourceClaim]:
     """Return the entries that name a template and have no claim yet."""
     names = claim_names(pod)
-    return [each for each in claim_entries(pod) if is_from_template(each) and names.get(str(each.get("name"))) is None]
+    return [
+        entry for entry in claim_entries(pod) if is_from_template(entry) and names.get(str(entry.get("name"))) is None
+    ]
 
 
 def found(pod: views.Pod, entry: str, claims: Iterable[views.ResourceClaim]) -> str:
     """Return the claim generated for an entry whose status was not written; empty if there is none."""
-    mine = (each for each in claims if is_owned_by(each, pod) and annotations_of(each).get(CLAIM_NAME) == entry)
-    return min((name_of(each) for each in mine), default="")
+    mine = (claim for claim in claims if is_owned_by(claim, pod) and annotations_of(claim).get(CLAIM_NAME) == entry)
+    return min((name_of(claim) for claim in mine), default="")
 
 
 def statuses(pod: views.Pod, made: Mapping[str, str]) -> list[views.PodResourceClaimStatus]:

@@ -50,7 +50,7 @@ class Kinds:
 def trim_definition(definition: Object) -> Object:
     """Return the definition without its schemas, which may be large."""
     spec = definition.get("spec") or {}
-    kept = [{key: each.get(key) for key in ("name", "served", "storage")} for each in versions(definition)]
+    kept = [{key: version.get(key) for key in ("name", "served", "storage")} for version in versions(definition)]
     metadata = definition.get("metadata") or {}
     return {
         "metadata": fields_of(metadata, ("name", "uid", "resourceVersion")),

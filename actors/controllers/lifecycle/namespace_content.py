@@ -44,8 +44,8 @@ class Remaining(msgspec.Struct):
         more = int((page.get("metadata") or {}).get("remainingItemCount") or 0)
         if items:
             self.objects[f"{resource.plural}.{resource.group}"] = len(items) + more
-        for each in items:
-            self.finalizers.update((each.get("metadata") or {}).get("finalizers") or ())
+        for item in items:
+            self.finalizers.update((item.get("metadata") or {}).get("finalizers") or ())
 
     def faults(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of the conditions that are True."""

@@ -104,7 +104,7 @@ def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
 def stale_in(pod: Object, now: float) -> float | None:
     """Return the seconds until DisruptionTarget of a pod that nobody deletes is stale; None if it cannot be."""
     status = pod.get("status") or {}
-    found = (each for each in status.get("conditions") or () if each.get("type") == TARGET)
+    found = (condition for condition in status.get("conditions") or () if condition.get("type") == TARGET)
     held = next((each for each in found if each.get("status") == "True"), None)
     if held is None or terminating(pod) or is_finished(pod) or held.get("reason") == BY_KUBELET:
         return None

@@ -130,7 +130,7 @@ def trim_pod(pod: Object) -> Object:
         "initContainers": _each(spec.get("initContainers"), CONTAINER),
         **fields_of(spec, POD_SPEC),
     }
-    conditions = [each for each in status.get("conditions") or () if each.get("type") in CONDITIONS]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") in CONDITIONS]
     seen = {
         "phase": status.get("phase") or "",
         "qosClass": status.get("qosClass"),

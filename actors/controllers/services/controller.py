@@ -41,8 +41,8 @@ POD_SPEC, POD_STATUS = ("nodeName", "hostname", "subdomain"), ("phase", "podIP",
 def trim_pod(pod: Object) -> Object:
     """Return the part of a pod that endpoints are made of."""
     metadata, spec, status = meta(pod), pod.get("spec") or {}, pod.get("status") or {}
-    ports = [{"ports": each["ports"]} for each in spec.get("containers") or () if each.get("ports")]
-    ready = [each for each in status.get("conditions") or () if each.get("type") == "Ready"]
+    ports = [{"ports": container["ports"]} for container in spec.get("containers") or () if container.get("ports")]
+    ready = [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
     return {
         "metadata": fields_of(metadata, POD_METADATA),
         "spec": {**fields_of(spec, POD_SPEC), "containers": ports},

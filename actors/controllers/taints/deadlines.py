@@ -30,7 +30,7 @@ class Deadline(NamedTuple):
 
 def device_ids(claim: views.ResourceClaim) -> list[tuple[DeviceId, tuple[Toleration, ...]]]:
     """Return the devices of the claim's allocation, each with its tolerations."""
-    return [(device_of(each), _tolerations(each)) for each in results_of(claim)]
+    return [(device_of(result), _tolerations(result)) for result in results_of(claim)]
 
 
 def _tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:
@@ -91,7 +91,7 @@ class EvictionDeadlines:
 
     def _publisher(self, taint: Taint, device: DeviceId) -> dict[str, str]:
         """Return the patch that adds a taint, the best of several, or the driver that publishes it."""
-        known = (each for each in self.patches.values() if taint in each.patch.taints)
+        known = (patch for patch in self.patches.values() if taint in patch.patch.taints)
         best = min(
             (each for each in known if named(each.patch.filter, device)), key=lambda each: each.rank, default=None
         )

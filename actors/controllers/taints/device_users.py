@@ -67,7 +67,7 @@ class DeviceUsers:
 
     def _pods_of(self, claim: views.ResourceClaim) -> set[str]:
         namespace = namespace_of(claim)
-        return {f"{namespace}/{each.get('name')}" for each in consumers(claim) if is_pod(each)}
+        return {f"{namespace}/{consumer.get('name')}" for consumer in consumers(claim) if is_pod(consumer)}
 
     def _drop(self, key: str) -> None:
         for device in self._devices.pop(key, ()):

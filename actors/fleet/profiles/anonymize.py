@@ -111,7 +111,7 @@ class _SliceNames:
             "driver": self._names.domain(spec["driver"]),
             "pool": {**spec["pool"], "name": self._pool_name(spec["pool"]["name"])},
             "devices": [self._device(device) for device in spec.get("devices") or ()],
-            "sharedCounters": [self._use(each, "name") for each in spec.get("sharedCounters") or ()],
+            "sharedCounters": [self._use(counter, "name") for counter in spec.get("sharedCounters") or ()],
         }
         return made  # type: ignore[return-value]
 
@@ -126,7 +126,7 @@ class _SliceNames:
         if node := holder.get("nodeName"):
             found["nodeName"] = self._names.nodes.get(node) or self._names.replacement("unknown-node", node)
         if selector := holder.get("nodeSelector"):
-            found["nodeSelector"] = {"nodeSelectorTerms": [self._term(each) for each in selector["nodeSelectorTerms"]]}
+            found["nodeSelector"] = {"nodeSelectorTerms": [self._term(term) for term in selector["nodeSelectorTerms"]]}
         return found
 
     def _term(self, term: Mapping[str, Any]) -> Object:
@@ -146,8 +146,8 @@ class _SliceNames:
             "name": self._word("device", device["name"]),
             "attributes": {self._qualified(name): self._attribute(name, value) for name, value in attributes.items()},
             "capacity": {self._qualified(name): value for name, value in (device.get("capacity") or {}).items()},
-            "consumesCounters": [self._use(each, "counterSet") for each in device.get("consumesCounters") or ()],
-            "taints": [self._taint(each) for each in device.get("taints") or ()],
+            "consumesCounters": [self._use(counter, "counterSet") for counter in device.get("consumesCounters") or ()],
+            "taints": [self._taint(taint) for taint in device.get("taints") or ()],
             **{name: device[name] for name in ("allowMultipleAllocations", "bindsToNode") if name in device},
             **{name: [self._names.key("condition", each) for each in device.get(name) or ()] for name in conditions},
             **self._placed(device),

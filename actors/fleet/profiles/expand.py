@@ -145,8 +145,8 @@ class _Driver:
         self.name = spec.driver
         self._pool = compiled(spec.pool)
         contents = [part for each in spec.slices for part in _contents(each)]
-        self._contents = [each if names_in(each) else _stored(each, spec.driver) for each in contents]
-        self._varies = [bool(names_in(each)) for each in contents]
+        self._contents = [content if names_in(content) else _stored(content, spec.driver) for content in contents]
+        self._varies = [bool(names_in(content)) for content in contents]
 
     def slices(self, node: str, values: Values) -> Iterator[Object]:
         pool = {"name": bound(self._pool, values), "generation": 1, "resourceSliceCount": len(self._contents)}
@@ -162,7 +162,9 @@ class GroupNodes:
         self._group = group
         self._labels: Any = compiled(group.labels)
         self._annotations: Any = compiled(group.annotations)
-        self._taints = tuple(views.Taint(key=each.key, value=each.value, effect=each.effect) for each in group.taints)
+        self._taints = tuple(
+            views.Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in group.taints
+        )
         self._capacity = _quantities({**MACHINE, **group.capacity})
         self._allocatable = (
             {**self._capacity, **_quantities(group.allocatable)} if group.allocatable else self._capacity

@@ -68,7 +68,7 @@ def parse(text: str, whole: bool = False) -> Pattern | str:
         return "".join(str(part) for part in parts)
     if whole and (len(parts) > 1 or formulas[0].names == {NODE}):
         raise ValueError(f"{text!r:.64} is no number; write one formula of numbers alone")
-    return Pattern(parts, frozenset[str]().union(*(each.names for each in formulas)), whole)
+    return Pattern(parts, frozenset[str]().union(*(formula.names for formula in formulas)), whole)
 
 
 def escape(text: str) -> str:

@@ -186,7 +186,10 @@ class PoolSpec(_Part, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _check_slices(self.slices, MAX_POOL_DEVICES)
         for part in self.slices:
-            for spec in [*(each.compiled for each in part.devices), *(each.compiled for each in part.shared_counters)]:
+            for spec in [
+                *(device.compiled for device in part.devices),
+                *(counter.compiled for counter in part.shared_counters),
+            ]:
                 _check_names(spec, {"i"}, is_compiled=True)
 
 
@@ -239,7 +242,7 @@ class NodeGroup(_Part, frozen=True, kw_only=True):
         _check_quantities(self.capacity, {plugin.resource for plugin in self.plugins})
         _check_quantities(self.allocatable, {plugin.resource for plugin in self.plugins})
         _check_once("plugin", (plugin.resource for plugin in self.plugins))
-        _check_once("driver and pool", (f"{each.driver} {each.pool}" for each in self.drivers))
+        _check_once("driver and pool", (f"{driver.driver} {driver.pool}" for driver in self.drivers))
 
 
 def _check_quantities(quantities: Mapping[str, str | int | float], plugins: set[str]) -> None:

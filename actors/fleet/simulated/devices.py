@@ -247,7 +247,7 @@ def published(driver: Driver, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the spec of a slice as a driver publishes it now: with its generation, without what it withholds."""
     made = {**spec, "pool": {**spec["pool"], "generation": driver.generation}}
     if driver.withheld:
-        made["devices"] = [each for each in spec.get("devices") or () if _id(spec, each) not in driver.withheld]
+        made["devices"] = [device for device in spec.get("devices") or () if _id(spec, device) not in driver.withheld]
     return made
 
 

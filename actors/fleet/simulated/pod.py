@@ -75,7 +75,7 @@ def take_over(pod: Pod) -> None:
     spec = read_pod(unpacked(pod.packed))
     shown = spec.raw.get("status") or {}
     status = runtime_of(spec, shown)
-    pod.containers = Containers(status, frozenset(each.name for each in spec.inits if each.kind == INIT))
+    pod.containers = Containers(status, frozenset(init.name for init in spec.inits if init.kind == INIT))
     if not status.containers or shown.get("phase") in FINISHED:
         return
     pod.backoffs = backoff.recover_all(status)

@@ -120,7 +120,7 @@ class ProbeBook:
         for id, (started_ns, attempts) in self._by_container.items():
             verdicts[id] = _pass_time(started_ns, attempts, now_ns)
             if not verdicts[id].fault:  # else its kill is under way
-                dues += [each.due_ns(started_ns) for each in attempts.values()]
+                dues += [attempt.due_ns(started_ns) for attempt in attempts.values()]
         due_ns = min(dues, default=FOREVER_NS)
         self.due_ns = 0 if due_ns == FOREVER_NS else due_ns
         return verdicts

@@ -159,10 +159,10 @@ class PodStep:
             return False
         try:
             wanted = entries(self._spec)
-            if missing := tuple(each.claim for each in wanted if each.claim not in self._inputs.claims):
+            if missing := tuple(entry.claim for entry in wanted if entry.claim not in self._inputs.claims):
                 self._outcome.claims = missing
                 return False
-            self._pod.claims = tuple(check(self._spec, each, self._inputs.claims[each.claim]) for each in wanted)
+            self._pod.claims = tuple(check(self._spec, entry, self._inputs.claims[entry.claim]) for entry in wanted)
             self._check_drivers()
         except ClaimsNotReady as error:
             self._pod.claims = ()
@@ -197,7 +197,7 @@ class PodStep:
         """Return True if all containers are to restart and the status does not show yet how they ended."""
         conditions = self._shown.get("conditions") or ()
         return plan.restart_all and not any(
-            each.get("type") == RESTARTING_ALL and each.get("status") == "True" for each in conditions
+            condition.get("type") == RESTARTING_ALL and condition.get("status") == "True" for condition in conditions
         )
 
     def _resize(self) -> bool:
@@ -211,11 +211,11 @@ class PodStep:
         if RESIZE_STARTED in events:
             node.room.count(spec, sizes.allocated)
         changes = resize.size_changes(spec, sizes, runs)
-        sizes.actuated.update((each.run.id, each.size) for each in changes if each.kill is None)
+        sizes.actuated.update((change.run.id, change.size) for change in changes if change.kill is None)
         self._outcome.events += events + resize.conclude(sizes, changes)
         if sizes.is_deferred:
             self._wake(self._now_ns + RETRY_NS)
-        kill = tuple(each.kill for each in changes if each.kill and not self._runtime.is_stopping(each.run.id))
+        kill = tuple(change.kill for change in changes if change.kill and not self._runtime.is_stopping(change.run.id))
         if kill:
             self._follow(PodActions(kill=kill))
         return bool(kill)

@@ -84,13 +84,13 @@ class ScenarioFigures(msgspec.Struct, frozen=True):
 def table(figures: ScenarioFigures) -> list[str]:
     """Return the lines for people."""
     rows: list[tuple[str, ...]] = [("PHASE", "PODS", "RUNNING", "PODS/S", "P50 S", "P90 S", "P99 S", "MAX S")]
-    for each in figures.phases:
-        times = (f"{value:.2f}" for value in (each.p50, each.p90, each.p99, each.most))
-        rows.append((each.phase, str(each.pods), str(each.running), f"{each.pods_per_s:.1f}", *times))
+    for phase in figures.phases:
+        times = (f"{value:.2f}" for value in (phase.p50, phase.p90, phase.p99, phase.most))
+        rows.append((phase.phase, str(phase.pods), str(phase.running), f"{phase.pods_per_s:.1f}", *times))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    for each in figures.phases:
-        shown = sorted(each.cpu.items(), key=lambda item: -item[1])
+    for phase in figures.phases:
+        shown = sorted(phase.cpu.items(), key=lambda item: -item[1])
         costs = ", ".join(f"{name} {value:.1f}" for name, value in shown if value >= 0.05)
-        lines.append(f"CPU ms a pod, {each.phase}: {costs or 'none'}")
+        lines.append(f"CPU ms a pod, {phase.phase}: {costs or 'none'}")
     return lines

@@ -184,7 +184,10 @@ def _container(old: ContainerStatus | None, new_status: "cri_pb2.ContainerStatus
 
 def _moves_back(old: PodStatus, new: PodStatus) -> bool:
     before = _by_id(old)
-    return any(each.id in before and _ORDER[before[each.id].state] > _ORDER[each.state] for each in new.containers)
+    return any(
+        container.id in before and _ORDER[before[container.id].state] > _ORDER[container.state]
+        for container in new.containers
+    )
 
 
 def with_ips_kept(old: PodStatus | None, new: PodStatus) -> PodStatus:

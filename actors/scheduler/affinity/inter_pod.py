@@ -59,7 +59,7 @@ class InterPodAffinity:
     def copy(self) -> "InterPodAffinity":
         other = InterPodAffinity(self._pod, self._index)
         other._near_counts = _copied(self._near_counts)
-        other._far_counts = [Counter(each) for each in self._far_counts]
+        other._far_counts = [Counter(count) for count in self._far_counts]
         other._existing = _copied(self._existing)
         return other
 

@@ -117,7 +117,7 @@ class PodScores:
 
     def _is_scored(self, load: NodeLoad) -> bool:
         """Return False for nodes without the label of a constraint of the pod's own."""
-        return self._defaulted or all(each.topology_key in load.view.labels for each in self._constraints)
+        return self._defaulted or all(constraint.topology_key in load.view.labels for constraint in self._constraints)
 
     def _spread(self, fitting: Nodes) -> Scores:
         if not self._constraints:
@@ -130,7 +130,7 @@ class PodScores:
 
     def _sums(self, nodes: Nodes) -> Scores:
         """Return the weighted counts of each node; nodes of equal domains share one computation."""
-        keys = [each.topology_key for each in self._constraints]
+        keys = [constraint.topology_key for constraint in self._constraints]
         weights = [self._topology_weight(key, nodes) for key in keys]
         hosts = next((pods for key, pods in zip(keys, self._pods, strict=True) if key == HOSTNAME), Counter[str]())
         others = [key for key in keys if key != HOSTNAME]

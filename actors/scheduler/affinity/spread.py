@@ -41,7 +41,7 @@ class TopologySpread:
 
     def __init__(self, pod: PodView, index: PodIndex) -> None:
         self._pod, self._index = pod, index
-        self._domains = [Domains(each, pod) for each in pod.rules.spread]
+        self._domains = [Domains(constraint, pod) for constraint in pod.rules.spread]
         self.concerns = bool(self._domains)
         """True if a node may be rejected."""
         self._least: list[int] | None = None
@@ -78,7 +78,7 @@ class TopologySpread:
 
     def copy(self) -> "TopologySpread":
         other = TopologySpread(self._pod, self._index)
-        other._domains = [each.copy(self._pod) for each in self._domains]
+        other._domains = [domain.copy(self._pod) for domain in self._domains]
         return other
 
     def reason(self, node: NodeView) -> str:
@@ -104,7 +104,7 @@ class TopologySpread:
                 domains.pods[domain] = domains.pods.get(domain, 0) + amount
 
     def _has_labels(self, node: NodeView) -> bool:
-        return all(each.constraint.topology_key in node.labels for each in self._domains)
+        return all(domain.constraint.topology_key in node.labels for domain in self._domains)
 
 
 def is_every_domain(constraint: SpreadConstraint, pod: PodView) -> bool:

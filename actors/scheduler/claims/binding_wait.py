@@ -59,7 +59,7 @@ class BindingWait:
 
     def is_needed(self, assignments: Iterable[Assignment]) -> bool:
         """Return True if a claim has devices with binding conditions."""
-        claims = (self._claim(each.key) for each in assignments) if self._enabled else ()
+        claims = (self._claim(assignment.key) for assignment in assignments) if self._enabled else ()
         return any(claim is not None and has_binding_conditions(claim) for claim in claims)
 
     def is_failed(self, claim: views.ResourceClaim) -> bool:
@@ -73,8 +73,8 @@ class BindingWait:
     async def wait(self, pod: views.Pod, assignments: Collection[Assignment]) -> None:
         """Raises BindingFailed, WaitPreempted, or ClaimChanged if a claim is no longer reserved for the pod."""
         changed = self._waits[uid_of(pod)] = asyncio.Event()
-        for each in assignments:
-            self._woken[each.key].add(changed)
+        for assignment in assignments:
+            self._woken[assignment.key].add(changed)
         try:
             end = time.time() + self._timeout  # for allocations without a time of their own
             while (deadline := self._next_deadline(pod, assignments, end)) is not None:
@@ -82,17 +82,17 @@ class BindingWait:
                 await _set_by(changed, deadline)
         finally:
             del self._waits[uid_of(pod)]
-            for each in assignments:
-                self._forget(each.key, changed)
+            for assignment in assignments:
+                self._forget(assignment.key, changed)
 
     def _next_deadline(self, pod: views.Pod, assignments: Collection[Assignment], end: float) -> float | None:
         """Return when the wait ends, or None if all claims are ready. Raises the errors of `wait`."""
         self._check_preempted(uid_of(pod))
         waiting = []
-        for each in assignments:
-            claim = self._claim(each.key)
-            if claim is None or uid_of(claim) != each.uid or not is_reserved_for(claim, uid_of(pod)):
-                raise ClaimChanged(f"claim {each.key} changed while its devices were prepared")
+        for assignment in assignments:
+            claim = self._claim(assignment.key)
+            if claim is None or uid_of(claim) != assignment.uid or not is_reserved_for(claim, uid_of(pod)):
+                raise ClaimChanged(f"claim {assignment.key} changed while its devices were prepared")
             verdict = self._verdict(claim)
             if verdict.state == FAILED:
                 raise BindingFailed(verdict.text)

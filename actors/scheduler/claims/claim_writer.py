@@ -66,8 +66,8 @@ class ClaimWriter:
                 written.append(await self._write(pod, left[0]))
                 left.pop(0)
         finally:
-            for each in left[1:]:  # the first one has ended its reservation itself
-                self._ledger.release(each.uid)
+            for assignment in left[1:]:  # the first one has ended its reservation itself
+                self._ledger.release(assignment.uid)
         for claim in written:
             await self._store.wait_watched(claim, WATCH_TIMEOUT_S)
         await self._verify(pod, tuple(written))
@@ -117,9 +117,9 @@ class ClaimWriter:
 
     def _is_settled(self, claim: views.ResourceClaim) -> bool:
         """Return True if a pod that uses the claim is bound."""
-        for each in filter(is_pod, consumers(self._store.get(key_of(claim)) or claim)):
-            pod = self._pods(join_key(namespace_of(claim), str(each.get("name"))))
-            if pod is not None and uid_of(pod) == each.get("uid") and (pod.get("spec") or {}).get("nodeName"):
+        for consumer in filter(is_pod, consumers(self._store.get(key_of(claim)) or claim)):
+            pod = self._pods(join_key(namespace_of(claim), str(consumer.get("name"))))
+            if pod is not None and uid_of(pod) == consumer.get("uid") and (pod.get("spec") or {}).get("nodeName"):
                 return True
         return False
 
@@ -168,7 +168,7 @@ class ClaimWriter:
     async def deallocate(self, claim: views.ResourceClaim, pod: str) -> bool:
         """Deallocate a claim unless another pod may use it. Return False if one may."""
         fresh = await self._read(claim)
-        if fresh is None or any(each.get("uid") != pod for each in consumers(fresh)):
+        if fresh is None or any(consumer.get("uid") != pod for consumer in consumers(fresh)):
             return False
         return await self._put_status(deallocated(fresh)) is not None
 
@@ -279,4 +279,4 @@ def _is_same(one: views.AllocationResult, other: views.AllocationResult) -> bool
 
 def _devices(allocation: views.AllocationResult) -> list[tuple[object, ...]]:
     results = (allocation.get("devices") or {}).get("results") or ()
-    return [(each.get("request"), *device_of(each), each.get("shareID")) for each in results]
+    return [(result.get("request"), *device_of(result), result.get("shareID")) for result in results]

@@ -201,7 +201,7 @@ class DeviceFit:
 
     def pools(self, node: NodeView) -> Iterable[Pool]:
         """Return the pools with devices that the node reaches."""
-        return (each.pool for each in self._state(node)[0].pools)
+        return (pool.pool for pool in self._state(node)[0].pools)
 
     @staticmethod
     def _decided(demand: Demand, node: NodeView) -> Fit | None:
@@ -232,7 +232,7 @@ class DeviceFit:
         picks = [pick for each in fit.picks for pick in each]
         taken = {pick.device for pick in picks if not pick.admin}
         return self._is_available(held_by_picks(picks), demand.kept) and all(
-            self._can_consume(counters, each) for each in taken
+            self._can_consume(counters, device) for device in taken
         )
 
     def _is_available(self, holdings: Holdings, kept: Holdings) -> bool:
@@ -250,7 +250,7 @@ class DeviceFit:
         devices = self._node_devices.get(node.name)
         if devices is None or devices.node is not node or devices.revision != self._catalog.revision:
             view = self._catalog.view(Node(node.name, node.labels))
-            pools = tuple(each.pool.id for each in view.pools)
+            pools = tuple(pool.pool.id for pool in view.pools)
             devices = self._node_devices[node.name] = NodeDevices(node, self._catalog.revision, view, pools)
             self.verified.reaches(node.name, pools)
         return devices.view, self._ledger.freed(devices.pools), self._ledger.revisions(devices.pools)

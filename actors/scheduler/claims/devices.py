@@ -181,7 +181,8 @@ class DynamicResources:
         except TooManyRequests as error:
             raise ObjectUnreadable(str(error)) from None
         asked = [
-            [each.name, each.subrequests[0].class_name, each.subrequests[0].count] for each in claim.claim.requests
+            [request.name, request.subrequests[0].class_name, request.subrequests[0].count]
+            for request in claim.claim.requests
         ]
         signature = msgspec.json.encode([demand.signature.decode(), asked])
         return Demand(demand.allocated, (*demand.unallocated, claim.claim), signature, claim)
@@ -216,8 +217,8 @@ class DynamicResources:
         return tuple(assignments)
 
     def withdraw(self, assignments: Iterable[Assignment]) -> None:
-        for each in assignments:
-            if each.allocation is not None and self.ledger.release(each.uid):
+        for assignment in assignments:
+            if assignment.allocation is not None and self.ledger.release(assignment.uid):
                 self._changed(DEVICES)
 
     async def assign(self, pod: views.Pod, assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
@@ -268,7 +269,7 @@ class DynamicResources:
             if await self.release_failed(pod, map(key_of, demand.allocated)):
                 return "deallocation of ResourceClaim completed"
             for claim in demand.allocated:
-                if all(each.get("uid") == uid_of(pod) for each in consumers(claim)):
+                if all(consumer.get("uid") == uid_of(pod) for consumer in consumers(claim)):
                     if await self.writer.deallocate(claim, uid_of(pod)):
                         return "deallocation of ResourceClaim completed"
                     break

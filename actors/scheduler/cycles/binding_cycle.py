@@ -64,7 +64,7 @@ class BindingCycle:
     async def _assign(self, decision: SchedulingDecision) -> tuple[Assignment, ...]:
         if not decision.assignments:
             return ()
-        claims = sum(each.allocation is not None for each in decision.assignments)
+        claims = sum(assignment.allocation is not None for assignment in decision.assignments)
         result = "overtaken"
         try:
             with span(decision.view.uid, "allocate claims", node=decision.node, claims=claims):
@@ -87,7 +87,9 @@ class BindingCycle:
         if not self._devices.binding.is_needed(written):
             return
         self._binder.report_preparing(decision.pod, decision.node)
-        if all(each.allocation is None for each in decision.assignments):  # known by its claims, placed only now
+        if all(
+            assignment.allocation is None for assignment in decision.assignments
+        ):  # known by its claims, placed only now
             self._queue.changed(DEVICES)  # a pod of higher priority may preempt it
             self._wake()
         slots.release()
@@ -110,7 +112,7 @@ class BindingCycle:
         pod = decision.pod
         self._devices.binding.node_failed(uid_of(pod), decision.node)
         try:
-            await self._devices.release_failed(pod, (each.key for each in written))
+            await self._devices.release_failed(pod, (assignment.key for assignment in written))
         except (ApiAway, ApiError) as error:
             self._log.info("claims stay allocated for now pod=%s error=%s", key_of(pod), error)
         self._failed.retry(pod, failure, decision.began)
@@ -119,7 +121,7 @@ class BindingCycle:
     async def _give_way(self, decision: SchedulingDecision, preempted: WaitPreempted) -> None:
         """Release the claims of a pod that is preempted before it is bound, and queue it again."""
         try:
-            await self._devices.leave(decision.pod, (each.key for each in decision.assignments))
+            await self._devices.leave(decision.pod, (assignment.key for assignment in decision.assignments))
         except (ApiAway, ApiError, TimeoutError) as error:
             self._log.info("claims stay allocated for now pod=%s error=%s", key_of(decision.pod), error)
         finally:

@@ -97,13 +97,17 @@ class Nominations:
     def ahead_of(self, uid: str, priority: int, node: str) -> list[Nomination]:
         """Return the nominations to a node that a pod has to respect: of others, at least of its priority."""
         pods = self._by_node.get(node, {}).values()
-        return [each for each in pods if each.uid != uid and each.priority >= priority]
+        return [pod for pod in pods if pod.uid != uid and pod.priority >= priority]
 
     def below(self, priority: int, node: str) -> list[Nomination]:
         """Return the nominations to a node that a pod of this priority overrides."""
-        return [each for each in self._by_node.get(node, {}).values() if each.priority < priority]
+        return [nomination for nomination in self._by_node.get(node, {}).values() if nomination.priority < priority]
 
     def devices_ahead_of(self, uid: str, priority: int, placed: Container[str] = ()) -> Holdings:
         """Return the devices and shares that are kept for others, at least of this priority; `placed` have theirs."""
-        ahead = (each for each in self._by_uid.values() if each.uid != uid and each.priority >= priority)
-        return together(each.devices for each in ahead if each.uid not in placed)
+        ahead = (
+            nomination
+            for nomination in self._by_uid.values()
+            if nomination.uid != uid and nomination.priority >= priority
+        )
+        return together(nomination.devices for nomination in ahead if nomination.uid not in placed)

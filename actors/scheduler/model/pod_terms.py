@@ -120,8 +120,8 @@ def pod_rules(spec: views.PodSpec, namespace: str) -> PodRules:
 
 def _terms(affinity: Affinity) -> Iterable[views.PodAffinityTerm]:
     yield from affinity.get(REQUIRED) or ()
-    for each in affinity.get(PREFERRED) or ():
-        yield each.get("podAffinityTerm") or {}
+    for term in affinity.get(PREFERRED) or ():
+        yield term.get("podAffinityTerm") or {}
 
 
 def _fault(terms: tuple[Term, ...]) -> str:
@@ -137,7 +137,7 @@ def _size(term: Mapping[str, Any]) -> int:
     parts = len(term.get("namespaces") or ())
     for selector in (term.get("labelSelector") or {}, term.get("namespaceSelector") or {}):
         parts += len(selector.get("matchLabels") or ())
-        parts += sum(1 + len(each.get("values") or ()) for each in selector.get("matchExpressions") or ())
+        parts += sum(1 + len(expression.get("values") or ()) for expression in selector.get("matchExpressions") or ())
     return parts
 
 
@@ -153,13 +153,15 @@ class _Reader:
     def weighted(
         self, terms: Iterable[views.WeightedPodAffinityTerm] | None, sign: int
     ) -> Iterable[tuple[int, PodTerm]]:
-        for each in terms or ():
-            yield sign * int(each["weight"]), self._term(each.get("podAffinityTerm") or {})
+        for term in terms or ():
+            yield sign * int(term["weight"]), self._term(term.get("podAffinityTerm") or {})
 
     def constraints(
         self, constraints: Iterable[views.TopologySpreadConstraint], action: str
     ) -> tuple[SpreadConstraint, ...]:
-        return tuple(self._constraint(each) for each in constraints if each.get("whenUnsatisfiable") == action)
+        return tuple(
+            self._constraint(constraint) for constraint in constraints if constraint.get("whenUnsatisfiable") == action
+        )
 
     def _term(self, term: views.PodAffinityTerm) -> PodTerm:
         named, by_labels = term.get("namespaces") or (), term.get("namespaceSelector")

@@ -157,10 +157,10 @@ def _pod_view(pod: views.Pod, spec: views.PodSpec) -> PodView:
         requests=pod_requests(counted),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity_terms=required_terms(spec),
-        tolerations=tuple({**each} for each in spec.get("tolerations") or ()),
+        tolerations=tuple({**toleration} for toleration in spec.get("tolerations") or ()),
         claims=bool(spec.get("resourceClaims")),
         presumed=_presumed(counted),
-        preferred_terms=tuple((int(each["weight"]), node_term(each.get("preference") or {})) for each in preferred),
+        preferred_terms=tuple((int(term["weight"]), node_term(term.get("preference") or {})) for term in preferred),
         images=pod_images(spec),
         ports=pod_ports(spec),
         priority=int(spec.get("priority") or 0),
@@ -173,9 +173,9 @@ def _pod_view(pod: views.Pod, spec: views.PodSpec) -> PodView:
 
 
 def _owner(references: Iterable[views.OwnerReference]) -> str:
-    for each in references:
-        if each.get("controller") and each.get("kind") in SPREAD:
-            return str(each.get("uid"))
+    for reference in references:
+        if reference.get("controller") and reference.get("kind") in SPREAD:
+            return str(reference.get("uid"))
     return ""
 
 

@@ -86,7 +86,7 @@ class World(msgspec.Struct, frozen=True):
     def ahead(self, pod: PodView, node: str) -> list[Nomination]:
         """Return the nominated pods that a pod has to leave room for."""
         ahead = self.nominations.ahead_of(pod.uid, pod.priority, node)
-        return [each for each in ahead if each.uid not in self.cache.placed]
+        return [nomination for nomination in ahead if nomination.uid not in self.cache.placed]
 
     def kept(self, pod: PodView) -> Holdings:
         """Return the devices that a pod must leave to nominated pods."""
@@ -96,7 +96,7 @@ class World(msgspec.Struct, frozen=True):
         self, filters: PodFilters | None, pod: PodView, node: NodeView, ahead: Iterable[Nomination]
     ) -> PodFilters | None:  # fmt: skip
         """Return the filters about other pods as if pods were placed where they are nominated to."""
-        added = (each.view for each in ahead if each.view is not None)
+        added = (nomination.view for nomination in ahead if nomination.view is not None)
         return with_pods(filters, pod, self.cache.index, added, node)
 
     def pod(self, uid: str) -> views.Pod | None:
@@ -175,7 +175,7 @@ class Planner:
                 self._late = True
                 break
             if self._failed.wants_devices and any(
-                each.unresolved for each in self._world.ahead(self._view, load.view.name)
+                nomination.unresolved for nomination in self._world.ahead(self._view, load.view.name)
             ):
                 self._late = True
                 continue

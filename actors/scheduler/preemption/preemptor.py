@@ -73,12 +73,12 @@ class Preemptor:
             load, ahead = fitting.get(name), self._world.ahead(pod, name)
             if load is None or not ahead:
                 continue
-            if pod.ports and any(has_conflict(each.ports, pod.ports) for each in ahead):
+            if pod.ports and any(has_conflict(nomination.ports, pod.ports) for nomination in ahead):
                 reasons[name] = [NO_PORTS]
                 continue
             used = dict(load.used)
-            for each in ahead:
-                add(used, each.requests)
+            for nomination in ahead:
+                add(used, nomination.requests)
             others = self._world.with_nominated(filters, pod, load.view, ahead)
             apart = others.reason(load.view) if others is not None else ""
             if why := shortages(pod, NodeLoad(load.view, used), backed) or ([apart] if apart else []):
@@ -126,7 +126,7 @@ class Preemptor:
             if isinstance(result, PreemptionPlan) and result.candidate:
                 preempting.attributes["node"] = result.candidate.node
                 preempting.attributes["victims"] = " ".join(
-                    f"{each.namespace}/{each.name}" for each in result.candidate.victims[:NAMED_VICTIMS]
+                    f"{victim.namespace}/{victim.name}" for victim in result.candidate.victims[:NAMED_VICTIMS]
                 )
             await done(failed, result)
 
@@ -177,11 +177,11 @@ class Preemptor:
         Raises ApiError and ApiAway.
         """
         overridden = self.nominations.below(preemptor.priority, candidate.node)
-        for each in overridden:
-            self.nominations.remove(each.uid)
-            await self._evictor.clear_nomination(each)
+        for nomination in overridden:
+            self.nominations.remove(nomination.uid)
+            await self._evictor.clear_nomination(nomination)
         await self._evictor.evict(candidate, preemptor)
-        return [each.uid for each in overridden]
+        return [nomination.uid for nomination in overridden]
 
 
 def _may_need_devices(view: PodView) -> bool:

@@ -58,7 +58,7 @@ class ClaimUses:
         users = consumers(claim)
         if not all(map(is_pod, users)) or not (users or terminating(claim)):
             return None
-        pods = ((each.get("uid"), self._pods.get(f"{namespace_of(claim)}/{each.get('name')}")) for each in users)
+        pods = ((user.get("uid"), self._pods.get(f"{namespace_of(claim)}/{user.get('name')}")) for user in users)
         return frozenset(str(uid) for uid, pod in pods if pod and uid_of(pod) == uid and not has_released_claims(pod))
 
 
@@ -88,7 +88,7 @@ class Trial:
             uid for uid, each in self._pods.items() if pod.ports and has_conflict(each.ports, pod.ports)
         }
         """Pods that hold a port of the pod; "" stands for a nominated one, which stays."""
-        if any(pod.ports and has_conflict(each.ports, pod.ports) for each in ahead):
+        if any(pod.ports and has_conflict(nomination.ports, pod.ports) for nomination in ahead):
             self._in_the_way.add("")
         self.uses, self._search, self._rejection = uses, search, rejection
         self._fits: dict[frozenset[str], Fit | None] = {}
@@ -125,7 +125,7 @@ class Trial:
 
 def _missing(pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: frozenset[str]) -> dict[str, int]:
     """Return what the node lacks by resource, with the nominated pods ahead on it."""
-    allocatable, kept = load.view.allocatable, [each.requests for each in ahead]
+    allocatable, kept = load.view.allocatable, [nomination.requests for nomination in ahead]
     missing = {
         name: asked - allocatable.get(name, 0) + load.used.get(name, 0) + sum(each.get(name, 0) for each in kept)
         for name, asked in pod.requests.items()

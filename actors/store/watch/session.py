@@ -74,7 +74,9 @@ class WatchSession:
 
     def request_progress(self) -> None:
         """Answer for all watchers, but only if every one is up to date and none waits for a future revision."""
-        up_to_date = all(each.synced and each.next_revision <= self.revision + 1 for each in self.watchers.values())
+        up_to_date = all(
+            watcher.synced and watcher.next_revision <= self.revision + 1 for watcher in self.watchers.values()
+        )
         if self.watchers and up_to_date and not self.full:
             self._respond(pb.WatchResponse(watch_id=-1))
 

@@ -54,7 +54,7 @@ def _plus(sizes: Sizes) -> tuple[int, Size]:
     """Texts are copied fast, lists one by one: so are those that `map` and `filter` append to."""
     left, right = sizes
     text = left.length == left.deep and right.length == right.deep
-    return total(1, *((tenth(each.length) if text else each.length) for each in sizes)), together(sizes)
+    return total(1, *((tenth(size.length) if text else size.length) for size in sizes)), together(sizes)
 
 
 def _smaller(sizes: Sizes) -> int:

@@ -137,8 +137,8 @@ def _list(maker: Maker, node: ListLiteral, scope: FrameScope) -> Code:
     codes = maker.codes(node.parts, scope)
     runs = tuple(code.run for code in codes)
     cost = 10 + sum(code.cost for code in codes)
-    if all(isinstance(each, Const) for each in node.parts):
-        values = [each.value for each in node.parts if isinstance(each, Const)]
+    if all(isinstance(part, Const) for part in node.parts):
+        values = [part.value for part in node.parts if isinstance(part, Const)]
         return Code(lambda frame: values, cost)
     cost += len(runs) // 16
     if not node.optional:

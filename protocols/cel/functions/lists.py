@@ -49,11 +49,11 @@ def _flatten(frame: Frame, values: list[Any], depth: int = 1) -> list[Any]:
 
 def _open(frame: Frame, values: list[Any], depth: int, made: list[Any]) -> None:
     charge(frame, len(values))
-    for each in values:
-        if type(each) is list and depth > 0:
-            _open(frame, each, depth - 1, made)
+    for value in values:
+        if type(value) is list and depth > 0:
+            _open(frame, value, depth - 1, made)
         else:
-            made.append(each)
+            made.append(value)
 
 
 def _distinct(frame: Frame, values: list[Any]) -> list[Any]:
@@ -139,7 +139,7 @@ def _extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Frame, li
 
 def _ordered_charge(frame: Frame, values: list[Any]) -> None:
     charge(frame, len(values))
-    charge(frame, sum(tenth(len(each)) for each in values if type(each) in (str, bytes)))
+    charge(frame, sum(tenth(len(value)) for value in values if type(value) in (str, bytes)))
 
 
 def _is_sorted(frame: Frame, values: list[Any]) -> bool:
@@ -168,7 +168,7 @@ def _contains_all(frame: Frame, values: list[Any], wanted: list[Any]) -> bool:
 
 
 def _intersects(frame: Frame, values: list[Any], others: list[Any]) -> bool:
-    return any(_in(frame, each, values) for each in others)
+    return any(_in(frame, other, values) for other in others)
 
 
 def _equivalent(frame: Frame, values: list[Any], others: list[Any]) -> bool:

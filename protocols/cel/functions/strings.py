@@ -100,10 +100,10 @@ def _replace_price(text: str, old: str, new: str, most: int = -1) -> int:
 def _joined(frame: Frame, parts: list[Any], between: str = "") -> str:
     charge(frame, len(parts) // 4)
     size = len(between) * max(0, len(parts) - 1)
-    for each in parts:
-        if type(each) is not str:
+    for part in parts:
+        if type(part) is not str:
             raise EvaluationError("no such overload: join")
-        size += len(each)
+        size += len(part)
     charge(frame, tenth(2 * size))
     return between.join(parts)
 

@@ -121,7 +121,7 @@ def functions(native: Any) -> list["cel.FunctionDecl"]:
     known = types(native)
     overloads: dict[str, list[cel.Overload]] = {}
     for name, of, result, parameters, _, _ in STEPS:
-        parts = [known[of], *(known[each] for each in parameters)]
+        parts = [known[of], *(known[parameter] for parameter in parameters)]
         made = native.Overload(
             f"authorizer_{of.__name__}_{name}".lower(), return_type=known[result], parameters=parts, is_member=True
         )

@@ -125,7 +125,7 @@ class EngineText(NamedTuple):
         for number, line in enumerate(lines):
             if (found := _PLACE.search(line)) is not None:
                 row = int(found[1])
-                column = self._column(sum(len(each) + 1 for each in sources[: row - 1]), int(found[2]))
+                column = self._column(sum(len(source) + 1 for source in sources[: row - 1]), int(found[2]))
                 lines[number] = f"{line[: found.start()]}<input>:{row}:{column}:{line[found.end() :]}"
             elif _CARET.fullmatch(line):
                 lines[number] = f" | {'.' * (column - 1)}^"

@@ -50,7 +50,7 @@ class CelClient:
             try:
                 seconds = min(ATTEMPT_S, end - loop.time())
                 found = await self._bus.call(self._worker, EVALUATE, work, Answers, timeout=seconds)
-                return [decode_answer(each) for each in found.answers]
+                return [decode_answer(answer) for answer in found.answers]
             except BusError as error:
                 if loop.time() + PAUSE_S >= end:
                     raise WorkerAway(error) from None

@@ -251,7 +251,7 @@ class Engine:
 
 
 def _passed(outcomes: list[Outcome]) -> bool:
-    return all(isinstance(each, Value) and each.value is True for each in outcomes)
+    return all(isinstance(outcome, Value) and outcome.value is True for outcome in outcomes)
 
 
 class _Decisions:

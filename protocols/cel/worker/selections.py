@@ -94,7 +94,7 @@ class Selections:
             for driver, members in devices.items():
                 known = self._known.get(expression, {})
                 now = time.monotonic()
-                new = [each for each in members if not _holds(known.get(id(each)), now)]
+                new = [member for member in members if not _holds(known.get(id(member)), now)]
                 for at in range(0, len(new), BATCH):
                     await self._evaluate(expression, driver, tuple(new[at : at + BATCH]), search)
 

@@ -27,7 +27,7 @@ class ShortPolicies:
 
     def unknown(self, question: EvaluatePolicy) -> list[Expression]:
         """Return the expressions that were not checked yet."""
-        return [each for each in question.expressions if each not in self._programs]
+        return [expression for expression in question.expressions if expression not in self._programs]
 
     def add(self, expression: Expression, checked: Answer) -> None:
         """Keep the program of a checked expression if it is short; with errors it is left to the worker."""
@@ -42,7 +42,7 @@ class ShortPolicies:
 
     def answer(self, question: EvaluatePolicy) -> Answer | None:
         """Return the answer, or None if an expression is left to the worker."""
-        if any(self._programs.get(each) is None for each in question.expressions):
+        if any(self._programs.get(expression) is None for expression in question.expressions):
             return None
         found = self._engine.answer(question)
         return None if self._engine.spent else found

@@ -219,7 +219,7 @@ class Attempt:
         return False
 
     def _nothing(self) -> bool:
-        if any(each.pool.fault for each in self._options.inputs.pools):
+        if any(pool.pool.fault for pool in self._options.inputs.pools):
             raise NodeFault("invalid resource pools were encountered")
         return False
 

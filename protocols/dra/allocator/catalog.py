@@ -47,7 +47,7 @@ def _consumption(device: Device) -> dict[CounterId, int]:
 def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
     """Build a pool from its newest generation. It is incomplete if the number of slices is not the announced one."""
     newest = _newest(slice_infos)
-    sets = [each for slice_info in newest for each in slice_info.slice.counters]
+    sets = [counter for slice_info in newest for counter in slice_info.slice.counters]
     counters = {(each.name, name): amount.nanos for each in sets for name, amount in each.counters.items()}
     devices = tuple(device for slice_info in newest for device in slice_info.devices)
     fault = _doubled("counter set", (each.name for each in sets)) or _doubled(

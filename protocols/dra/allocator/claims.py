@@ -71,7 +71,9 @@ def claim_of(obj: Mapping[str, Any]) -> Claim:
 def _request(entry: Mapping[str, Any]) -> Request:
     name = str(entry.get("name") or "")
     if alternatives := entry.get("firstAvailable"):
-        subrequests = tuple(_subrequest(f"{name}/{each.get('name') or ''}", each) for each in alternatives)
+        subrequests = tuple(
+            _subrequest(f"{name}/{alternative.get('name') or ''}", alternative) for alternative in alternatives
+        )
         return Request(name, subrequests, prioritized=True)
     return Request(name, (_subrequest(name, entry.get("exactly") or {}),))
 

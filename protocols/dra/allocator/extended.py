@@ -65,12 +65,14 @@ class ExtendedClaim(msgspec.Struct, frozen=True):
             "annotations": {EXTENDED_CLAIM: "true"},
             "ownerReferences": [owner_reference(pod)],
         }
-        requests = [{"name": each.name, "exactly": _exactly(each.subrequests[0])} for each in self.claim.requests]
+        requests = [
+            {"name": request.name, "exactly": _exactly(request.subrequests[0])} for request in self.claim.requests
+        ]
         return {**RESOURCECLAIMS.type_meta, "metadata": metadata, "spec": {"devices": {"requests": requests}}}
 
     def status(self, name: str) -> Object:
         """Return pod.status.extendedResourceClaimStatus."""
-        return {"resourceClaimName": name, "requestMappings": [each.as_object() for each in self.mappings]}
+        return {"resourceClaimName": name, "requestMappings": [mapping.as_object() for mapping in self.mappings]}
 
 
 def _exactly(subrequest: SubRequest) -> Object:

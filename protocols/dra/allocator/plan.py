@@ -274,9 +274,9 @@ def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, 
 
 def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Candidate, ...]:
     """Return the devices of pools that are complete and valid."""
-    sound = (each for each in pools if each.pool.complete and not each.pool.fault)
+    sound = (pool for pool in pools if pool.pool.complete and not pool.pool.fault)
     return tuple(
-        (each.pool, device) for each in sound for device in each.devices if binding or not device.has_binding_conditions
+        (pool.pool, device) for pool in sound for device in pool.devices if binding or not device.has_binding_conditions
     )
 
 

@@ -46,7 +46,7 @@ class EquivalentDevices:
 
     def _trait(self, pool: Pool, device: DeviceInfo) -> Hashable:
         try:
-            fits = tuple(each.can_take(device) for each in self._chosen_from)
+            fits = tuple(candidates.can_take(device) for candidates in self._chosen_from)
             room = self._room(device) if device.is_shared else None
         except AllocationFault:  # a selector fails that the search may never evaluate: this device equals no other
             return device
@@ -58,7 +58,10 @@ class EquivalentDevices:
     def _room(self, device: DeviceInfo) -> Hashable:
         """Return what each request would consume of a shared device, and the free capacity as far as it matters."""
         consumed = self._used.consumed(device.id) or {}
-        shares = [amounts_of(share) if (share := each.share(device)) is not None else None for each in self._candidates]
+        shares = [
+            amounts_of(share) if (share := candidate.share(device)) is not None else None
+            for candidate in self._candidates
+        ]
         nothing: Amounts = {}
         most = functools.reduce(added, filter(None, shares), nothing)
         free = {name: each.value.nanos - consumed.get(name, 0) for name, each in device.spec.capacity.items()}

@@ -37,7 +37,7 @@ def _result(pick: Pick) -> Object:
         "pool": pool,
         "device": device,
         **({"adminAccess": True} if pick.admin else {}),
-        **({"tolerations": [dict(each) for each in pick.tolerations]} if pick.tolerations else {}),
+        **({"tolerations": [dict(toleration) for toleration in pick.tolerations]} if pick.tolerations else {}),
         **_binding(pick.device.spec.extras),
         **(_share(pick) if pick.share is not None else {}),
     }

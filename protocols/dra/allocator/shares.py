@@ -144,10 +144,12 @@ def held_by_picks(picks: Iterable[Pick]) -> Holdings:
 def held_by_results(results: Iterable[Mapping[str, Any]]) -> Holdings:
     """Return the devices and shares of an allocation. A share with unreadable consumption holds its whole device."""
     found: dict[DeviceId, Amounts | None] = {}
-    for each in results:
-        if not each.get("adminAccess"):
-            id = device_of(each)
-            _hold(found, id, _consumed(id.driver, each.get("consumedCapacity") or {}) if each.get("shareID") else None)
+    for result in results:
+        if not result.get("adminAccess"):
+            id = device_of(result)
+            _hold(
+                found, id, _consumed(id.driver, result.get("consumedCapacity") or {}) if result.get("shareID") else None
+            )
     return found
 
 
@@ -166,8 +168,8 @@ def _consumed(driver: str, consumed: Mapping[str, str]) -> Amounts | None:
 def together(holdings: Iterable[Holdings]) -> Holdings:
     """Return the devices and shares of several claims together."""
     found: dict[DeviceId, Amounts | None] = {}
-    for each in holdings:
-        for id, amounts in each.items():
+    for holding in holdings:
+        for id, amounts in holding.items():
             _hold(found, id, amounts)
     return found
 

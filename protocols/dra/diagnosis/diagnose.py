@@ -138,14 +138,14 @@ class Diagnosis:
         """Reject nodes by their counts where they are too low, else by a search."""
         tally, fitting, left = RejectionTally(), [], []
         for number, node in enumerate(self._case.nodes):
-            short = (_short(each, node.name) for each in self._counts)
+            short = (_short(count, node.name) for count in self._counts)
             if (rejection := next(filter(None, short), None)) is not None:
                 tally.add(rejection, node.name)
             else:
                 left.append(node)
             if number % CHUNK == CHUNK - 1:
                 yield
-        left.sort(key=lambda node: -sum(each.usable.get(node.name, 0) for each in self._counts))
+        left.sort(key=lambda node: -sum(count.usable.get(node.name, 0) for count in self._counts))
         for number, node in enumerate(left):
             searched = (yield from node_rejection(self._case, node)) if number < self._case.searched else NOT_SEARCHED
             if searched is None:

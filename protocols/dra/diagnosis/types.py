@@ -123,17 +123,17 @@ def _parts(report: DiagnosisReport, longest: int) -> Iterator[str]:
     for claim, subrequest in asked:
         short = short or subrequest.most < max(1, subrequest.count)
         yield _subrequest(subrequest, f" of claim {claim}" if claims_of_name[subrequest.request] > 1 else "", longest)
-    for each in report.nodes:
-        if each.rule != UNSEARCHED and not (short and each.rule == COUNT):
-            yield f"{each.count} node(s): {cut(each.text, longest)}"
+    for node in report.nodes:
+        if node.rule != UNSEARCHED and not (short and node.rule == COUNT):
+            yield f"{node.count} node(s): {cut(node.text, longest)}"
 
 
 def _subrequest(subrequest: SubRequestReport, of_claim: str, longest: int) -> str:
     name = f"request {subrequest.request}{of_claim}"
     if not subrequest.devices:
         return f"{name}: no driver has published a device"
-    reasons = [f"{each.count} {cut(each.text, longest)}" for each in subrequest.rejected[:SHOWN]]
-    if rest := sum(each.count for each in subrequest.rejected[SHOWN:]):
+    reasons = [f"{group.count} {cut(group.text, longest)}" for group in subrequest.rejected[:SHOWN]]
+    if rest := sum(group.count for group in subrequest.rejected[SHOWN:]):
         reasons.append(f"{rest} other reasons")
     if subrequest.usable:
         asked = subrequest.count or "all"

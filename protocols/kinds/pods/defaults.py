@@ -286,7 +286,9 @@ def add_default_tolerations(pod: Object) -> None:
     given = spec.get("tolerations") or [] if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(given, list):
         return  # validation reports it
-    keys = {each.get("key") or "" for each in items(spec, "tolerations") if each.get("effect") in EXECUTE}
+    keys = {
+        toleration.get("key") or "" for toleration in items(spec, "tolerations") if toleration.get("effect") in EXECUTE
+    }
     missing = [key for key in NODE_LOST if key not in keys and "" not in keys]
     if missing:
         spec["tolerations"] = [*given, *(_toleration(key) for key in missing)]

@@ -76,7 +76,7 @@ def _reference(kind: str, role: str) -> dict[str, Any]:
 
 
 def _subjects(subjects: Sequence[str]) -> dict[str, Any]:
-    return {"subjects": [_subject(*each.split()) for each in subjects]} if subjects else {}
+    return {"subjects": [_subject(*subject.split()) for subject in subjects]} if subjects else {}
 
 
 def _subject(kind: str, name: str) -> dict[str, str]:
@@ -103,7 +103,7 @@ def missing_in(stored: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]
 
 def _lacking_subjects(stored: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
     held = stored.get("subjects") or []
-    return [each for each in wanted.get("subjects") or [] if each not in held]
+    return [subject for subject in wanted.get("subjects") or [] if subject not in held]
 
 
 def _lacking_rules(stored: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ class Allocation(msgspec.Struct, frozen=True):
         usable = _usable(network)
         if not self.taken:
             return str(usable[random.randrange(usable.static, usable.size)])
-        used = {key for each in self.services() for key in reservations(each)} | set(self.taken)
+        used = {key for service in self.services() for key in reservations(service)} | set(self.taken)
         free = next((str(ip) for ip in usable.shuffled() if _ip_key(ip) not in used), "")
         if not free:
             raise RangeFull("failed to allocate a serviceIP: range is full")
@@ -122,7 +122,7 @@ class Allocation(msgspec.Struct, frozen=True):
     def _free_port(self, spec: Object) -> int:
         used = {_port_key(number) for number in node_ports(spec)} | set(self.taken)
         if self.taken:
-            used |= {key for each in self.services() for key in reservations(each)}
+            used |= {key for service in self.services() for key in reservations(service)}
         numbers = list(range(FIRST_PORT, LAST_PORT + 1))
         random.shuffle(numbers)
         for number in numbers:

@@ -82,7 +82,7 @@ def _slice_ports(obj: Object) -> str:
 
 
 def _slice_endpoints(obj: Object) -> str:
-    addresses = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
+    addresses = [str(address) for endpoint in items(obj, "endpoints") for address in at(endpoint, "addresses") or ()]
     more = f" + {len(addresses) - MOST_ENDPOINTS} more..." if len(addresses) > MOST_ENDPOINTS else ""
     return (",".join(addresses[:MOST_ENDPOINTS]) + more) or "<unset>"
 

@@ -153,7 +153,7 @@ def _topologies(path: str, terms: list[Object], causes: Causes) -> None:
         where, expressions = f"{path}[{number}].matchLabelExpressions", items(term, "matchLabelExpressions")
         key = together(label_key, once())
         each(Ordered("values key", values=needed(unique), key=key))(where, expressions, causes)
-        alike = {each.get("key") or "": sorted(set(each.get("values") or ())) for each in expressions}
+        alike = {expression.get("key") or "": sorted(set(expression.get("values") or ())) for expression in expressions}
         same = repr(sorted(alike.items()))
         causes += [duplicate(where, "")] if same in seen else []
         seen.add(same)

@@ -144,7 +144,7 @@ def _claim(obj: Object) -> str:
 
 
 def _token_audiences(obj: Object) -> str:
-    return ",".join(str(each.get("audience") or "") for each in items(obj, "spec", "tokenRequests")) or "<unset>"
+    return ",".join(str(request.get("audience") or "") for request in items(obj, "spec", "tokenRequests")) or "<unset>"
 
 
 CLASS = Column("StorageClass", cell("spec", "storageClassName"))

@@ -54,7 +54,10 @@ def selector(*path: str) -> Callable[[Object], str]:
 
 def has_condition(job: Object, kind: str) -> bool:
     """Return True if the job's status has the condition `kind` with status "True"."""
-    return any(each.get("type") == kind and each.get("status") == "True" for each in items(job, "status", "conditions"))
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in items(job, "status", "conditions")
+    )
 
 
 def container_columns(*template: str, priority: int = 1) -> tuple[Column, Column]:

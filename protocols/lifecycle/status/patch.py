@@ -62,7 +62,9 @@ def _set(changes: Object) -> set[tuple[str, object]]:
 def shows_end(changes: Mapping[str, Any]) -> bool:
     """Return True if a patch shows that the pod or one of its containers has ended."""
     containers = changes.get("containerStatuses") or ()
-    return changes.get("phase") in FINISHED or any("terminated" in (each.get("state") or {}) for each in containers)
+    return changes.get("phase") in FINISHED or any(
+        "terminated" in (container.get("state") or {}) for container in containers
+    )
 
 
 def observes_only(current: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
@@ -71,7 +73,9 @@ def observes_only(current: Mapping[str, Any], desired: Mapping[str, Any]) -> boo
 
 
 def _unobserved(status: Mapping[str, Any]) -> Object:
-    conditions = [{k: v for k, v in each.items() if k != GENERATION} for each in status.get("conditions") or ()]
+    conditions = [
+        {k: v for k, v in condition.items() if k != GENERATION} for condition in status.get("conditions") or ()
+    ]
     return {**status, GENERATION: None, "conditions": conditions}
 
 

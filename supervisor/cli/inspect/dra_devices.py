@@ -126,17 +126,19 @@ def _show_claims(args: argparse.Namespace, found: list[Placement]) -> int:
     if args.output == "json":
         print_json(found)
     else:
-        for each in found:
-            given = _given(each) if each.allocation else each.why
-            print(printable(f"{each.claim} on {each.node}: {given}"))
-    fit = {each.claim for each in found if each.allocation}
-    return 0 if fit == {each.claim for each in found} else 1
+        for placement in found:
+            given = _given(placement) if placement.allocation else placement.why
+            print(printable(f"{placement.claim} on {placement.node}: {given}"))
+    fit = {placement.claim for placement in found if placement.allocation}
+    return 0 if fit == {placement.claim for placement in found} else 1
 
 
 def _given(placement: Placement) -> str:
     results = (placement.allocation or {})["devices"]["results"]
-    return ", ".join(f"{each['request']} = {each['driver']}/{each['pool']}/{each['device']}{_share(placement, each)}"
-                     for each in results)  # fmt: skip
+    return ", ".join(
+        f"{result['request']} = {result['driver']}/{result['pool']}/{result['device']}{_share(placement, result)}"
+        for result in results
+    )
 
 
 def _share(placement: Placement, result: Mapping[str, Any]) -> str:
@@ -145,7 +147,7 @@ def _share(placement: Placement, result: Mapping[str, Any]) -> str:
     consumed = {
         qualified(result["driver"], name): value for name, value in (result.get("consumedCapacity") or {}).items()
     }
-    uses = {each.name: each for each in placement.uses.get(device, ())}
+    uses = {use.name: use for use in placement.uses.get(device, ())}
     parts = [
         f"{value} of {name}, {uses[name].used} of {uses[name].total} used" for name, value in sorted(consumed.items())
     ]

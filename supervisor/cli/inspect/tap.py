@@ -70,7 +70,7 @@ async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> No
 
 def check_stream(plane: PlaneStatus, owner: str, stream: str) -> None:
     """Raise UsageError for an owner or a stream that the plane does not have, as far as heartbeats name them."""
-    owned = {actor.instance: [each.stream for each in actor.beat.owns] if actor.beat else [] for actor in plane.actors}
+    owned = {actor.instance: [own.stream for own in actor.beat.owns] if actor.beat else [] for actor in plane.actors}
     if owner not in owned:
         known = ", ".join(name for name, streams in owned.items() if streams)
         raise UsageError(f"no actor is called {owner!r}; streams have: {known}")

@@ -151,7 +151,7 @@ def pod_json(event: PodEvent) -> Iterable[str]:
 
 def allocatable_json(event: AllocatableEvent) -> Iterable[str]:
     """Yield one line of JSON, an AllocatableLine."""
-    devices = tuple(AllocatableDevice(each.resource, each.id, each.numa) for each in event.devices)
+    devices = tuple(AllocatableDevice(device.resource, device.id, device.numa) for device in event.devices)
     line = AllocatableLine(_timestamp(), event.action.name, devices, event.cpus, event.memory)
     yield json_text(msgspec.json.encode(line))
 

@@ -102,7 +102,12 @@ def _show(chosen: Sequence[Behaviour], output: str) -> None:
     if output == "json":
         print_json([Listed(e.name, e.title, e.phase, e.rule, e.source, e.advice) for e in chosen])
     else:
-        print(table(("BEHAVIOUR", "PHASE", "RULE"), [(each.name, each.phase, each.rule) for each in chosen]))
+        print(
+            table(
+                ("BEHAVIOUR", "PHASE", "RULE"),
+                [(behaviour.name, behaviour.phase, behaviour.rule) for behaviour in chosen],
+            )
+        )
 
 
 def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
@@ -110,9 +115,9 @@ def choose(found: Sequence[Behaviour], only: str | None) -> list[Behaviour]:
     if not only:
         return list(found)
     names = only.split(",")
-    if unknown := set(names) - {each.name for each in found}:
+    if unknown := set(names) - {behaviour.name for behaviour in found}:
         raise UsageError(f"no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them")
-    return [each for each in found if each.name in names]
+    return [behaviour for behaviour in found if behaviour.name in names]
 
 
 def subject_of(args: argparse.Namespace) -> JudgedProgram:

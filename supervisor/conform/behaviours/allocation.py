@@ -251,7 +251,7 @@ async def pre_start_restart(stage: Stage) -> None:
     for plugin in plugins:
         await plugin.allocate(held[plugin.resource])
     await stage.restart_program()
-    for plugin in [each for each in await stage.serve_started() if each.resource in held]:
+    for plugin in [peer for peer in await stage.serve_started() if peer.resource in held]:
         ids = held[plugin.resource]
         try:
             await plugin.pre_start(ids)

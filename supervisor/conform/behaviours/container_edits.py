@@ -109,8 +109,8 @@ async def container_paths(plugin: PluginPeer) -> None:
     if not any(answer.devices or answer.mounts for answer in answers):
         raise NotApplicable("the answer has no device nodes and no mounts")
     for answer in answers:
-        _apart((each.container_path, each.host_path) for each in answer.devices)
-        _apart((each.container_path, each.host_path) for each in answer.mounts)
+        _apart((device.container_path, device.host_path) for device in answer.devices)
+        _apart((mount.container_path, mount.host_path) for mount in answer.mounts)
 
 
 def _apart(paths: Iterable[tuple[str, str]]) -> None:

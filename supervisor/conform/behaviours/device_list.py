@@ -96,7 +96,9 @@ WORDS = (HEALTHY, UNHEALTHY)
 )
 async def health_words(plugin: PluginPeer) -> None:
     """Look at the newest list."""
-    faults = [f"{each.ID} has the health {each.health!r}" for each in plugin.devices if each.health not in WORDS]
+    faults = [
+        f"{device.ID} has the health {device.health!r}" for device in plugin.devices if device.health not in WORDS
+    ]
     if faults:
         raise Failed(several(faults))
 

@@ -45,7 +45,7 @@ async def two_instances(stage: Registering) -> None:
 
 async def _registered(stage: Registering, before: int) -> None:
     def registered() -> bool:
-        return stage.names <= {each.name for each in stage.played.attempts[before:] if each.peer}
+        return stage.names <= {attempt.name for attempt in stage.played.attempts[before:] if attempt.peer}
 
     if not await stage.until(registered, stage.timeout * 3):
         if not stage.program.runs:

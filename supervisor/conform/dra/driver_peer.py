@@ -81,7 +81,7 @@ class DriverPeer(ServicePeer):
         self, devices: Sequence[Offered], request: str = REQUEST, reserved: Sequence[Reference] | None = None
     ) -> AsyncIterator[DriverClaim]:
         """Allocate a claim to the devices; at the end it is unprepared and deleted."""
-        claim = await self.objects.create_claim([each.result(request) for each in devices], reserved=reserved)
+        claim = await self.objects.create_claim([device.result(request) for device in devices], reserved=reserved)
         try:
             yield claim
         finally:
@@ -186,16 +186,16 @@ def key_of(device: Any) -> Key:
 
 def keys(devices: Sequence[Offered]) -> list[Key]:
     """Return pools and names of devices, sorted, to compare with an answer."""
-    return sorted((each.pool, each.name) for each in devices)
+    return sorted((device.pool, device.name) for device in devices)
 
 
 def contents(devices: Sequence[Any]) -> list[Object]:
     """Return what an answer says of devices, without the order of lists."""
     return [
         {
-            "device": key_of(each),
-            "requests": sorted(each.request_names),
-            "cdi": sorted(each.cdi_device_ids),
+            "device": key_of(device),
+            "requests": sorted(device.request_names),
+            "cdi": sorted(device.cdi_device_ids),
         }
-        for each in sorted(devices, key=key_of)
+        for device in sorted(devices, key=key_of)
     ]

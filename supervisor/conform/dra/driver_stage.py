@@ -35,7 +35,7 @@ class DriverStage(ProgramStage[DriverPeer, DriverAttempt]):
         await self.bound(peer.socket)
         peer.open_health()
         await self.complete(peer)
-        return [f"{each.pool}/{each.name}" for pool in peer.pools for each in pool.devices]
+        return [f"{device.pool}/{device.name}" for pool in peer.pools for device in pool.devices]
 
     async def bound(self, endpoint: Path) -> None:
         """Wait for the service's socket, which may come after the registration. Raises Failed."""

@@ -179,7 +179,7 @@ class DraObjects(AsyncApi):
 
 def _requests(results: Sequence[Mapping[str, Any]]) -> list[Object]:
     """Return the requests that these results answer: `device/first` is a subrequest of `device`."""
-    counts = Counter((str(each["request"]), str(each["driver"])) for each in results) or {(REQUEST, NO_CLASS): 1}
+    counts = Counter((str(result["request"]), str(result["driver"])) for result in results) or {(REQUEST, NO_CLASS): 1}
     found = []
     for (name, driver), count in counts.items():
         base, _, sub = name.partition("/")

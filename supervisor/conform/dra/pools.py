@@ -68,7 +68,7 @@ def usable(pools: Sequence[Pool], node: str) -> Iterator[Offered]:
         if not pool.complete or not any(_reaches(each, node) for each in pool.slices):
             continue
         for offered in pool.devices:
-            sets = {(pool.name, str(each["counterSet"])) for each in offered.device.get("consumesCounters") or ()}
+            sets = {(pool.name, str(counter["counterSet"])) for counter in offered.device.get("consumesCounters") or ()}
             if not offered.device.get("taints") and not sets & used:
                 used |= sets
                 yield offered

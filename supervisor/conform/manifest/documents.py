@@ -60,7 +60,7 @@ def read_manifest(source: str) -> Manifest:
     """Read a file, or standard input for `-`. Raises ManifestUnusable."""
     try:
         raw = read_bounded(Path("/dev/stdin" if source == STDIN else source))
-        documents = [each.value for each in read_documents(raw, EXPANDED) if each.value]
+        documents = [document.value for document in read_documents(raw, EXPANDED) if document.value]
     except OSError as error:
         raise ManifestUnusable(f"--manifest {source}: {error.strerror}") from None
     except yaml.YAMLError as error:
@@ -82,12 +82,12 @@ def manifest_of(source: str, objects: Sequence[Object]) -> Manifest:
 
 
 def _objects(source: str, documents: Sequence[Any]) -> Iterator[Object]:
-    for each in documents:
-        named = isinstance(each, dict) and isinstance(each.get("kind"), str)
-        if named and each["kind"].endswith("List") and isinstance(each.get("items"), list):
-            yield from _objects(source, each["items"])
-        elif named and isinstance(each.get("metadata"), dict) and each["metadata"].get("name"):
-            yield each
+    for document in documents:
+        named = isinstance(document, dict) and isinstance(document.get("kind"), str)
+        if named and document["kind"].endswith("List") and isinstance(document.get("items"), list):
+            yield from _objects(source, document["items"])
+        elif named and isinstance(document.get("metadata"), dict) and document["metadata"].get("name"):
+            yield document
         else:
             raise ManifestUnusable(f"--manifest {source}: a document is no object with kind and metadata.name")
 
@@ -105,10 +105,10 @@ def pod_of(manifest: Manifest, node: str, paths: HostPaths) -> Object:
     if not isinstance(template.get("spec"), dict) or not template["spec"].get("containers"):
         raise ManifestUnusable(f"{manifest.title}: its template has no containers")
     spec = {name: deepcopy(value) for name, value in template["spec"].items() if name not in OF_THE_SCHEDULER}
-    host_paths = [each["hostPath"] for each in spec.get("volumes") or () if each.get("hostPath")]
-    for each in host_paths:
-        each["path"] = str(paths.here(str(each.get("path", ""))))
-    if not any(Path(each["path"]).is_relative_to(paths.kubelet) for each in host_paths):
+    host_paths = [volume["hostPath"] for volume in spec.get("volumes") or () if volume.get("hostPath")]
+    for path in host_paths:
+        path["path"] = str(paths.here(str(path.get("path", ""))))
+    if not any(Path(path["path"]).is_relative_to(paths.kubelet) for path in host_paths):
         raise ManifestUnusable(
             f"{manifest.title}: no hostPath volume is below {KUBELET}, so that it cannot reach the kubelet;"
             " --kubelet-dir names another directory"

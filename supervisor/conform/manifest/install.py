@@ -73,15 +73,17 @@ def _wait_established(api: Api, definition: Object) -> None:
     while not condition_true(found := api.get(api.path_of(definition)), "Established"):
         if time.monotonic() > deadline:
             conditions = (found.get("status") or {}).get("conditions") or ()
-            faults = "; ".join(str(each.get("message", "")) for each in conditions if each.get("status") == "False")
+            faults = "; ".join(
+                str(condition.get("message", "")) for condition in conditions if condition.get("status") == "False"
+            )
             name = definition["metadata"]["name"]
             raise ManifestUnusable(f"{DEFINITION} {name} is not Established within {ESTABLISHED_S:g} s: {faults}")
         time.sleep(POLL_S)
 
 
 def _namespaces(api: Api, manifest: Manifest) -> Iterator[Object]:
-    own = {each["metadata"]["name"] for each in manifest.others if each["kind"] == "Namespace"}
+    own = {other["metadata"]["name"] for other in manifest.others if other["kind"] == "Namespace"}
     used = {str(each["metadata"].get("namespace") or "") for each in (manifest.daemon_set, *manifest.others)}
-    there = {each["metadata"]["name"] for each in api.get("/api/v1/namespaces")["items"]}
+    there = {item["metadata"]["name"] for item in api.get("/api/v1/namespaces")["items"]}
     for name in sorted(used - own - there - {""}):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

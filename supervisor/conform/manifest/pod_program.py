@@ -86,8 +86,8 @@ class PodProgram(Program):
             await asyncio.sleep(POLL_S)
 
     def _is_up(self) -> bool:
-        names = {each["name"] for each in self._body["spec"]["containers"]}
-        return names <= {each["name"] for each in statuses(self._pod) if is_running(each)}
+        names = {container["name"] for container in self._body["spec"]["containers"]}
+        return names <= {status["name"] for status in statuses(self._pod) if is_running(status)}
 
     @property
     def runs(self) -> bool:

@@ -61,7 +61,7 @@ class ManifestPods(AsyncApi):
 
     async def pids(self, pod: Object) -> list[int]:
         """Return the first process of each container that runs, by the runtime. Raises SupervisorError."""
-        ids = [str(each.get("containerID", "")).rpartition("/")[2] for each in statuses(pod) if is_running(each)]
+        ids = [str(status.get("containerID", "")).rpartition("/")[2] for status in statuses(pod) if is_running(status)]
         return await asyncio.to_thread(ask, self._where, lambda asking: _pids(asking, ids))
 
     def logs(self, pod: Object) -> list[Path]:
@@ -98,7 +98,7 @@ def is_running(status: Object) -> bool:
 
 def ended(pod: Object) -> ContainerEnd | None:
     """Return the end of the first container that has ended; init containers are to succeed."""
-    containers = {each["name"] for each in pod["spec"]["containers"]}
+    containers = {container["name"] for container in pod["spec"]["containers"]}
     for status in statuses(pod):
         state = (status.get("state") or {}).get("terminated")
         if state and (state.get("exitCode") or status["name"] in containers):

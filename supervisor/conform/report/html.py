@@ -38,7 +38,7 @@ def _result(result: Result) -> Iterator[str]:
     for word, text in (("Rule", result.rule), ("Source", result.source), ("To do when it fails", result.advice)):
         yield f"<dt>{word}</dt><dd>{_text(text)}</dd>"
     yield "</dl>"
-    if lines := [line for each in result.exchanges for line in exchange_lines(each)]:
+    if lines := [line for exchange in result.exchanges for line in exchange_lines(exchange)]:
         yield f"<pre>{_lines(lines)}</pre>"
     if result.output:
         yield f"<p>The program printed:</p><pre>{_lines(result.output)}</pre>"

@@ -25,7 +25,7 @@ class Printer:
         self._folded = 0
 
     def begin(self, behaviours: Sequence[Behaviour]) -> None:
-        self._width = max(len(each.name) for each in behaviours)
+        self._width = max(len(behaviour.name) for behaviour in behaviours)
         print(f"{'BEHAVIOUR':<{self._width}}  {'VERDICT':<14}  {'TIME':>6}  WHY", flush=True)
 
     def result(self, result: Result) -> None:

@@ -59,7 +59,7 @@ class MetricsFeed:
     def _servers(self) -> dict[str, int]:
         """Return the pids of the API processes that serve."""
         actors = self._world.house.actors.values()
-        return {each.name: each.status.pid for each in actors if each.name.startswith(SERVER) and each.serving}
+        return {actor.name: actor.status.pid for actor in actors if actor.name.startswith(SERVER) and actor.serving}
 
     async def _read(self, instance: str) -> None:
         text = await self._text(instance)

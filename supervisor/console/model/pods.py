@@ -80,9 +80,9 @@ def pod_of(obj: dict[str, Any]) -> Pod:
         name=str(metadata.get("name") or ""),
         phase=phase,
         status="Terminating" if metadata.get("deletionTimestamp") else _status(phase, status, containers),
-        ready=sum(each.ready for each in containers),
+        ready=sum(container.ready for container in containers),
         containers=containers,
-        restarts=sum(each.restarts for each in containers),
+        restarts=sum(container.restarts for container in containers),
         node=str(spec.get("nodeName") or ""),
         created=time_or(metadata.get("creationTimestamp")),
         message=str(status.get("message") or "")[:1000],
@@ -114,5 +114,7 @@ def _ended(status: dict[str, Any]) -> str:
 def _status(phase: str, status: dict[str, Any], containers: Iterable[_PodContainer]) -> str:
     if reason := status.get("reason"):
         return str(reason)
-    reasons = [each.state.partition(": ")[2] for each in containers if not each.state.startswith("running")]
+    reasons = [
+        container.state.partition(": ")[2] for container in containers if not container.state.startswith("running")
+    ]
     return next(filter(None, reasons), phase) if phase in ("Pending", "Running") else phase

@@ -89,9 +89,12 @@ Step = tuple[int, Callable[[float], None]]
 def steps(world: World, recording: Recording, history: History, prefix: str, at_ms: int) -> Iterator[Step]:
     """Yield what one node's screens show of the 15 minutes before a time, and its modes. Raises RecordingInvalid."""
     since = at_ms - KEPT_MS
-    for each in history.measured:
-        if each.source == prefix + sources.METRICS and since < each.recorded.at_ms <= at_ms:
-            yield each.recorded.at_ms, partial(world.measured, each.instance, Page.of(each.recorded.samples))
+    for measured in history.measured:
+        if measured.source == prefix + sources.METRICS and since < measured.recorded.at_ms <= at_ms:
+            yield (
+                measured.recorded.at_ms,
+                partial(world.measured, measured.instance, Page.of(measured.recorded.samples)),
+            )
     for at, source, mode in history.modes:
         if source == prefix + MODE and at <= at_ms:
             yield at, partial(world.pleg.switched, mode)

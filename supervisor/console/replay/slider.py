@@ -16,7 +16,7 @@ def slider_line(
     clock = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
     place = f" +{(at_ms - begin_ms) // 1_000} s of {(end_ms - begin_ms) // 1_000} s"
     cells = max(5, width - len(clock) - len(place) - len(keys) - 4)
-    marks = {_cell(each, begin_ms, end_ms, cells) for each in faults}
+    marks = {_cell(fault, begin_ms, end_ms, cells) for fault in faults}
     here = _cell(at_ms, begin_ms, end_ms, cells)
     bar = [_part(cell, here, marks) for cell in range(cells)]
     return [Part(f"{'▶' if playing else ' '} {clock} ", TITLE), *bar, Part(place), Part(keys, DIM)]

@@ -67,7 +67,7 @@ def _show_plane(world: World, state: State, at_ms: int, prefix: str) -> None:
 
 def _show_watches(world: World) -> None:
     actors = world.house.actors.values()
-    world.watch.forget_servers({each.name for each in actors if each.name.startswith(SERVER) and each.serving})
+    world.watch.forget_servers({actor.name for actor in actors if actor.name.startswith(SERVER) and actor.serving})
     world.house.notes = world.watch.notes(world.house)
 
 

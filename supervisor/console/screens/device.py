@@ -65,7 +65,7 @@ class DeviceScreen(DetailScreen):
 
     def lines(self) -> list[Line]:
         model = self.host.world.devices
-        found = next((each for each in model.all() if each.key == self._device.key), None)
+        found = next((tile for tile in model.all() if tile.key == self._device.key), None)
         if found is None:
             return [[Part(f"{safe(self._device.id)} is gone", TITLE)]]
         self._device = device = found

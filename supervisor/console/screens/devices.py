@@ -59,7 +59,7 @@ class DevicesScreen(Frame):
 
     @property
     def device(self) -> DeviceTile | None:
-        return next((each for each in self._devices if each.key == self.chosen), None)
+        return next((device for device in self._devices if device.key == self.chosen), None)
 
     def refresh_body(self) -> None:
         model, width = self.world.devices, self.size.width - 1

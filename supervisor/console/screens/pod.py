@@ -178,17 +178,17 @@ class PodScreen(DetailScreen):
     def _diagnosis(self, width: int) -> list[Line]:
         """Return the whole reason, then as many lines of evidence and advice as fit."""
         first, *others = self._why or ["why: reading ..."]
-        shown = [*wrap(first, width, 2), *(cut(each, width) for each in others)]
+        shown = [*wrap(first, width, 2), *(cut(other, width) for other in others)]
         return [[Part(line, "" if at else TITLE)] for at, line in enumerate(shown[:WHY_LINES])]
 
     def _containers(self, width: int) -> list[Line]:
         lines: list[Line] = [[Part(f"{'CONTAINER':<20} {'READY':<6}{'RESTARTS':<9} STATE", TITLE)]]
-        for each in self._pod.containers:
-            ready = "yes" if each.ready else "no"
-            row = f"{pad(each.name, 20)} {ready:<6}{each.restarts:<9} {each.state}  {each.image}"
+        for container in self._pod.containers:
+            ready = "yes" if container.ready else "no"
+            row = f"{pad(container.name, 20)} {ready:<6}{container.restarts:<9} {container.state}  {container.image}"
             lines.append([Part(cut(row, width))])
-            if each.ended:
-                lines.append([Part(cut(f"  last run: {each.ended}", width), DIM)])
+            if container.ended:
+                lines.append([Part(cut(f"  last run: {container.ended}", width), DIM)])
         return lines
 
 

@@ -78,7 +78,7 @@ class WatchScreen(Frame):
         reach = "-" if not watches.window else f">{number(watches.window)}" if row.reach is None else age(row.reach)
         figures = FIGURES.format(
             row.mark,
-            cut(",".join(str(each.behind) if each.synced else "-" for each in row.replicas) or "none", 7),
+            cut(",".join(str(replica.behind) if replica.synced else "-" for replica in row.replicas) or "none", 7),
             "-" if row.bookmark_age is None else cut(age(row.bookmark_age), 6),
             watches.open,
             watches.ended,
@@ -86,7 +86,7 @@ class WatchScreen(Frame):
             watches.relisted,
             cut(reach, 7),
         )
-        stale = not row.replicas or any(not each.synced for each in row.replicas)
+        stale = not row.replicas or any(not replica.synced for replica in row.replicas)
         role = BAD if stale else "" if watches.open or watches.window else DIM
         return [Part(f"{pad(cut_middle(row.name, self._name_width()), self._name_width())} {figures}", role)]
 

@@ -39,10 +39,10 @@ async def best_plugins(sources: Sources, resources: set[str]) -> tuple[PluginEvi
     if not resources:
         return ()
     async for _, manager in managers(sources):
-        for each in plugin_evidence(manager, resources, sources.now()):
-            before = best.setdefault(each.resource, each)
-            if (each.connected, each.known) > (before.connected, before.known):
-                best[each.resource] = each
+        for plugin in plugin_evidence(manager, resources, sources.now()):
+            before = best.setdefault(plugin.resource, plugin)
+            if (plugin.connected, plugin.known) > (before.connected, before.known):
+                best[plugin.resource] = plugin
     return tuple(best.values())
 
 

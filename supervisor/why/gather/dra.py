@@ -39,8 +39,8 @@ def _explanations(objects: list[Object], gates: Gates) -> list[Explanation]:
 def taint_texts(explained: Explanation) -> list[str]:
     """Return such as `example.com/broken:NoExecute "fan" by patch no-fans (priority 3)`."""
     priorities = {verdict.patch: f" (priority {verdict.priority})" for verdict in explained.patches}
-    taints = [each for each in explained.entries if each.kind == TAINT and each.value]
+    taints = [entry for entry in explained.entries if entry.kind == TAINT and entry.value]
     return [
-        f"{each.name} {each.value} by {each.source}{priorities.get(each.source.removeprefix('patch '), '')}"
-        for each in taints
+        f"{taint.name} {taint.value} by {taint.source}{priorities.get(taint.source.removeprefix('patch '), '')}"
+        for taint in taints
     ]

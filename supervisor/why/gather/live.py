@@ -136,8 +136,8 @@ async def adopted_devices(bus: Bus) -> DeviceManager:
         held(bus, messages.ALLOCATIONS, PodAllocation, adopt.OWNER),
     )
     found = allocatable.values()
-    inventory = {name: ResourceInventory(name, True, tuple(each for each in found if each.resource == name))
-                 for name in {each.resource for each in found}}  # fmt: skip
+    inventory = {name: ResourceInventory(name, True, tuple(device for device in found if device.resource == name))
+                 for name in {device.resource for device in found}}  # fmt: skip
     rows = [
         msgspec.structs.replace(row, health=messages.HEALTHY)
         if f"{row.resource} {row.device}" in allocatable

@@ -88,7 +88,7 @@ async def _with_restart(sources: Sources, found: PluginEvidence) -> PluginEviden
 async def _process(sources: Sources, instance: str) -> ActorStatus | None:
     with suppress(NodeplaneError):
         status = await sources.status()
-        return next((each for each in status.actors if each.instance == instance), None)
+        return next((actor for actor in status.actors if actor.instance == instance), None)
     return None
 
 
@@ -113,7 +113,7 @@ async def gather_device(sources: Sources, name: str) -> DeviceEvidence:
             plugin = await _with_restart(near, plugin) if plugin and not plugin.connected else plugin
             health = manager.health.get(f"{row.resource} {row.device}")
             return DeviceEvidence(name=name, now=sources.now(), row=row, plugin=plugin, health=health)
-        serves = name.partition("/")[0] in {each.driver.name for each in manager.drivers.drivers}
+        serves = name.partition("/")[0] in {driver.driver.name for driver in manager.drivers.drivers}
         if name in manager.health or (serves and name not in owner.health) or manager.kubelet:
             owner = manager
         known += [f"{row.resource}/{row.device}" for row in manager.rows]
@@ -149,7 +149,7 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
 
 
 def _holds(claim: views.ResourceClaim, name: str) -> bool:
-    return any(str(device_of(each)) == name and not each.get("adminAccess") for each in results_of(claim))
+    return any(str(device_of(result)) == name and not result.get("adminAccess") for result in results_of(claim))
 
 
 def _holder(claim: views.ResourceClaim) -> str:

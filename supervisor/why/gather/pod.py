@@ -85,10 +85,10 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
 async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
     """Return the evidence about resources, without those of which only a node elsewhere knows a plugin."""
     found = await best_plugins(sources, resources)
-    if all(each.known for each in found):
+    if all(plugin.known for plugin in found):
         return found
     offered = await offered_elsewhere(sources)
-    return tuple(each for each in found if each.known or each.resource not in offered)
+    return tuple(plugin for plugin in found if plugin.known or plugin.resource not in offered)
 
 
 async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | None) -> tuple[ApiEvent, ...]:
@@ -100,7 +100,7 @@ async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[Ap
     """Return the newest events of an object, oldest first."""
     found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
     items = sorted(found.get("items") or (), key=event_time)[-MAX_EVENTS:]
-    return tuple(_event(each) for each in items)
+    return tuple(_event(item) for item in items)
 
 
 def _event(event: Object) -> ApiEvent:
@@ -129,12 +129,16 @@ async def _steps(reader: SourceReader, sources: Sources, namespace: str, name: s
 async def _logs(sources: Sources, pod: views.Pod) -> dict[str, tuple[str, ...]]:
     """Return the ends of the logs of containers that ended, or are not ready."""
     found = {}
-    ended = [each for each in containers(pod) if each.ended or each.last or (each.running and not each.ready)]
-    for each in ended[:LOGS]:
-        previous = not each.ended and not each.running
+    ended = [
+        container
+        for container in containers(pod)
+        if container.ended or container.last or (container.running and not container.ready)
+    ]
+    for container in ended[:LOGS]:
+        previous = not container.ended and not container.running
         try:
-            text = await sources.log(pod, each.name, previous)
+            text = await sources.log(pod, container.name, previous)
         except ApiError:  # it has no log, or none any more
             continue
-        found[each.name] = tuple(text.splitlines()[-LOG_LINES:])
+        found[container.name] = tuple(text.splitlines()[-LOG_LINES:])
     return found

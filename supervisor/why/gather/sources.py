@@ -162,7 +162,7 @@ async def names(client: Reading, resource: Resource, namespace: str = "") -> lis
         if error.code == 403:
             return []
         raise
-    return [name_of(each) for each in found.get("items") or ()]
+    return [name_of(item) for item in found.get("items") or ()]
 
 
 def unknown(what: str, name: str, known: Iterable[str], lists: str) -> UsageError:

@@ -28,14 +28,14 @@ def diagnose_claim(found: ClaimEvidence) -> Finding:
 def _deleted(found: ClaimEvidence) -> Finding | None:
     if not (since := time_or(meta(found.claim).get("deletionTimestamp"))):
         return None
-    finalizers = [str(each) for each in meta(found.claim).get("finalizers") or ()]
+    finalizers = [str(finalizer) for finalizer in meta(found.claim).get("finalizers") or ()]
     reason = f"its deletion was requested at {ago(since, found.now)}"
     if pods := _reserved(found):
         reason += f"; it waits for {joined(pods)}, for which it is reserved"
     elif finalizers == [FINALIZER]:
         reason += "; no pod uses it, its devices are being given back"
     else:
-        reason += f"; it is held by finalizer {joined(each for each in finalizers if each != FINALIZER)}"
+        reason += f"; it is held by finalizer {joined(finalizer for finalizer in finalizers if finalizer != FINALIZER)}"
     return Finding("deletion waiting", reason, tuple(_evidence(found)), ("end the pods that use it",) if pods else ())
 
 
@@ -93,15 +93,15 @@ def _reserved(found: ClaimEvidence) -> list[str]:
 
 
 def _devices(found: ClaimEvidence) -> str:
-    names = [str(device_of(each)) for each in results_of(found.claim)]
+    names = [str(device_of(result)) for result in results_of(found.claim)]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return (joined(names[:NAMED]) or "no device") + more
 
 
 def _health(found: ClaimEvidence) -> Iterator[tuple[str, DeviceHealth]]:
-    for each in results_of(found.claim):
-        if (health := found.health.get(str(device_of(each)))) is not None:
-            yield str(device_of(each)), health
+    for result in results_of(found.claim):
+        if (health := found.health.get(str(device_of(result)))) is not None:
+            yield str(device_of(result)), health
 
 
 def _evidence(found: ClaimEvidence) -> Iterator[str]:

@@ -48,7 +48,7 @@ def _of_driver(found: DeviceEvidence) -> Finding:
     if found.explanation is None:
         parts.insert(0, "no ResourceSlice publishes it")
     state = _state(health, bool(found.holders)) if found.health else ("held" if found.holders else "free")
-    evidence = [*(f"taint {each}" for each in taints[1:]), *_driver(found.driver)]
+    evidence = [*(f"taint {taint}" for taint in taints[1:]), *_driver(found.driver)]
     if found.explanation is not None:
         evidence.insert(0, f"published in ResourceSlice {found.explanation.slice} for node {found.explanation.node}")
     if found.explanation is None:

@@ -62,7 +62,7 @@ def _unschedulable(found: NodeEvidence) -> Finding | None:
 
 
 def _tainted(found: NodeEvidence) -> Finding | None:
-    taints = [taint_text(each) for each in node_taints(found.node)]
+    taints = [taint_text(taint) for taint in node_taints(found.node)]
     if not taints:
         return None
     return Finding("tainted", f"it has taint {joined(taints)}, which a pod must tolerate", tuple(_evidence(found)))
@@ -71,7 +71,7 @@ def _tainted(found: NodeEvidence) -> Finding | None:
 def _ready(found: NodeEvidence) -> Finding:
     entry = condition(found.node, READY) or {}
     reason = f"condition Ready is {_condition(entry, found.now)}"
-    dead = [_process(each) for each in _dead(found)]
+    dead = [_process(actor) for actor in _dead(found)]
     evidence = (*dead[1:], *_adopting(found))
     return Finding("ready, with a process down" if dead else "ready", "; ".join([reason, *dead[:1]]), evidence)
 
@@ -93,7 +93,7 @@ def _condition(entry: Mapping[str, Any], now: float) -> str:
 
 
 def _dead(found: NodeEvidence) -> list[ActorStatus]:
-    return [each for each in found.actors if each.state not in ALIVE]
+    return [actor for actor in found.actors if actor.state not in ALIVE]
 
 
 def _process(actor: ActorStatus) -> str:
@@ -102,19 +102,19 @@ def _process(actor: ActorStatus) -> str:
 
 
 def _processes(found: NodeEvidence) -> Iterator[str]:
-    yield from (_process(each) for each in _dead(found))
+    yield from (_process(actor) for actor in _dead(found))
     yield from _adopting(found)
 
 
 def _adopting(found: NodeEvidence) -> Iterator[str]:
-    for each in found.actors:
-        if each.instance == ADOPT and each.beat and each.beat.note:
-            yield f"`nodeplane adopt`: {each.beat.note}"
+    for actor in found.actors:
+        if actor.instance == ADOPT and actor.beat and actor.beat.note:
+            yield f"`nodeplane adopt`: {actor.beat.note}"
 
 
 def _evidence(found: NodeEvidence) -> Iterator[str]:
     yield from _processes(found)
     for each in _odd_conditions(found.node):
         yield f"condition {each.get('type')} is {_condition(each, found.now)}"
-    yield from (f"taint {taint_text(each)}" for each in node_taints(found.node))
+    yield from (f"taint {taint_text(taint)}" for taint in node_taints(found.node))
     yield from (event_line(event) for event in found.events[-4:])

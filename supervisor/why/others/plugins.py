@@ -81,7 +81,7 @@ def _serves(found: PluginEvidence) -> Finding | None:
         reason += f"; {pending.method} for {pending.subject} has not been answered for {span_text(pending.seconds)}"
         return Finding("busy", reason, tuple(record_lines(pending)))
     reason += _last_failure(found)
-    sick = [f"device {each.device} is {each.health}{_message(each.message)}" for each in found.unhealthy[:NAMED]]
+    sick = [f"device {row.device} is {row.health}{_message(row.message)}" for row in found.unhealthy[:NAMED]]
     state = "serves unhealthy devices" if sick else SERVES
     return Finding(state, reason, (*sick, *_last_calls(found)))
 

@@ -26,13 +26,13 @@ def rejected(found: PodEvidence) -> Finding | None:
     if status.get("phase") != "Failed" or not message.startswith(REJECTED):
         return None
     reason = f"node {node_of(found.pod or {})} rejected it at admission: {status.get('reason')}: "
-    troubled = [each for each in found.plugins if diagnose_plugin(each).state != SERVES]
+    troubled = [plugin for plugin in found.plugins if diagnose_plugin(plugin).state != SERVES]
     again = "a rejected pod is never tried again: delete it and create it anew, its controller does so by itself"
     return Finding(
         "rejected",
         reason + message.removeprefix(REJECTED),
         (*_failed_calls(found), *map(plugin_sentence, troubled), *_waited(found), *found.unread),
-        (again, *(_look(each.resource) for each in troubled)),
+        (again, *(_look(plugin.resource) for plugin in troubled)),
     )
 
 
@@ -68,7 +68,7 @@ def waits_for_plugin(found: PodEvidence) -> Finding | None:
             f"{call.method} of {call.peer} is in progress for {span_text(call.seconds)}: the plugin has not answered"
         )
         return Finding("waiting for its plugin", reason, tuple(record_lines(call)), (_look(call.peer),))
-    away = [each for each in found.plugins if not each.connected]
+    away = [plugin for plugin in found.plugins if not plugin.connected]
     if not away:
         return None
     finding = diagnose_plugin(away[0])
@@ -98,11 +98,11 @@ def _unadmitted(found: PodEvidence) -> bool:
     mine, status = containers(pod), status_of(pod)
     if found.blind and status.get("startTime"):  # written by a node with its first status, after admission
         return False
-    if not node_of(pod) or is_finished(pod) or any(each.running for each in mine):
+    if not node_of(pod) or is_finished(pod) or any(container.running for container in mine):
         return False
     if any(row.name in FURTHER for row in found.steps):
         return False
-    if status.get("podIP") or any(each.ended or each.last or each.message for each in mine):
+    if status.get("podIP") or any(container.ended or container.last or container.message for container in mine):
         return _seen(found) is not None  # it ran before its node restarted
     return status.get("phase") == "Pending"
 

@@ -14,8 +14,10 @@ Rule = Callable[[PodEvidence], Finding | None]
 
 def otherwise(found: PodEvidence) -> Finding:
     """Describe a pod for which no rule applies: its phase, and what each container waits for."""
-    states = joined(f"{each.kind} {each.name} {each.waiting or _state(each.running, each.ready)}"
-                    for each in containers(found.pod or {}))  # fmt: skip
+    states = joined(
+        f"{container.kind} {container.name} {container.waiting or _state(container.running, container.ready)}"
+        for container in containers(found.pod or {})
+    )
     reason = f"its phase is {status_of(found.pod or {}).get('phase')}: {states}"
     return Finding("starting", reason, found.unread)
 

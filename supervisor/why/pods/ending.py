@@ -69,8 +69,8 @@ def terminating(found: PodEvidence) -> Finding | None:
 def _terminating(found: PodEvidence) -> Finding:
     pod = found.pod or {}
     since = f"its deletion was requested at {ago(deleted_at(pod), found.now)}{_deleter(found)}"
-    alive = [each for each in containers(pod) if each.running]
-    finalizers = [str(each) for each in meta(pod).get("finalizers") or ()]
+    alive = [container for container in containers(pod) if container.running]
+    finalizers = [str(finalizer) for finalizer in meta(pod).get("finalizers") or ()]
     if alive:
         return _stopping(found, since, alive)
     if finalizers:
@@ -85,7 +85,7 @@ def _terminating(found: PodEvidence) -> Finding:
 def _stopping(found: PodEvidence, since: str, alive: list[ContainerView]) -> Finding:
     pod = found.pod or {}
     left = time_or(meta(pod).get("deletionTimestamp")) - found.now
-    hooked = [each for each in alive if mapping(mapping(each.spec.get("lifecycle")).get("preStop"))]
+    hooked = [container for container in alive if mapping(mapping(container.spec.get("lifecycle")).get("preStop"))]
     ends = f"SIGKILL follows in {span_text(left)}, at the end of its grace period of {_grace(pod)} s"
     if left < 0:
         ends = f"its grace period of {_grace(pod)} s ended {span_text(-left)} ago"
@@ -95,7 +95,8 @@ def _stopping(found: PodEvidence, since: str, alive: list[ContainerView]) -> Fin
             f"{since}; container {hooked[0].name} still runs its preStop hook ({hook}), SIGTERM comes after it; {ends}"
         )
     else:
-        reason = f"{since}; container {joined(each.name for each in alive)} was sent SIGTERM and still runs; {ends}"
+        names = joined(container.name for container in alive)
+        reason = f"{since}; container {names} was sent SIGTERM and still runs; {ends}"
     stops = [
         event_line(event) for event in found.events if event.reason in ("Killing", "FailedKillPod", "FailedPreStopHook")
     ]
@@ -159,7 +160,7 @@ def succeeded(found: PodEvidence) -> Finding | None:
     pod = found.pod or {}
     if status_of(pod).get("phase") != "Succeeded":
         return None
-    last = max((each.ended.finished for each in containers(pod) if each.ended), default=0.0)
+    last = max((container.ended.finished for container in containers(pod) if container.ended), default=0.0)
     return Finding("succeeded", f"all its containers ended with exit code 0, the last one at {ago(last, found.now)}")
 
 

@@ -230,7 +230,7 @@ def broken_device(found: PodEvidence) -> Finding | None:
     claimed = [(name, device) for name, device in _claim_health(found) if device.get("health") != "Healthy"]
     if status_of(found.pod or {}).get("phase") != "Running" or not (broken or claimed):
         return None
-    lines = [_health_line(f"{each.resource} {each.device}", each.health, each.message) for each in broken]
+    lines = [_health_line(f"{row.resource} {row.device}", row.health, row.message) for row in broken]
     lines += [_health_line(f"{each.get('resourceID')} of {name}", each.get("health"), each.get("message"))
               for name, each in claimed]  # fmt: skip
     return Finding("running on a broken device", f"its containers run, but {lines[0]}", tuple(lines[1:]))
@@ -281,10 +281,10 @@ def _runs(found: PodEvidence) -> bool:
 
 
 def _running(found: PodEvidence) -> Iterator[str]:
-    for each in containers(found.pod or {}):
-        if each.restarts and each.last:
-            times = plural(each.restarts, "time")
-            yield f"{each.kind} {each.name} was restarted {times}; it {how(each.last, found.now)}"
+    for container in containers(found.pod or {}):
+        if container.restarts and container.last:
+            times = plural(container.restarts, "time")
+            yield f"{container.kind} {container.name} was restarted {times}; it {how(container.last, found.now)}"
     held = {device.resource for device in found.devices}
     for plugin in found.plugins:
         if plugin.resource not in held and not plugin.known and not plugin.plugins:

@@ -47,10 +47,10 @@ def other_scheduler(found: PodEvidence) -> Finding | None:
 def missing_claim(found: PodEvidence) -> Finding | None:
     """Explain a pod that waits for somebody to create a claim."""
     answer = found.scheduling
-    absent = [each for each in answer.claims if each.missing] if answer else []
+    absent = [claim for claim in answer.claims if claim.missing] if answer else []
     if not answer or not absent:
         return None
-    failed = next((each.message for each in reversed(found.events) if each.reason == FAILED_CLAIM), "")
+    failed = next((event.message for event in reversed(found.events) if event.reason == FAILED_CLAIM), "")
     reason = failed or f"claim {absent[0].claim}: {absent[0].state}"
     missing = "ResourceClaimTemplate" if failed else "ResourceClaim"
     advice = f"create the {missing}, or correct its name in the pod's resourceClaims"
@@ -70,10 +70,10 @@ def no_node(found: PodEvidence) -> Finding | None:
     reason = reason_of(answer)
     if not reason:
         return None
-    gone = [each for each in found.plugins if not each.connected and each.resource in reason]
+    gone = [plugin for plugin in found.plugins if not plugin.connected and plugin.resource in reason]
     if gone:
         reason = f"{reason}; {plugin_sentence(gone[0])}"
-    advice = [line for each in gone for line in _plugin_advice(each)]
+    advice = [line for plugin in gone for line in _plugin_advice(plugin)]
     return Finding(PENDING, reason, tuple(_evidence(found, answer)), tuple(advice or _advice(answer)))
 
 
@@ -115,8 +115,8 @@ def unscheduled(found: PodEvidence) -> Finding | None:
 def _evidence(found: PodEvidence, answer: PodAnswer) -> Iterator[str]:
     if answer.message:
         yield f"scheduler: {answer.message}"
-    lacking = "".join(each.text for each in answer.nodes)
-    yield from (plugin_sentence(each) for each in found.plugins if each.connected and each.resource in lacking)
+    lacking = "".join(node.text for node in answer.nodes)
+    yield from (plugin_sentence(plugin) for plugin in found.plugins if plugin.connected and plugin.resource in lacking)
     for part in answer_parts(answer)[1:]:
         yield from str(part).splitlines()
     yield from found.unread
@@ -126,6 +126,6 @@ def _advice(answer: PodAnswer) -> Iterator[str]:
     if answer.report.claims:
         yield f"see `nodeplane devices --why {answer.pod}`, and `nodeplane devices --patched`"
     elif answer.nodes:
-        rules = [each.rule for each in answer.nodes]
+        rules = [node.rule for node in answer.nodes]
         known = next((ADVICE[rule] for rule in ADVICE if rule in rules), "")
         yield known or "change the pod's node selection or tolerations, or the node's labels or taints"

@@ -98,13 +98,15 @@ def sandbox(found: PodEvidence) -> Finding | None:
 
 def post_start(found: PodEvidence) -> Finding | None:
     """Explain a container that is shown as waiting until its postStart hook has ended."""
-    for each in containers(found.pod or {}):
-        hook = hook_of(each, "postStart")
+    for container in containers(found.pod or {}):
+        hook = hook_of(container, "postStart")
         began = next(
-            (event.at for event in reversed(found.events) if event.message == f"Started container {each.name}"), 0
+            (event.at for event in reversed(found.events) if event.message == f"Started container {container.name}"), 0
         )
-        if hook and began and each.waiting in ("ContainerCreating", "PodInitializing"):
-            reason = f"container {each.name} started at {ago(began, found.now)} and runs its postStart hook ({hook})"
+        if hook and began and container.waiting in ("ContainerCreating", "PodInitializing"):
+            reason = (
+                f"container {container.name} started at {ago(began, found.now)} and runs its postStart hook ({hook})"
+            )
             reason += ", for which later containers and readiness wait"
             return Finding("starting", reason, found.unread)
     return None
@@ -113,7 +115,7 @@ def post_start(found: PodEvidence) -> Finding | None:
 def step_in_progress(found: PodEvidence) -> Finding | None:
     """Describe a starting pod in which nothing failed: the last step that ended, and what is awaited."""
     pod = found.pod or {}
-    pending = [each for each in containers(pod) if not each.running and not each.ended]
+    pending = [container for container in containers(pod) if not container.running and not container.ended]
     if not node_of(pod) or status_of(pod).get("phase") != "Pending" or not pending:
         return None
     last = max(found.steps, key=lambda row: row.start_ns + row.duration_ns, default=None)
@@ -121,7 +123,7 @@ def step_in_progress(found: PodEvidence) -> Finding | None:
     if last is not None:
         ended = (last.time_ns + last.duration_ns) / 1e9
         detail = f"; the last step that ended is {last.name!r} of {last.actor}, {span_text(found.now - ended)} ago"
-    running = next((each for each in containers(pod) if each.running and not each.ready), None)
+    running = next((container for container in containers(pod) if container.running and not container.ready), None)
     if running is not None:
         reason = (
             f"{running.kind} {running.name} runs since {ago(running.running, found.now)} and must end or start first"
@@ -132,7 +134,7 @@ def step_in_progress(found: PodEvidence) -> Finding | None:
 
 
 def _waiting(found: PodEvidence, reasons: Sequence[str]) -> ContainerView | None:
-    return next((each for each in containers(found.pod or {}) if each.waiting in reasons), None)
+    return next((container for container in containers(found.pod or {}) if container.waiting in reasons), None)
 
 
 def _failing(found: PodEvidence, reasons: Sequence[str]) -> ApiEvent | None:
@@ -140,8 +142,16 @@ def _failing(found: PodEvidence, reasons: Sequence[str]) -> ApiEvent | None:
     event, pod = _last(found.events, reasons), found.pod or {}
     if event is None or not node_of(pod) or found.now - event.at > RECENT_S:
         return None
-    began = [run for each in containers(pod) for run in (each.running, each.ended.started if each.ended else 0.0)]
-    return event if event.at > max(began, default=0.0) and any(not each.running for each in containers(pod)) else None
+    began = [
+        run
+        for container in containers(pod)
+        for run in (container.running, container.ended.started if container.ended else 0.0)
+    ]
+    return (
+        event
+        if event.at > max(began, default=0.0) and any(not container.running for container in containers(pod))
+        else None
+    )
 
 
 def _last(events: Sequence[ApiEvent], reasons: Sequence[str]) -> ApiEvent | None:

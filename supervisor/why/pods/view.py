@@ -112,5 +112,5 @@ def deleted_at(pod: views.Pod) -> float:
 
 def requested(pod: views.Pod) -> set[str]:
     """Return the extended resources that containers request."""
-    found = (mapping(mapping(each.spec.get("resources")).get("limits")) for each in containers(pod))
+    found = (mapping(mapping(container.spec.get("resources")).get("limits")) for container in containers(pod))
     return {str(name) for limits in found for name in limits if "/" in str(name)}

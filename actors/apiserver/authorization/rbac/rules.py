@@ -80,7 +80,7 @@ def read_role(obj: Object) -> Role:
     pairs = tuple(sorted((str(k), str(v)) for k, v in labels.items())) if isinstance(labels, dict) else ()
     selectors = None
     if isinstance(obj.get("aggregationRule"), dict):
-        selectors = tuple(_selector(each) for each in items(obj, "aggregationRule", "clusterRoleSelectors"))
+        selectors = tuple(_selector(selector) for selector in items(obj, "aggregationRule", "clusterRoleSelectors"))
     return Role(read_rules(obj), pairs, selectors)
 
 
@@ -92,7 +92,7 @@ def read_binding(obj: Object) -> Binding:
         namespace=namespace,
         role_kind=text(obj, "roleRef", "kind"),
         role_name=text(obj, "roleRef", "name"),
-        subjects=tuple(_subject(each, namespace) for each in items(obj, "subjects")),
+        subjects=tuple(_subject(subject, namespace) for subject in items(obj, "subjects")),
     )
 
 

@@ -76,7 +76,7 @@ def audiences_of(claims: dict[str, Any]) -> tuple[str, ...]:
     """Return the claim `aud`, which may be a text or a list; texts only."""
     audiences = claims.get("aud")
     audiences = [audiences] if isinstance(audiences, str) else audiences
-    return tuple(each for each in audiences if isinstance(each, str)) if isinstance(audiences, list) else ()
+    return tuple(audience for audience in audiences if isinstance(audience, str)) if isinstance(audiences, list) else ()
 
 
 class Reference(msgspec.Struct, frozen=True):

@@ -129,7 +129,7 @@ def _candidates(endpoints: Object, port: str) -> Iterator[tuple[str, int, str]]:
     for subset in items(endpoints, "subsets"):
         number = next((at(each, "port") for each in items(subset, "ports") if text(each, "name") == port), None)
         if isinstance(number, int):
-            backed = (each for each in items(subset, "addresses") if text(each, "targetRef", "kind") == "Pod")
+            backed = (address for address in items(subset, "addresses") if text(address, "targetRef", "kind") == "Pod")
             yield from ((text(each, "ip"), number, text(each, "targetRef", "name")) for each in backed)
 
 

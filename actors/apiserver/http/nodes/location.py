@@ -105,7 +105,7 @@ def _located(
 
 def _declared_features(node: Object | None) -> tuple[str, ...]:
     features = at(node, "status", "declaredFeatures") if node is not None else None
-    return tuple(each for each in features if isinstance(each, str)) if isinstance(features, list) else ()
+    return tuple(feature for feature in features if isinstance(feature, str)) if isinstance(features, list) else ()
 
 
 def address(name: str, node: Object | None) -> tuple[str, int]:

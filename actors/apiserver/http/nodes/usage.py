@@ -140,7 +140,9 @@ class Usage:
             if shown and figures.containers and text(shown, "spec", "nodeName") == text(node, "metadata", "name"):
                 item = _item(kind, shown, figures, report)
                 del item["usage"]
-                item["containers"] = [{"name": each.name, "usage": each.shown()} for each in figures.containers]
+                item["containers"] = [
+                    {"name": container.name, "usage": container.shown()} for container in figures.containers
+                ]
                 yield item
 
     async def _ask_all(self, nodes: Iterable[Object]) -> tuple[Found, list[str]]:

@@ -49,7 +49,7 @@ class CertificateRights(Rule):
         """Return True if the user has a verb on a signer, by its name or by all of its domain."""
         names = (signer, f"{signer.partition('/')[0]}/*")
         wanted = (Attributes(verb, "", GROUP, "signers", name=name) for name in names)
-        return any(self.given.authorizer.allows(user, each) for each in wanted)
+        return any(self.given.authorizer.allows(user, attributes) for attributes in wanted)
 
 
 def set_requester(user: User, obj: Object) -> None:
@@ -94,6 +94,6 @@ def _subject(request: str) -> tuple[str, list[str]] | None:
         subject = x509.load_pem_x509_csr(base64.b64decode(request, validate=True)).subject
     except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm):
         return None
-    names = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = [str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    names = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     return names[-1] if names else "", organizations

@@ -59,7 +59,7 @@ class ClaimRights(Rule):
         verbs = [prefix + change.target.verb for prefix in prefixes]
         for driver in changed_drivers(status, before):
             wanted = [Attributes(verb, "", GROUP, PLURAL, DRIVER, space, driver) for verb in verbs]
-            if not any(rights.allows(user, each) for each in wanted):
+            if not any(rights.allows(user, attributes) for attributes in wanted):
                 listed, why = " ".join(verbs), denied(user, wanted[0])
                 text = f'resource="resourceclaims/driver", verb="[{listed}]" permission: {why}'
                 yield forbidden("status.devices", f"changing status.devices requires {text}")
@@ -74,11 +74,11 @@ def changed_drivers(status: Object, before: Object) -> list[str]:
 
 
 def _entries(status: Object) -> dict[tuple[Any, ...], Object]:
-    return {allocated_key(each): each for each in items(status, "devices")}
+    return {allocated_key(device): device for device in items(status, "devices")}
 
 
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
-    return {allocated_key(each) for each in items(status, "allocation", "devices", "results")}
+    return {allocated_key(result) for result in items(status, "allocation", "devices", "results")}
 
 
 def allocated_node(status: Object) -> str:

@@ -76,7 +76,9 @@ def _scheduling(spec: Object, runtime_class: Object) -> str:
             return f"conflict: {where}"
         selector = spec["nodeSelector"] = {**selector, key: value}
     given = items(spec, "tolerations")
-    if added := [each for each in items(runtime_class, "scheduling", "tolerations") if each not in given]:
+    if added := [
+        toleration for toleration in items(runtime_class, "scheduling", "tolerations") if toleration not in given
+    ]:
         spec["tolerations"] = [*given, *added]
     return ""
 

@@ -23,7 +23,7 @@ from protocols.kube.meta import Object, join_key, namespace_of, uid_of
 MOST = 100
 """Claims that a binding depends on; etcd compares up to 128 keys in a transaction."""
 Revisions = dict[bytes, int]
-"""Of claims, by their keys in the store."""
+"""Revisions by keys of the store."""
 
 
 async def bind(path: WritePath, change: Change, binding: Object) -> Written:

@@ -57,7 +57,7 @@ def adoption(owner: Object, obj: Object) -> Object:
 def release(owner: Object, obj: Object) -> Object:
     """Return the patch that removes the owner from an object's owner references."""
     references = meta(obj).get("ownerReferences") or ()
-    return _patch(obj, [each for each in references if each.get("uid") != uid_of(owner)])
+    return _patch(obj, [reference for reference in references if reference.get("uid") != uid_of(owner)])
 
 
 def _patch(obj: Object, references: Sequence[Mapping[str, Any]]) -> Object:

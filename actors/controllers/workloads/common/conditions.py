@@ -7,7 +7,7 @@ from protocols.kube.meta import Object
 
 def find(conditions: Iterable[Object], kind: str) -> Object | None:
     """Return the condition of a kind; None if there is none."""
-    return next((each for each in conditions if each.get("type") == kind), None)
+    return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
 def put(conditions: Sequence[Object], entry: Object) -> list[Object]:
@@ -26,7 +26,7 @@ def put(conditions: Sequence[Object], entry: Object) -> list[Object]:
 
 def without(conditions: Iterable[Object], kind: str) -> list[Object]:
     """Return the conditions of all other kinds."""
-    return [each for each in conditions if each.get("type") != kind]
+    return [condition for condition in conditions if condition.get("type") != kind]
 
 
 def entry(kind: str, status: str, reason: str, message: str, now: str, *, updated: bool = False) -> Object:

@@ -154,7 +154,7 @@ class WorkloadController:
     async def claim_from(
         self, obj: Object, index: OwnerIndex, adoptable: Callable[[Object], bool] = lambda obj: True
     ) -> list[Object]:
-        orphans = (each for each in index.orphans(namespace_of(obj)) if adoptable(each))
+        orphans = (orphan for orphan in index.orphans(namespace_of(obj)) if adoptable(orphan))
         found = claim(obj, [*index.owned(uid_of(obj)), *orphans], lambda each: each)
         for each in found.release:
             await self._reown(each, release(obj, each))

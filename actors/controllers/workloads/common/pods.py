@@ -112,7 +112,7 @@ def pod_view(pod: Object) -> PodView:
         created=time_or(metadata.get("creationTimestamp")),
         ready=ready.get("status") == "True",
         ready_since=time_or(ready.get("lastTransitionTime")),
-        restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+        restarts=sum(int(container.get("restartCount") or 0) for container in containers),
         cost=_integer(annotations_of(pod).get(DELETION_COST)) or 0,
         index=_integer(annotations_of(pod).get(COMPLETION_INDEX)),
         index_failures=max(0, _integer(annotations_of(pod).get(INDEX_FAILURES)) or 0),
@@ -157,16 +157,18 @@ def _integer(text: object) -> int | None:
 
 
 def _exits(containers: Iterable[Mapping[str, Any]]) -> Iterable[ContainerExit]:
-    for each in containers:
-        ended = (each.get("state") or {}).get("terminated") or {}
+    for container in containers:
+        ended = (container.get("state") or {}).get("terminated") or {}
         if "exitCode" in ended:
-            yield ContainerExit(str(each.get("name")), int(ended["exitCode"]))
+            yield ContainerExit(str(container.get("name")), int(ended["exitCode"]))
 
 
 def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[str, Any]) -> float:
     if not is_finished(pod):
         return 0.0
-    ends = [time_or(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) for each in containers]
+    ends = [
+        time_or(((container.get("state") or {}).get("terminated") or {}).get("finishedAt")) for container in containers
+    ]
     metadata = meta(pod)
     others = (ready.get("lastTransitionTime"), metadata.get("deletionTimestamp"), metadata.get("creationTimestamp"))
     return max(ends, default=0.0) or next((at for text in others if (at := time_or(text))), 0.0)

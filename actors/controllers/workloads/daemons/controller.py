@@ -130,9 +130,11 @@ class DaemonSetController(WorkloadController):
         found = history_of(obj, await self.claim_from(obj, self._revisions))
         if found.current is None:
             return await self._snapshot(obj, found.number), found.old
-        for each in found.duplicates:
-            await self._relabel(pods, hash_of(each), hash_of(found.current))
-            await self._tools.client.delete(CONTROLLERREVISIONS, name_of(each), namespace_of(obj), uid=uid_of(each))
+        for duplicate in found.duplicates:
+            await self._relabel(pods, hash_of(duplicate), hash_of(found.current))
+            await self._tools.client.delete(
+                CONTROLLERREVISIONS, name_of(duplicate), namespace_of(obj), uid=uid_of(duplicate)
+            )
         if number_of(found.current) != found.number:
             body = {"metadata": guard(found.current), "revision": found.number}
             name = name_of(found.current)

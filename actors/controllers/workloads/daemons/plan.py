@@ -46,7 +46,7 @@ class Daemons:
         strategy = spec.get("updateStrategy") or {}
         update = strategy.get("rollingUpdate") or {}
         self._rolling = strategy.get("type", "RollingUpdate") == "RollingUpdate"
-        desired = sum(each.run for each in fits.values())
+        desired = sum(fit.run for fit in fits.values())
         self._surge = scaled_value(update.get("maxSurge", 0), desired, up=True) if self._rolling else 0
         unavailable = scaled_value(update.get("maxUnavailable", 1), desired, up=True)
         self._unavailable = unavailable if unavailable or self._surge else 1

@@ -33,8 +33,8 @@ def history_of(daemon_set: Object, revisions: Iterable[Object]) -> _History:
     template = template_of(daemon_set)
     same: list[Object] = []
     old: list[Object] = []
-    for each in sorted(revisions, key=number_of):
-        (same if same_template(stored_template(each), template) else old).append(each)
+    for revision in sorted(revisions, key=number_of):
+        (same if same_template(stored_template(revision), template) else old).append(revision)
     last = number_of(old[-1]) if old else 0
     current = same[-1] if same else None
     number = max(last + 1, number_of(current) if current else 0)

@@ -143,7 +143,7 @@ class JobController(WorkloadController):
         if not pod.tracked:
             return
         metadata = meta(pod.obj)
-        rest = [each for each in metadata.get("finalizers") or () if each != JOB_TRACKING]
+        rest = [finalizer for finalizer in metadata.get("finalizers") or () if finalizer != JOB_TRACKING]
         guarded = {field: metadata[field] for field in ("uid", "resourceVersion")}
         body = {"metadata": {**guarded, "finalizers": rest or None}}
         with suppress_status(404):

@@ -71,7 +71,10 @@ def plan(job: Object, pods: Sequence[PodView], gone: Set[str], now: float, *, se
 def finished(job: Object) -> Object | None:
     """Return the condition that finished the Job."""
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") in (FAILED, COMPLETE) and _true(each)), None)
+    return next(
+        (condition for condition in conditions if condition.get("type") in (FAILED, COMPLETE) and _true(condition)),
+        None,
+    )
 
 
 def _true(condition: Object | None) -> bool:

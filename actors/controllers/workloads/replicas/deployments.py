@@ -91,13 +91,15 @@ class DeploymentPlan(msgspec.Struct, kw_only=True):
 def find_new(deployment: Object, sets: Sequence[SetView]) -> SetView | None:
     """Return the oldest ReplicaSet with the current template."""
     template = template_of(deployment)
-    return next((each for each in by_age(sets) if same_template(template_of(each.obj), template)), None)
+    return next(
+        (replica_set for replica_set in by_age(sets) if same_template(template_of(replica_set.obj), template)), None
+    )
 
 
 def plan(deployment: Object, sets: Sequence[SetView], old_pods: Sequence[PodView], now: float) -> DeploymentPlan:
     """Decide one pass. `old_pods` are the pods of all its ReplicaSets but the new one."""
     rollout, new = rollout_of(deployment), find_new(deployment, sets)
-    step = _Step(deployment, rollout, new, [each for each in by_age(sets) if each is not new], now)
+    step = _Step(deployment, rollout, new, [replica_set for replica_set in by_age(sets) if replica_set is not new], now)
     if not terminating(deployment):
         step.notice_new()
         if rollout.paused or is_scaling(rollout, sets):
@@ -141,7 +143,7 @@ class _Step:
             self._conditions = put(self._conditions, noticed("FoundNewReplicaSet", new.name, self._now))
 
     def _next_revision(self) -> int:
-        return max((each.revision for each in self._old), default=0) + 1
+        return max((replica_set.revision for replica_set in self._old), default=0) + 1
 
     def _mark(self, revision: int) -> None:
         if annotations_of(self._deployment).get(REVISION) != str(revision):
@@ -171,10 +173,12 @@ class _Step:
         return self._clean_if_complete()
 
     def recreate(self, old_pods: Sequence[PodView]) -> None:
-        active = {each.name: 0 for each in self._old if each.replicas > 0}
+        active = {replica_set.name: 0 for replica_set in self._old if replica_set.replicas > 0}
         if active:
             return self._resize(active)
-        if any(not pod.finished for pod in old_pods) or any(each.actual or not each.observed for each in self._old):
+        if any(not pod.finished for pod in old_pods) or any(
+            replica_set.actual or not replica_set.observed for replica_set in self._old
+        ):
             return None
         if self._new is None:
             return self._create()
@@ -182,7 +186,7 @@ class _Step:
         return self._clean_if_complete()
 
     def _resize(self, sizes: Sizes) -> None:
-        views = {each.name: each for each in [*self._old, *([self._new] if self._new else [])]}
+        views = {replica_set.name: replica_set for replica_set in [*self._old, *([self._new] if self._new else [])]}
         for name, size in sizes.items():
             view = views[name]
             notes = {DESIRED: str(self._rollout.replicas), MOST: str(self._rollout.ceiling)}
@@ -200,9 +204,15 @@ class _Step:
         """Delete the oldest revisions above revisionHistoryLimit that have no pods."""
         if self._rollout.history is None:
             return
-        old = sorted((each for each in self._old if not each.deleting), key=lambda each: each.revision)
+        old = sorted(
+            (replica_set for replica_set in self._old if not replica_set.deleting), key=lambda each: each.revision
+        )
         surplus = old[: max(0, len(old) - self._rollout.history)]
-        self._plan.delete = [each for each in surplus if not each.actual and not each.replicas and each.observed]
+        self._plan.delete = [
+            replica_set
+            for replica_set in surplus
+            if not replica_set.actual and not replica_set.replicas and replica_set.observed
+        ]
 
     # status
 

@@ -19,14 +19,14 @@ COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 def counts(deployment: Object, new: SetView | None, old: Sequence[SetView]) -> Object:
     """Return the status without its conditions."""
     everyone = [*old, *([new] if new else [])]
-    available = sum(each.available for each in everyone)
+    available = sum(replica_set.available for replica_set in everyone)
     found = {
-        "replicas": sum(each.actual for each in everyone),
+        "replicas": sum(replica_set.actual for replica_set in everyone),
         "updatedReplicas": new.actual if new else 0,
-        "readyReplicas": sum(each.ready for each in everyone),
+        "readyReplicas": sum(replica_set.ready for replica_set in everyone),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(each.replicas for each in everyone) - available),
-        "terminatingReplicas": sum(each.terminating_pods for each in everyone),
+        "unavailableReplicas": max(0, sum(replica_set.replicas for replica_set in everyone) - available),
+        "terminatingReplicas": sum(replica_set.terminating_pods for replica_set in everyone),
         "observedGeneration": int(meta(deployment).get("generation") or 0),
     }
     collisions = (deployment.get("status") or {}).get("collisionCount")
@@ -106,8 +106,8 @@ def noticed(kind: str, name: str, now: float) -> Object:
 
 def failure(new: SetView | None, old: Sequence[SetView], conditions: Sequence[Object], now: float) -> list[Object]:
     """Copy ReplicaFailure from the new revision, or else from old ones."""
-    for each in [*([new] if new else []), *old]:
-        known = find((each.obj.get("status") or {}).get("conditions") or (), FAILURE)
+    for replica_set in [*([new] if new else []), *old]:
+        known = find((replica_set.obj.get("status") or {}).get("conditions") or (), FAILURE)
         if known is not None:
             copied = _entry(FAILURE, str(known.get("status")), str(known.get("reason")), str(known.get("message")), now)
             return put(conditions, copied)

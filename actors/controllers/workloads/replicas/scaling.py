@@ -46,25 +46,29 @@ def roll(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
     grown = _grown(rollout, new.replicas, _pods(rollout, old) + new.replicas)
     if grown != new.replicas:
         return {new.name: grown}
-    return _shrink(rollout, new, by_age([each for each in old if each.replicas > 0]))
+    return _shrink(rollout, new, by_age([replica_set for replica_set in old if replica_set.replicas > 0]))
 
 
 def _shrink(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
     """Remove unavailable old pods first, then available ones as far as the floor allows."""
-    total = new.replicas + sum(each.replicas for each in old)
+    total = new.replicas + sum(replica_set.replicas for replica_set in old)
     budget = total - rollout.floor - (new.replicas - new.available)
-    sizes = {each.name: each.replicas for each in old}
-    for each in old:
-        removed = max(0, min(budget, sizes[each.name] - each.available))
-        sizes[each.name] -= removed
+    sizes = {replica_set.name: replica_set.replicas for replica_set in old}
+    for replica_set in old:
+        removed = max(0, min(budget, sizes[replica_set.name] - replica_set.available))
+        sizes[replica_set.name] -= removed
         budget -= removed
-    spare = new.available + sum(each.available for each in old) - rollout.floor
+    spare = new.available + sum(replica_set.available for replica_set in old) - rollout.floor
     if budget > 0:
-        for each in old:
-            removed = max(0, min(spare, sizes[each.name]))
-            sizes[each.name] -= removed
+        for replica_set in old:
+            removed = max(0, min(spare, sizes[replica_set.name]))
+            sizes[replica_set.name] -= removed
             spare -= removed
-    return {each.name: sizes[each.name] for each in old if sizes[each.name] != each.replicas}
+    return {
+        replica_set.name: sizes[replica_set.name]
+        for replica_set in old
+        if sizes[replica_set.name] != replica_set.replicas
+    }
 
 
 def is_scaling(rollout: Rollout, sets: Sequence[SetView]) -> bool:
@@ -78,12 +82,12 @@ def scale(rollout: Rollout, new: SetView | None, old: Sequence[SetView], before:
     `before` is the size of the Deployment for ReplicaSets that do not record it.
     """
     everyone = [*old, *([new] if new else [])]
-    active = [each for each in everyone if each.replicas > 0]
+    active = [replica_set for replica_set in everyone if replica_set.replicas > 0]
     if len(active) <= 1:
         only = active[0] if active else new or (by_age(old)[-1] if old else None)
         return {only.name: rollout.replicas} if only is not None else {}
     if new is not None and _saturated(rollout, new):
-        return {each.name: 0 for each in active if each is not new}
+        return {replica_set.name: 0 for replica_set in active if replica_set is not new}
     return {} if rollout.recreate else _in_proportion(rollout, active, before)
 
 
@@ -93,13 +97,13 @@ def _saturated(rollout: Rollout, new: SetView) -> bool:
 
 def _in_proportion(rollout: Rollout, active: Sequence[SetView], before: int) -> Sizes:
     ceiling = rollout.ceiling if rollout.replicas > 0 else 0
-    change = ceiling - sum(each.replicas for each in active)
+    change = ceiling - sum(replica_set.replicas for replica_set in active)
     ages = sorted(active, key=lambda each: each.created, reverse=change > 0)
     ordered = sorted(ages, key=lambda each: each.replicas, reverse=True)
     sizes, done = {}, 0
-    for each in ordered:
-        share = _share(rollout, each, change, done, before)
-        sizes[each.name] = each.replicas + share
+    for replica_set in ordered:
+        share = _share(rollout, replica_set, change, done, before)
+        sizes[replica_set.name] = replica_set.replicas + share
         done += share
     if change and ordered:
         first = ordered[0].name

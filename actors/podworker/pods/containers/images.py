@@ -40,7 +40,7 @@ FIRST_S, MOST_S = 10.0, 300.0
 def pull_refs(spec: PodSpec) -> tuple[Ref, ...]:
     """Return the secrets with which the pod's images are pulled."""
     given = (spec.raw.get("spec") or {}).get("imagePullSecrets") or ()
-    return tuple(Ref(SECRET, str(each["name"])) for each in given if each.get("name"))
+    return tuple(Ref(SECRET, str(reference["name"])) for reference in given if reference.get("name"))
 
 
 def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri_pb2.AuthConfig"]:

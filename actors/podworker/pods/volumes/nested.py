@@ -26,7 +26,7 @@ def nested_mount_points(spec: PodSpec) -> dict[str, list[str]]:
 
 
 def _of_container(container: views.Container) -> Iterator[tuple[str, str]]:
-    mounts = {_path(each): each for each in container.get("volumeMounts") or ()}
+    mounts = {_path(mount): mount for mount in container.get("volumeMounts") or ()}
     for path in mounts:
         outer = next((parent for parent in path.parents if parent in mounts), None)
         if outer is not None and not (mounts[outer].get("subPath") or mounts[outer].get("subPathExpr")):

@@ -93,7 +93,7 @@ def _read_version(raw: Object) -> Version:
         status=isinstance(at(raw, "subresources", "status"), dict),
         scale=scale if isinstance(scale, dict) else {},
         columns=tuple(items(raw, "additionalPrinterColumns")),
-        selectable=tuple(text(each, "jsonPath").removeprefix(".") for each in items(raw, "selectableFields")),
+        selectable=tuple(text(field, "jsonPath").removeprefix(".") for field in items(raw, "selectableFields")),
         deprecated=bool(raw.get("deprecated")),
         warning=text(raw, "deprecationWarning"),
     )
@@ -110,7 +110,7 @@ def read_definition(obj: Object) -> Definition:
         group=text(obj, "spec", "group"),
         namespaced=text(obj, "spec", "scope") == "Namespaced",
         names=read_names(accepted),
-        versions=tuple(_read_version(each) for each in items(obj, "spec", "versions")),
+        versions=tuple(_read_version(version) for version in items(obj, "spec", "versions")),
         established=established,
         terminating=bool(at(obj, "metadata", "deletionTimestamp")),
     )

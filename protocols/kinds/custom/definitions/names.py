@@ -65,9 +65,9 @@ class ObservedDefinition:
 def taken(names: Iterable[Names]) -> Taken:
     """Return all names that a group's definitions hold."""
     words, kinds = set[str](), set[str]()
-    for each in names:
-        words |= {each.plural, each.singular, *each.short} - {""}
-        kinds |= {each.kind, each.list_kind} - {""}
+    for name in names:
+        words |= {name.plural, name.singular, *name.short} - {""}
+        kinds |= {name.kind, name.list_kind} - {""}
     return Taken(frozenset(words), frozenset(kinds))
 
 

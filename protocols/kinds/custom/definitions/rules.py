@@ -86,12 +86,12 @@ def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
 def stored_causes(obj: Object) -> list[Cause]:
     """Require that storedVersions lists the storage version and only versions of the spec."""
     versions = items(obj, "spec", "versions")
-    names = {text(each, "name") for each in versions}
+    names = {text(version, "name") for version in versions}
     stored = at(obj, "status", "storedVersions") or []
     path = "status.storedVersions"
     if not stored:
         return [invalid(path, stored, "must have at least one stored version")]
-    written = [text(each, "name") for each in versions if each.get("storage")]
+    written = [text(version, "name") for version in versions if version.get("storage")]
     causes = [invalid(path, stored, f"must have the storage version {name}") for name in written if name not in stored]
     gone = [(index, name) for index, name in enumerate(stored) if name not in names]
     return causes + [invalid(f"{path}[{index}]", name, STORED.format(name)) for index, name in gone]

@@ -116,7 +116,7 @@ class _Places:
         self._path, self._volumes, self._causes = path, volumes, causes
 
     def check(self) -> None:
-        taken = {field: {each.get(field) for each in self._devices} for field in ("name", "devicePath")}
+        taken = {field: {device.get(field) for device in self._devices} for field in ("name", "devicePath")}
         seen = set[Any]()
         for index, mount in enumerate(self._mounts):
             path, place, name = f"{self._path}.volumeMounts[{index}]", mount.get("mountPath") or "", mount.get("name")

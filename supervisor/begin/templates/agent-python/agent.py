@@ -10,9 +10,9 @@ def devices(pod: pb.PodResources) -> list[str]:
     """Return what the agent needs of a pod: each change of it is reported. A kubelet lists in any order, so sort."""
     found: list[str] = []
     for container in pod.containers:
-        found += [f"{each.resource_name}={id}" for each in container.devices for id in each.device_ids]
+        found += [f"{device.resource_name}={id}" for device in container.devices for id in device.device_ids]
         for claim in container.dynamic_resources:
-            found += [f"{each.driver_name}/{each.pool_name}/{each.device_name}" for each in claim.claim_resources]
+            found += [f"{resource.driver_name}/{resource.pool_name}/{resource.device_name}" for resource in claim.claim_resources]
     return sorted(found)
 
 

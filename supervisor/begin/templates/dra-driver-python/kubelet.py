@@ -84,9 +84,9 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
         if found["metadata"]["uid"] != claim.uid:
             raise LookupError(f"{claim.namespace}/{claim.name} is another claim now")
         results = found.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-        mine = [each for each in results if each["driver"] == self.name and each["pool"] == NODE]
+        mine = [result for result in results if result["driver"] == self.name and result["pool"] == NODE]
         names = {each["device"] for each in mine}
-        if not names or not names <= {each["name"] for each in self.devices()}:
+        if not names or not names <= {device["name"] for device in self.devices()}:
             raise LookupError(f"{claim.namespace}/{claim.name} is allocated no devices that this driver has")
         self.write_cdi(claim.uid, {name: self.prepare(found, name) for name in sorted(names)})
         return [
@@ -110,7 +110,7 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
     def publish(self, objects: client.CustomObjectsApi, selector: str) -> None:
         """Bring the node's slices in the API into line, whoever has changed or deleted them."""
         found: Any = objects.list_cluster_custom_object(*SLICES, field_selector=selector, _request_timeout=CALL_S)
-        name, slices = f"{NODE}-{self.name}", {each["metadata"]["name"]: each for each in found["items"]}
+        name, slices = f"{NODE}-{self.name}", {item["metadata"]["name"]: item for item in found["items"]}
         newest = max((each["spec"]["pool"]["generation"] for each in slices.values()), default=0)
         current = slices.pop(name, None)
         for other in slices:  # what an earlier version of this driver published

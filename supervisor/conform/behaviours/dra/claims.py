@@ -158,7 +158,7 @@ async def shared_claim(driver: DriverPeer) -> None:
             devices = await driver.prepared(claim)
         except Failed as error:
             raise Failed(f"reserved for two pods, {error}") from None
-        known = {id for each in devices for id in each.cdi_device_ids} & await asyncio.to_thread(driver.declared)
+        known = {id for device in devices for id in device.cdi_device_ids} & await asyncio.to_thread(driver.declared)
         await asyncio.sleep(SEEN_S)
         await driver.objects.reserve(claim.name, pods[1:])
         await asyncio.sleep(WATCHED_S)
@@ -271,7 +271,12 @@ async def binding_conditions(driver: DriverPeer) -> None:
 def _true(claim: dict[str, object]) -> set[str]:
     status = claim.get("status")
     devices = status.get("devices") or () if isinstance(status, dict) else ()
-    return {each["type"] for device in devices for each in device.get("conditions") or () if each["status"] == "True"}
+    return {
+        condition["type"]
+        for device in devices
+        for condition in device.get("conditions") or ()
+        if condition["status"] == "True"
+    }
 
 
 FIELDS = ("allocation", "reservedFor")

@@ -72,11 +72,11 @@ async def health_change(stage: DriverStage) -> None:
 def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
     """Return driver, pool and name of the devices that the newest reports call UNHEALTHY."""
     return {
-        (driver.name, each.device.pool_name, each.device.device_name)
+        (driver.name, device.device.pool_name, device.device.device_name)
         for driver in drivers
         if driver.health and driver.health.newest
-        for each in driver.health.newest.devices
-        if each.health == UNHEALTHY
+        for device in driver.health.newest.devices
+        if device.health == UNHEALTHY
     }
 
 
@@ -114,10 +114,10 @@ async def _repeats(driver: DriverPeer, stream: Health) -> None:
     timeouts: dict[Key, int] = {}
 
     def take(reply: Any) -> None:
-        for each in reply.devices:
-            key = (each.device.pool_name, each.device.device_name)
+        for device in reply.devices:
+            key = (device.device.pool_name, device.device.device_name)
             times[key] += 1
-            timeouts[key] = each.health_check_timeout_seconds or DEFAULT_S
+            timeouts[key] = device.health_check_timeout_seconds or DEFAULT_S
 
     stream.listener = take
     await driver.first_health(stream)

@@ -26,8 +26,8 @@ async def prepare_one(driver: DriverPeer) -> None:
     for offered in driver.offered()[:2]:
         async with driver.claim([offered]) as claim:
             devices = await driver.prepared(claim)
-            if [key_of(each) for each in devices] != keys([offered]):
-                found = ", ".join("/".join(key_of(each)) for each in devices) or "none"
+            if [key_of(device) for device in devices] != keys([offered]):
+                found = ", ".join("/".join(key_of(device)) for device in devices) or "none"
                 raise Failed(f"{offered.pool}/{offered.name} was allocated, the answer has {found}")
             if (names := list(devices[0].request_names)) != [REQUEST]:
                 raise Failed(f"the request is called {REQUEST}, request_names of {offered.name} is {names}")
@@ -67,7 +67,7 @@ async def prepare_all(driver: DriverPeer) -> None:
     offered = driver.offered(2)[:SAMPLE]
     async with driver.claim(offered) as claim:
         devices = await driver.prepared(claim)
-    if [key_of(each) for each in devices] != keys(offered):
+    if [key_of(device) for device in devices] != keys(offered):
         raise Failed(f"{len(offered)} devices were allocated, the answer has {len(devices)}, or others")
     first, second = set(devices[0].cdi_device_ids), set(devices[1].cdi_device_ids)
     if first and first < second:
@@ -116,7 +116,7 @@ async def _rounds(driver: DriverPeer, claim: DriverClaim, offered: Offered) -> N
     first = None
     for _ in range(ROUNDS):
         devices = await driver.prepared(claim)
-        if [key_of(each) for each in devices] != keys([offered]):
+        if [key_of(device) for device in devices] != keys([offered]):
             raise Failed(f"among calls at once, a claim of {offered.name} was answered with another device")
         first = first or contents(devices)
         if contents(devices) != first:

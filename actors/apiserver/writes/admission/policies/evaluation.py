@@ -47,7 +47,9 @@ class Condition(msgspec.Struct, frozen=True):
 def read_conditions(spec: Object) -> tuple[Condition, ...]:
     """Read matchConditions."""
     conditions = items(spec, "matchConditions")
-    return tuple(Condition(str(each.get("name")), str(each.get("expression")).strip()) for each in conditions)
+    return tuple(
+        Condition(str(condition.get("name")), str(condition.get("expression")).strip()) for condition in conditions
+    )
 
 
 class Input:
@@ -107,7 +109,7 @@ class Input:
         """Return True if all conditions hold. Raises EvaluationError, NotAnswered."""
         if not conditions:
             return True
-        outcomes = self.outcomes([(each.expression, scope) for each in conditions], data, len(conditions))
+        outcomes = self.outcomes([(condition.expression, scope) for condition in conditions], data, len(conditions))
         if outcomes is None:
             raise NotAnswered
         return all_hold(conditions, outcomes)

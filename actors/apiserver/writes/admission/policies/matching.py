@@ -41,7 +41,7 @@ def _read_rule(rule: Object) -> Rule:
         groups=_texts(rule.get("apiGroups")),
         versions=_texts(rule.get("apiVersions")),
         operations=_texts(rule.get("operations")),
-        resources=tuple(_split(each) for each in sorted(_texts(rule.get("resources")))),
+        resources=tuple(_split(text) for text in sorted(_texts(rule.get("resources")))),
         scope=str(rule.get("scope") or ALL),
         names=_texts(rule.get("resourceNames")),
     )

@@ -69,7 +69,7 @@ def read_policy(obj: Object) -> Policy:
     from protocols.cel.policies import PolicyScope
 
     spec = obj["spec"]
-    variables = tuple((str(each["name"]), str(each["expression"])) for each in items(spec, "variables"))
+    variables = tuple((str(variable["name"]), str(variable["expression"])) for variable in items(spec, "variables"))
     kind = spec.get("paramKind")
     return Policy(
         name=obj["metadata"]["name"],

@@ -65,7 +65,7 @@ class Webhook(msgspec.Struct, frozen=True):
 def read_webhooks(obj: Object) -> tuple[Webhook, ...]:
     """Parse a valid configuration of either kind."""
     name, mutating = obj["metadata"]["name"], obj.get("kind") == "MutatingWebhookConfiguration"
-    return tuple(_webhook(name, mutating, each) for each in items(obj, "webhooks"))
+    return tuple(_webhook(name, mutating, webhook) for webhook in items(obj, "webhooks"))
 
 
 def _webhook(configuration: str, mutating: bool, hook: Object) -> Webhook:
