@@ -69,7 +69,7 @@ class BlockingPodResources:
             call: Any = stream(watching.request(), metadata=session.metadata())
             try:
                 headers = {str(key): str(value) for key, value in call.initial_metadata() or ()}
-                if call.is_active() and session.joined(headers):
+                if session.joined(headers, ended=not call.is_active()):
                     yield from session.listed(self._ask(listing))
                 for message in call:
                     yield from session.message(message)

@@ -80,7 +80,7 @@ class PodResources:
             call = watching.stream(self._channel)(watching.request(), metadata=session.metadata())
             try:
                 headers = {str(key): str(value) for key, value in await call.initial_metadata() or ()}
-                if not call.done() and session.joined(headers):
+                if session.joined(headers, ended=call.done()):
                     for event in session.listed(await self._ask(listing)):
                         yield event
                 async for message in call:

@@ -40,10 +40,13 @@ class PodWatchSession(Generic[E]):
             return ((SEQUENCE, "1"), (RESUME, f"{self._lineage}-{self._count}"))
         return ((SEQUENCE, "1"), (SNAPSHOT, "1")) if self._options.snapshot else ((SEQUENCE, "1"),)
 
-    def joined(self, headers: dict[str, str]) -> bool:
-        """Handle the headers of an open stream; when True is returned, call List and pass its reply to `listed`."""
-        if not headers and self._lineage:
-            return False  # a call that failed, of a server that has positions
+    def joined(self, headers: dict[str, str], *, ended: bool = False) -> bool:
+        """Handle the headers of a stream; when True is returned, call List and pass its reply to `listed`.
+
+        `ended`: the call has its status already. With headers its messages may still come.
+        """
+        if not headers and (ended or self._lineage):
+            return False  # a call that failed
         offered = headers.get(FEATURES, "").split(",")
         if "snapshot" not in offered or "sequence" not in offered:
             self._lineage, self._snapshot = "", None
@@ -64,15 +67,21 @@ class PodWatchSession(Generic[E]):
         self._failures, self._complaint = 0, ""
         if message.sequence:
             self._count = message.sequence
-        if message.action == BOOKMARK:
-            snapshot, self._snapshot, self._whole = self._snapshot or [], None, True
-            return self._state.replace(snapshot)
         if message.action > BOOKMARK:
             return []  # of a later document than ours
+        if message.action == BOOKMARK:
+            return self._complete()
         if self._snapshot is not None:
             self._snapshot.append(message)
             return []
         return self._state.apply(message)
+
+    def _complete(self) -> list[E]:
+        """Return the difference that a complete snapshot makes. A bookmark outside of one says nothing."""
+        if self._snapshot is None:
+            return []
+        snapshot, self._snapshot, self._whole = self._snapshot, None, True
+        return self._state.replace(snapshot)
 
     def ended(self, code: grpc.StatusCode, details: str) -> float:
         """Return the seconds until the next try. Raises WatchUnsupported or WatchRefused."""

@@ -40,7 +40,7 @@ class Server:
         self.mark = BASE
         self._queue: list[EncodedEvent] = []
 
-    def open(self, session: PodWatchSession[PodEvent]) -> None:
+    def open(self, session: PodWatchSession[PodEvent], ended: bool = False) -> None:
         wishes = parse_watch_request(session.metadata())
         journal = self.feed.journal
         if wishes.resume is not None:
@@ -48,7 +48,7 @@ class Server:
         else:
             assert wishes.snapshot
             self._queue = [*self.feed.snapshot(), EncodedEvent(journal.position, bookmark())]
-        assert not session.joined({REVISION: journal.revision(), FEATURES: FEATURE_NAMES})
+        assert not session.joined({REVISION: journal.revision(), FEATURES: FEATURE_NAMES}, ended=ended)
 
     def change(self, uid: str, name: str, ids: tuple[str, ...] | None) -> None:
         self.mark += 1
@@ -121,6 +121,31 @@ def test_events_add_up_to_the_state_after_any_failure(steps: list[Any], ring: in
     connect()
     read(1000)
     assert view == server.state()
+
+
+def test_a_snapshot_of_a_stream_that_has_ended_deletes_nobody() -> None:
+    server = Server(9)
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
+    server.change("u1", "a", ("x",))
+    server.change("u2", "b", ("y",))
+    server.open(session, ended=True)
+    events = [event for message in server.messages() for event in session.message(message)]
+    assert [(event.action, event.pod.name) for event in events] == [(Action.ADDED, "a"), (Action.ADDED, "b")]
+    session.ended(UNAVAILABLE, "")
+    server.open(session)
+    assert server.messages() == [], "it resumes"
+
+
+def test_a_bookmark_outside_of_a_snapshot_deletes_nobody() -> None:
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
+    (added,) = session.message(message("ADDED", "u1", "x"))
+    assert added.action is Action.ADDED
+    assert session.message(Message.FromString(bookmark())) == []
+
+
+def test_a_call_that_failed_is_not_listed() -> None:
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
+    assert not session.joined({}, ended=True)
 
 
 def take(view: dict[str, PodAllocation], event: PodEvent) -> None:
