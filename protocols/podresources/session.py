@@ -45,11 +45,11 @@ class PodWatchSession(Generic[E]):
 
         `ended`: the call has its status already. With headers its messages may still come.
         """
-        if not headers and (ended or self._lineage):
+        if not headers and ended:
             return False  # a call that failed
         offered = headers.get(FEATURES, "").split(",")
         if "snapshot" not in offered or "sequence" not in offered:
-            self._lineage, self._snapshot = "", None
+            self._snapshot = None
             return self._options.snapshot
         resumed = self._whole and bool(self._lineage)
         lineage, _, count = headers.get(REVISION, "").partition("-")
@@ -60,7 +60,7 @@ class PodWatchSession(Generic[E]):
 
     def listed(self, reply: Any) -> list[E]:
         """Return the events of a List that was called after the stream opened."""
-        self._whole = True
+        self._lineage, self._whole = "", True
         return self._state.whole(reply)
 
     def message(self, message: Any) -> list[E]:

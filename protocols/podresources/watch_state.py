@@ -36,7 +36,7 @@ class WatchState(Protocol[E]):
 class PodState:
     """Pods by name and uid: a forced deletion lets the new pod of a name come before the old one has gone.
 
-    List has no uids: a pod that only List reported has the uid "", until an event of its name brings one.
+    List has no uids: a pod that only List reported has the uid "", until an event or a snapshot of its name brings one.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,11 @@ class PodState:
         return events
 
     def replace(self, messages: "list[v1.ListAndWatchPodResourcesResponse]") -> "list[PodEvent]":
-        return self._difference([pod(shown, message.uid) for message in messages for shown in message.pod_resources])
+        pods = [pod(shown, message.uid) for message in messages for shown in message.pod_resources]
+        for item in pods:
+            if _identity(item) not in self._pods and (was := self._pods.pop((item.namespace, item.name, ""), None)):
+                self._pods[_identity(item)] = was
+        return self._difference(pods)
 
     def whole(self, reply: v1.ListPodResourcesResponse) -> "list[PodEvent]":
         uids: dict[Name, list[str]] = {}

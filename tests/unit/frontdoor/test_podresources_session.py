@@ -203,6 +203,39 @@ def test_a_server_of_the_plain_document_is_listed_first() -> None:
     assert [event.action for event in session.listed(listed)] == [Action.ADDED]
 
 
+def test_pods_live_on_when_a_server_without_snapshots_is_replaced_by_one_with_them_and_back() -> None:
+    server = Server(9)
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
+    shown = v1.PodResources(name="a", namespace="default", containers=[v1.ContainerResources(name="main")])
+    listed = v1.ListPodResourcesResponse(pod_resources=[shown, v1.PodResources(name="gone", namespace="default")])
+    assert session.joined({})
+    assert [event.action for event in session.listed(listed)] == [Action.ADDED, Action.ADDED]
+    session.ended(UNAVAILABLE, "")
+    server.change("u1", "a", ())
+    server.open(session)
+    events = [event for message in server.messages() for event in session.message(message)]
+    assert [(event.action, event.pod.name, event.pod.uid) for event in events] == [
+        (Action.DELETED, "gone", ""),
+        (Action.UPDATED, "a", "u1"),
+    ]
+    session.ended(UNAVAILABLE, "")
+    assert session.joined({})
+    assert session.listed(v1.ListPodResourcesResponse(pod_resources=[shown])) == []
+
+
+def test_a_position_outlives_a_list_that_failed() -> None:
+    server = Server(9)
+    session = PodWatchSession[PodEvent](PodState(), WatchOptions())
+    server.open(session)
+    for message in server.messages():
+        session.message(message)
+    session.ended(UNAVAILABLE, "")
+    resume = session.metadata()
+    assert session.joined({})
+    session.ended(UNAVAILABLE, "")
+    assert session.metadata() == resume
+
+
 def test_messages_of_a_later_document_are_passed_over() -> None:
     session = PodWatchSession[PodEvent](PodState(), WatchOptions())
     session.joined({})
