@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.alone import outcome
 from tests.simulation.control.history import History
-from tests.simulation.plane.oracle import _same
+from tests.simulation.plane.oracle import _same, just_bound
 
 
 def test_plane_without_faults_runs_pods_on_both_nodes(tmp_path: Path) -> None:
@@ -32,3 +32,15 @@ def test_informer_may_be_behind_for_a_moment(changed_at: float, differing: int) 
     world.processes = {"user": SimpleNamespace(notes={"held": {"pods": informer}})}
     profile = SimpleNamespace(world=world, control=SimpleNamespace(history=history))
     assert len([*_same(cast("Any", profile), stored)]) == differing
+
+
+@pytest.mark.parametrize(
+    ("changed_at", "status", "excused"), [(39.9, {}, True), (30.0, {}, False), (39.9, {"startTime": "now"}, False)]
+)
+def test_pod_that_was_bound_a_moment_ago_may_not_run_yet(
+    changed_at: float, status: dict[str, Any], excused: bool
+) -> None:
+    history = History(cast("Any", SimpleNamespace(elapsed=40.0)))
+    history.changed[b"/registry/pods/default/a"] = changed_at
+    pod = {"metadata": {"name": "a", "uid": "u1"}, "status": {"phase": "Pending", **status}}
+    assert just_bound(history, [pod]) == ({"u1"} if excused else set())

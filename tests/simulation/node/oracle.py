@@ -1,6 +1,6 @@
 """What must hold when the node has had 30 seconds without a fault: all views agree, and with what really is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.cri.event_stream import Phase
@@ -25,10 +25,13 @@ TOLD_S = 5.0
 
 
 class Oracle:
-    """The promises of one node; `pods` are those that the API has for it."""
+    """The promises of one node; `pods` are those that the API has for it.
 
-    def __init__(self, node: "Node", pods: Iterable[Object]) -> None:
-        self._node, self._world = node, node.world
+    `just_bound`: uids of pods that their node may not have started yet.
+    """
+
+    def __init__(self, node: "Node", pods: Iterable[Object], just_bound: Container[str] = ()) -> None:
+        self._node, self._world, self._just_bound = node, node.world, just_bound
         self._ledger = node.witness.ledger()
         self._pods: dict[str, Object] = {meta(pod)["uid"]: pod for pod in pods}
 
@@ -50,7 +53,9 @@ class Oracle:
         ]
 
     def _converged_pods(self) -> Iterator[Broken]:
-        for pod in self._pods.values():
+        for uid, pod in self._pods.items():
+            if uid in self._just_bound:
+                continue
             name, status = meta(pod)["name"], pod.get("status") or {}
             if meta(pod).get("deletionTimestamp"):
                 yield Broken("converged", f"{name} is deleted and still there: {_reason(status)}")

@@ -9,7 +9,7 @@ from protocols.kube.meta import Object, meta, version_of
 from tests.simulation.control.history import REGISTRY, History
 from tests.simulation.model import Broken
 from tests.simulation.node.machine import CARDS, GPU, NIC, Node
-from tests.simulation.node.oracle import EXPECTED_ERRORS, Oracle
+from tests.simulation.node.oracle import EXPECTED_ERRORS, TOLD_S, Oracle
 from tests.simulation.node.pods import NAMESPACE, has_ended
 from tests.simulation.world.failures import failures
 
@@ -37,8 +37,15 @@ def check(profile: "PlaneProfile") -> list[Broken]:
     found += _same(profile, stored)
     for node in profile.nodes:
         pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
-        found += [*Oracle(node, pods).check(), *_claimed(node, pods, stored["resourceclaims"])]
+        found += Oracle(node, pods, just_bound(history, pods)).check()
+        found += _claimed(node, pods, stored["resourceclaims"])
     return [*found, *_scheduled(profile.nodes, stored), *_reserved(stored)]
+
+
+def just_bound(history: History, pods: list[Object]) -> set[str]:
+    """Return the uids of the pods without a status of their node whose binding was written a moment ago."""
+    unseen = [meta(pod) for pod in pods if "startTime" not in (pod.get("status") or {})]
+    return {each["uid"] for each in unseen if not history.has_settled("pods", f"{NAMESPACE}/{each['name']}", TOLD_S)}
 
 
 def _commits(history: History, resource: str) -> Iterator[tuple[int, str, Any]]:
