@@ -57,7 +57,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "etcd": {"etcd_bench": {"WATCHES": 5, "DEATHS": 1, **_WRITES}, "write_bench": _WRITES},
     "pleg": {"pleg_bench": {"SECONDS": 0.5, "EVENTS_PER_S": 400, "SETTLED_S": 1.0}},
     "pleg-idle": {"pleg_idle": {"SIZES": (1, 5), "REST_S": 0.0, "SAMPLE_S": 0.5}},
-    "pleg-idle.many": {"pleg_idle": {"FEW": 1, "MANY": 5, "RESYNCED_S": 0.0, "SAMPLE_S": 0.5}},
+    "pleg-idle.many": {"pleg_idle": {"FEW": 1, "MANY": 5, "RESYNCED_S": 0.0, "PERIOD_S": 0.5}},
     "imports": {"import_bench": {"ROUNDS": 1}},
     "start": {"plane_bench": _PLANE},
     "idle": {"plane_bench": _PLANE},

@@ -12,7 +12,8 @@ def devices(pod: pb.PodResources) -> list[str]:
     for container in pod.containers:
         found += [f"{device.resource_name}={id}" for device in container.devices for id in device.device_ids]
         for claim in container.dynamic_resources:
-            found += [f"{resource.driver_name}/{resource.pool_name}/{resource.device_name}" for resource in claim.claim_resources]
+            for device in claim.claim_resources:
+                found.append(f"{device.driver_name}/{device.pool_name}/{device.device_name}")
     return sorted(found)
 
 
