@@ -32,8 +32,6 @@ class VersionedReader:
 
     def outdated(self, versions: Versions) -> bool:
         """Return True if one of these versions differs from that of what was read."""
-        if self.versions.items() <= versions.items():
-            return False
         return any(versions.get(source, own) != own for source, own in self.versions.items())
 
 
