@@ -1,13 +1,13 @@
 """Facts of a pod, of names and of time have one home each: a second definition would come to differ from the first."""
 
 import ast
-from pathlib import Path
+import re
 
 import pytest
 
 from protocols.kube.resource_names import is_extended, is_native
+from tests.support.product import ROOT, product_modules
 
-ROOT = Path(__file__).parents[3]
 HOMES = {
     "is_native": "protocols/kube/resource_names.py",
     "is_extended": "protocols/kube/resource_names.py",
@@ -18,29 +18,33 @@ HOMES = {
     "now": "protocols/kube/times.py",
 }
 FINISHED = {"Succeeded", "Failed"}
+DEFINED = re.compile(rf"^(?:async )?def _*(?:{'|'.join(HOMES)})\b", re.MULTILINE)
 
 
-def modules() -> list[Path]:
-    return [path for top in ("actors", "protocols", "supervisor") for path in (ROOT / top).rglob("*.py")]
-
-
-def defined(tree: ast.Module) -> list[str]:
-    return [each.name.lstrip("_") for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+def defined(tree: ast.Module) -> set[str]:
+    functions = (each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {function.name.lstrip("_") for function in functions} & HOMES.keys()
 
 
 def lists_phases(tree: ast.Module) -> bool:
     """A list of the two phases in which a pod has finished."""
-    lists = (each.elts for each in ast.walk(tree) if isinstance(each, ast.Tuple | ast.Set | ast.List))
+    lists = (node.elts for node in ast.walk(tree) if isinstance(node, ast.Tuple | ast.Set | ast.List))
     return any(
         len(each) == 2 and {one.value for one in each if isinstance(one, ast.Constant)} == FINISHED for each in lists
     )
 
 
 def test_no_second_definition() -> None:
-    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in modules()}
-    found = {(name, path) for path, tree in trees.items() for name in defined(tree) if name in HOMES}
+    found, listing = set[tuple[str, str]](), []
+    for path in product_modules():
+        text, name = path.read_text(), str(path.relative_to(ROOT))
+        if not DEFINED.search(text) and not all(phase in text for phase in FINISHED):
+            continue
+        tree = ast.parse(text)
+        found |= {(function, name) for function in defined(tree)}
+        listing += [name] if lists_phases(tree) else []
     assert found == set(HOMES.items())
-    assert [path for path, tree in trees.items() if lists_phases(tree)] == [HOMES["is_finished"]]
+    assert listing == [HOMES["is_finished"]]
 
 
 @pytest.mark.parametrize("name", ["cpu", "kubernetes.io/batch", "a.kubernetes.io/gpu", "notkubernetes.io/gpu"])
