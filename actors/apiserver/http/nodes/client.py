@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from actors.apiserver.api.errors import ServiceUnavailable
-from actors.apiserver.http.nodes.location import Location
+from actors.apiserver.http.nodes.location import Location, NodeUnavailable
 from protocols.messages.podworker import serving_name
 from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
@@ -150,7 +150,7 @@ def _context(options: NodeClientOptions) -> ssl.SSLContext:
 
 
 async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> Answer:
-    """Raises ServiceUnavailable."""
+    """Raises NodeUnavailable."""
     try:
         async with asyncio.timeout(HEADERS_S):
             try:
@@ -167,9 +167,9 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=2.0)
 
 
-def _unreachable(where: Location, error: BaseException) -> ServiceUnavailable:
+def _unreachable(where: Location, error: BaseException) -> NodeUnavailable:
     why = " ".join(str(error).split()) or type(error).__name__
-    return ServiceUnavailable(f'node "{where.name}" does not answer: {why}')
+    return NodeUnavailable(where.name, f"does not answer: {why}")
 
 
 def _url(where: Location) -> URL:

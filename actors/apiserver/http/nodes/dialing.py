@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from actors.apiserver.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound, ServiceUnavailable
+from actors.apiserver.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound
 from actors.apiserver.http.nodes.client import NodeClient
-from actors.apiserver.http.nodes.location import Location
+from actors.apiserver.http.nodes.location import Location, NodeUnavailable
 from protocols.kube.errors import StatusError
 from protocols.kube.jsons import read_json_object
 from protocols.streams.channels import TUNNEL, V5
@@ -48,7 +48,7 @@ class Dialing:
             try:
                 await command.open(channels)
             except ConnectionError as error:
-                raise ServiceUnavailable(f'node "{where.name}" does not open the stream: {error}') from None
+                raise NodeUnavailable(where.name, f"does not open the stream: {error}") from None
             yield command
         finally:
             wire.close()
@@ -82,9 +82,8 @@ class Dialing:
             return await self._client.spdy(where, protocol)
         except NotUpgraded as answer:
             if answer.status in REDIRECTS:
-                raise ServiceUnavailable(
-                    f'node "{where.name}" does not answer: it answers {answer.status}, and redirects are forbidden'
-                ) from None
+                reason = f"does not answer: it answers {answer.status}, and redirects are forbidden"
+                raise NodeUnavailable(where.name, reason) from None
             raise node_error(where, answer.status, answer.body) from None
 
 
@@ -108,5 +107,5 @@ def node_error(where: Location, code: int, body: bytes) -> StatusError:
     text = " ".join(body.decode(errors="replace").split())[:LONGEST_TEXT]
     kind = KINDS.get(code)
     if kind is None or not text:
-        return ServiceUnavailable(f'node "{where.name}" answered {code}: {text or "no reason"}')
+        return NodeUnavailable(where.name, f"answered {code}: {text or 'no reason'}")
     return kind(text)

@@ -22,6 +22,14 @@ STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"
 Query = MultiMapping[str]
 
 
+class NodeUnavailable(ServiceUnavailable):
+    """Raised for a node that cannot be called, or does not answer as it must; `fault` does not name it."""
+
+    def __init__(self, node: str, fault: str) -> None:
+        super().__init__(f'node "{node}" {fault}')
+        self.node, self.fault = node, fault
+
+
 class Location(msgspec.Struct, frozen=True):
     """An endpoint of a node; its certificate must name `name`."""
 
@@ -109,12 +117,12 @@ def _declared_features(node: Object | None) -> tuple[str, ...]:
 
 
 def address(name: str, node: Object | None) -> tuple[str, int]:
-    """Return the host and port of a node. Raises ServiceUnavailable."""
+    """Return the host and port of a node. Raises NodeUnavailable."""
     if node is None:
-        raise ServiceUnavailable(f'node "{name}" of the pod does not exist')
+        raise NodeUnavailable(name, "of the pod does not exist")
     port = at(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
     known = {text(item, "type"): text(item, "address") for item in reversed(items(node, "status", "addresses"))}
     host = next((known[kind] for kind in REACHABLE if known.get(kind)), "")
     if not host or not isinstance(port, int) or not 0 < port < 65536:
-        raise ServiceUnavailable(f'node "{name}" serves no logs and no connections')
+        raise NodeUnavailable(name, "serves no logs and no connections")
     return host, port

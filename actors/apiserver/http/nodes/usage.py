@@ -16,7 +16,7 @@ from actors.apiserver.api.errors import ApiError, NotFound
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.nodes.client import NodeClient
-from actors.apiserver.http.nodes.location import Location, address
+from actors.apiserver.http.nodes.location import Location, NodeUnavailable, address
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
 from protocols.kube.objects import text
@@ -109,9 +109,8 @@ class Usage:
         target = request.target
         pod = self._pod(f"{target.namespace}/{target.name}") if target.resource.namespaced else None
         node = text(pod, "spec", "nodeName") if target.resource.namespaced else target.name
-        reports, left_out = await self._ask_all(
-            each for each in self._nodes() if text(each, "metadata", "name") == node
-        )
+        named = (obj for obj in self._nodes() if text(obj, "metadata", "name") == node)
+        reports, left_out = await self._ask_all(named)
         for item in self._items(request, reports):
             metadata = item["metadata"]
             if metadata["name"] == target.name and metadata.get("namespace", "") == (target.namespace or ""):
@@ -180,8 +179,10 @@ class Usage:
                 return await _decoded(await _body(answer))
         except TimeoutError:
             return f"its report takes longer than {self._answer_s:g} s"
+        except NodeUnavailable as error:
+            return f"it {error.fault}"
         except (ApiError, StatusError, aiohttp.ClientError, OSError) as error:
-            return " ".join(str(error).split()).replace(f'node "{name}" ', "it ", 1)
+            return " ".join(str(error).split())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return f"its report cannot be read: {error}"
 
