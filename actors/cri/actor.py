@@ -139,7 +139,7 @@ class Cri:
         if back or other:
             self._stream.try_again()
         if other or self._lists.streaming is Streaming.UNKNOWN:
-            self._context.spawn(self._probe_lists(), "streaming lists")
+            self._context.spawn(self._lists.probe(), "streaming lists")
         self._publish(
             connected=True,
             name=info.name,
@@ -150,10 +150,6 @@ class Cri:
             newest_event=report.newest_event,
         )
         self._context.ready(self._note())
-
-    async def _probe_lists(self) -> None:
-        await self._lists.probe()
-        self._publish(streams_lists=self._lists.streaming is Streaming.YES)
 
     def _on_failure(self, reason: str) -> None:
         self._publish(connected=False, message=reason)

@@ -70,8 +70,6 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """GetContainerEvents is open and has answered."""
     events_supported: bool = True
     """False once the runtime answered GetContainerEvents with UNIMPLEMENTED."""
-    streams_lists: bool = False
-    """It sends lists in pieces too, so their length has no limit."""
     failures: int = 0
     """Consecutive failures of the event stream."""
     name: str = ""
