@@ -7,11 +7,13 @@ Frames are only appended, each by one write: what kill -9 leaves is a whole pref
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from protocols.errors import NodeplaneError
+
+T = TypeVar("T")
 
 SIGNATURE = b"NPREC\r\n\x1a"
 VERSION = 1
@@ -136,3 +138,11 @@ def body(data: memoryview, frame: RecordedFrame) -> bytes:
     if len(found) != frame.raw or not unpack.eof:
         raise RecordingInvalid(f"the frame at byte {frame.begin} is not of the length that it states; copy it again")
     return found
+
+
+def convert(value: Any, kind: type[T]) -> T:
+    """Return a recorded value as the struct that it was recorded from. Raises RecordingInvalid."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise RecordingInvalid(f"the recording has no {kind.__name__} where one is due: {error}") from None

@@ -6,8 +6,8 @@ from protocols.kinds.table import RESOURCESLICES
 from protocols.messages.calls import CallRecord
 from protocols.messages.objects import stream_of
 from protocols.recording import sources
+from protocols.recording.frames import convert
 from protocols.recording.reader import Recording, State, apply_change
-from protocols.recording.values import convert
 from supervisor.capture.devices import Object, Version
 
 SLICES = stream_of(RESOURCESLICES.group, RESOURCESLICES.plural)

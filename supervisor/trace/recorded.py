@@ -5,8 +5,8 @@ from typing import Any
 
 from protocols.messages.trace import Span
 from protocols.recording import sources as names
+from protocols.recording.frames import convert
 from protocols.recording.reader import Recording
-from protocols.recording.values import convert
 from protocols.trace import Collected
 from supervisor.trace.collect import PodTrace, trace_of
 

@@ -10,7 +10,6 @@ from typing import Any
 from actors.controllers.common.informers import LateHandler, without_managed_fields
 from actors.controllers.policies.admission_status import AdmissionPolicyStatusController
 from actors.controllers.policies.budgets import DisruptionController
-from actors.controllers.policies.forward import Forward
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.scales import FindKind
 from protocols.actor import Context
@@ -28,6 +27,26 @@ from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
+
+
+class Forward:
+    """Pass events to `target` while there is one."""
+
+    def __init__(self) -> None:
+        self.target: ResourceEventHandler | None = None
+
+    def on_add(self, obj: Object) -> None:
+        if self.target is not None:
+            self.target.on_add(obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        if self.target is not None:
+            self.target.on_update(old, new)
+
+    def on_delete(self, obj: Object) -> None:
+        if self.target is not None:
+            self.target.on_delete(obj)
+
 
 WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
 """Resources of which quotas read more than metadata."""

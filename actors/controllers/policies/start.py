@@ -8,7 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from actors.controllers.common.informers import FirstObject
-from actors.controllers.policies.forward import Forward
+from actors.controllers.policies.running import Forward
 from protocols.actor import Context
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
 from protocols.kubeclient.client import ApiClient

@@ -10,9 +10,8 @@ from protocols.kinds import views
 from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object, labels_of, uid_of
 from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
-from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.room import NodeRoom
-from protocols.lifecycle.node.status import NodeStatusInputs, new_node, node_status
+from protocols.lifecycle.node.status import MachineInfo, NodeStatusInputs, new_node, node_status
 from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.resources import Amounts, milli
 from protocols.lifecycle.pods.types import PodSpec, Waiting

@@ -16,7 +16,7 @@ from protocols.kinds import views
 from protocols.kinds.table import NODES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
-from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import MachineInfo
 from protocols.messages import devices
 from protocols.node.sysctls import allowlist
 

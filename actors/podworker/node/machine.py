@@ -6,7 +6,7 @@ import socket
 import uuid
 from pathlib import Path
 
-from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import MachineInfo
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
 

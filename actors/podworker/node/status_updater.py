@@ -15,8 +15,8 @@ from protocols.kinds.table import NODES
 from protocols.kube import times
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient, ApiError
-from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.status import (
+    MachineInfo,
     NodeStatusInputs,
     advertised_resources,
     foreign_resources,

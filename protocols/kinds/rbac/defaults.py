@@ -3,17 +3,114 @@
 Missing rules are added to stored roles unless their autoupdate annotation disables it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from protocols.kinds.rbac.cluster_roles import CLUSTER_ROLES, SUBJECTS
 from protocols.kinds.rbac.controller_roles import CONTROLLER_ROLES, PREFIX
 from protocols.kinds.rbac.cover import uncovered
-from protocols.kinds.rbac.namespace_roles import BINDING_NAMES, NAMESPACE_ROLES, NAMESPACE_SUBJECTS
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, read_rules
-from protocols.kinds.rbac.rule_table import roles_of
 
 Rules = tuple[PolicyRule, ...]
+NAMESPACE_ROLES = {
+    "kube-public": """
+system:controller:bootstrap-signer
+    read core configmaps
+    update core configmaps cluster-info
+    events
+""",
+    "kube-system": """
+extension-apiserver-authentication-reader
+    read core configmaps extension-apiserver-authentication
+system::leader-locking-kube-controller-manager
+    create,read,update coordination.k8s.io leases
+    create,read,update coordination.k8s.io leasecandidates
+system::leader-locking-kube-scheduler
+    create,read,update coordination.k8s.io leases
+    create,read,update coordination.k8s.io leasecandidates
+system:controller:bootstrap-signer
+    read core secrets
+system:controller:cloud-provider
+    create,read core configmaps
+system:controller:token-cleaner
+    delete,read core secrets
+    events
+""",
+}
+
+READER = "extension-apiserver-authentication-reader"
+NAMESPACE_SUBJECTS = {
+    "system:controller:bootstrap-signer": ("ServiceAccount kube-system/bootstrap-signer",),
+    READER: ("User system:kube-controller-manager", "User system:kube-scheduler"),
+    "system::leader-locking-kube-controller-manager": (
+        "User system:kube-controller-manager",
+        "ServiceAccount kube-system/kube-controller-manager",
+        "ServiceAccount kube-system/leader-election-controller",
+    ),
+    "system::leader-locking-kube-scheduler": (
+        "User system:kube-scheduler",
+        "ServiceAccount kube-system/kube-scheduler",
+    ),
+    "system:controller:cloud-provider": ("ServiceAccount kube-system/cloud-provider",),
+    "system:controller:token-cleaner": ("ServiceAccount kube-system/token-cleaner",),
+}
+"""Subjects by role; a binding has the name of its role, but for BINDING_NAMES."""
+BINDING_NAMES = {READER: "system::extension-apiserver-authentication-reader"}
+
+VERBS = {
+    "read": ("get", "list", "watch"),
+    "write": ("create", "delete", "deletecollection", "patch", "update"),
+    "all": ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+}
+EVENTS = "create,patch,update core,events.k8s.io events"
+CORE = "core"
+
+
+def roles_of(text: str) -> dict[str, Rules]:
+    """Return rules by role name, in the order of a table: a role per paragraph, a rule per indented line.
+
+        NAME
+            VERBS GROUPS RESOURCES [NAMES]
+            VERBS /URL,...
+
+    Lists have commas. `core` is the core group. `read`, `write` and `all` are sets of verbs,
+    and `events` stands for the rule of everything that records events. Values are sorted, as upstream stores them.
+    """
+    roles: dict[str, list[PolicyRule]] = {}
+    rules: list[PolicyRule] = []
+    for line in text.strip().splitlines():
+        if line.startswith(" "):
+            rules.append(_rule(line.split()))
+        else:
+            rules = roles[line] = []
+    return {name: tuple(held) for name, held in roles.items()}
+
+
+def _rule(words: list[str]) -> PolicyRule:
+    if words == ["events"]:
+        words = EVENTS.split()
+    verbs, second, *rest = words
+    if second.startswith("/"):
+        return PolicyRule(_sorted(_verbs(verbs)), urls=_sorted(second.split(",")))
+    groups = ["" if group == CORE else group for group in second.split(",")]
+    resources, *names = rest
+    return PolicyRule(
+        verbs=_sorted(_verbs(verbs)),
+        groups=_sorted(groups),
+        resources=_sorted(resources.split(",")),
+        names=_sorted(names[0].split(",")) if names else (),
+    )
+
+
+def _verbs(text: str) -> Iterator[str]:
+    for verb in text.split(","):
+        yield from VERBS.get(verb, (verb,))
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(values))
+
+
 LABEL = "kubernetes.io/bootstrapping"
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"

@@ -10,11 +10,29 @@ from protocols.kube.meta import Object
 from protocols.kube.quantity import BINARY_SI, NANO, Quantity
 from protocols.kube.resource_names import is_extended
 from protocols.kube.times import parse_time
-from protocols.lifecycle.node.machine import MachineInfo
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import HEALTHY, Placement, ResourceInventory
 from protocols.messages.podworker import INSTANCE
 from protocols.node.cpulist import parse_list
+
+
+class MachineInfo(msgspec.Struct, frozen=True):
+    """A machine as its node reports it; sizes in KiB."""
+
+    address: str
+    cpus: int
+    memory_kib: int
+    storage_kib: int
+    architecture: str
+    kernel: str
+    os_image: str
+    machine_id: str
+    boot_id: str
+    local: bool = True
+    """The node endpoint listens on loopback: only an API server on this machine reaches it."""
+    instance: str = ""
+    """Identity of this root directory; distinguishes nodes that claim the same name."""
+
 
 STORAGE, HUGE = "ephemeral-storage", "hugepages-"
 NATIVE = ("cpu", "memory")

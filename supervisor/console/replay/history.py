@@ -12,9 +12,8 @@ from protocols.messages.objects import stream_of
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
 from protocols.recording import sources
 from protocols.recording.delta import FIELDS, SET
-from protocols.recording.frames import RecordedChange
+from protocols.recording.frames import RecordedChange, convert
 from protocols.recording.reader import Recording, State, apply_change
-from protocols.recording.values import convert
 from supervisor.console.model.history import KEPT_S
 from supervisor.console.model.metrics import Page
 from supervisor.console.model.world import World

@@ -8,10 +8,9 @@ from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth
 from protocols.messages.objects import stream_of
 from protocols.recording import sources
-from protocols.recording.frames import RecordedChange
+from protocols.recording.frames import RecordedChange, convert
 from protocols.recording.reader import Recording, State, apply_change
 from protocols.recording.samples import SERVER
-from protocols.recording.values import convert
 from supervisor.console.feed.api import keep_slice
 from supervisor.console.feed.streams import STREAMS
 from supervisor.console.model.plane import ActorUsage

@@ -15,8 +15,8 @@ from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodA
 from protocols.messages.objects import stream_of
 from protocols.messages.supervisor import PlaneStatus
 from protocols.recording import sources
+from protocols.recording.frames import convert
 from protocols.recording.reader import Recording, State
-from protocols.recording.values import convert
 from supervisor.base.errors import NotRunning
 from supervisor.client.devices import rows_of
 from supervisor.client.drivers import drivers_view_of

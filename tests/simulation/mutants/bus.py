@@ -112,7 +112,7 @@ BUS = (
     ),
     Mutant(
         "member-unconnected",
-        "protocols/etcd/calls.py",
+        "protocols/etcd/client.py",
         old="        await members.channels[member].stands(timeout)\n",
         new="        pass\n",
         mistake="A member is asked for its status without connecting, which is left to other calls.",

@@ -14,7 +14,7 @@ from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
 from protocols.kubeclient import kubeconfig
 from protocols.kubeclient.client import ClientOptions
-from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import MachineInfo
 from protocols.node import namespaces
 from protocols.process.layout import Layout
 from protocols.process.sockets import prepare_socket

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from protocols.etcd.calls import ask
+from protocols.etcd.client import ask
 from protocols.etcd.errors import BadEndpoint, Compacted, Unavailable
 from protocols.etcd.members import Members, Method
 from protocols.etcd.options import EtcdOptions

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.fleet.profiles.catalog import find_profile
-from actors.fleet.workload.cpu import cpu_seconds
 from actors.fleet.workload.figures import ScenarioFigures, Startups, quantile, table
 from actors.fleet.workload.objects import ScenarioObjects
+from actors.fleet.workload.runner import cpu_seconds
 from actors.fleet.workload.scenario import ClaimDevices, RequestSpec, Scenario, builtin_scenarios, find_scenario
 from protocols.kinds.shapes.clean import clean
 from protocols.kinds.shapes.registry import kind_shape

@@ -158,7 +158,7 @@ TABLE: dict[str, Entry] = {
     "protocols/process/files.py": Entry(1, ROOT_FILE, "64 MiB, sealed"),
     "protocols/process/settings.py": Entry(1, ROOT_FILE, "declared fields"),
     "protocols/process/stalls.py": Entry(1, ROOT_FILE, "LARGEST, declared fields"),
-    "protocols/recording/frames.py": Entry(2, "files of users: recordings", "16 MiB of a frame, stated before"),
+    "protocols/recording/frames.py": Entry(3, "files of users: recordings", "16 MiB of a frame, stated before"),
     "protocols/recording/reader.py": Entry(4, "files of users: recordings", "a frame, declared fields"),
     "protocols/streams/channels.py": Entry(1, "clients: sizes of terminals", "one frame, declared fields"),
     "protocols/streams/spdy_frames.py": Entry(2, "clients and nodes: headers", "LARGEST_HEADERS of plain text"),
@@ -192,7 +192,6 @@ TABLE: dict[str, Entry] = {
     "supervisor/startup/prepare.py": Entry(1, ROOT_FILE, "declared fields"),
     "supervisor/trace/command.py": Entry(1, "files of users", "16 MiB, declared fields; in the command"),
     "supervisor/testing/api.py": Entry(1, "the API server of a test", "MAX_ANSWER"),
-    "protocols/recording/values.py": Entry(1, "files of users: recordings", "a frame, declared fields"),
 }
 
 

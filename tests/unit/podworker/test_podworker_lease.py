@@ -10,7 +10,7 @@ from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, N
 from protocols.kinds.table import LEASES, NODES, Resource
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import condition
-from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import MachineInfo
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 

@@ -7,8 +7,8 @@ import msgspec
 from actors.podworker.node.machine import read_machine
 from actors.podworker.node.status_updater import GRACE_S, Readiness
 from protocols.kinds import views
-from protocols.lifecycle.node.machine import MachineInfo
 from protocols.lifecycle.node.status import (
+    MachineInfo,
     NodeStatusInputs,
     heartbeat_patch,
     is_ready,

@@ -10,7 +10,7 @@ import pytest
 from actors.podworker.node import status_updater as agent
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.kinds.table import NODES
-from protocols.lifecycle.node.machine import MachineInfo
+from protocols.lifecycle.node.status import MachineInfo
 from protocols.messages.devices import Placement, ResourceInventory
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async

@@ -18,11 +18,16 @@ from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
 from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes import atomic
-from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, Payload, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.sources import read_versions
-from actors.podworker.pods.volumes.volumes import TOKEN_RENEWED, Volumes, prepare_host_path
+from actors.podworker.pods.volumes.volumes import (
+    TOKEN_RENEWED,
+    Volumes,
+    make_mount_points,
+    nested_mount_points,
+    prepare_host_path,
+)
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import PodSpec, read_pod

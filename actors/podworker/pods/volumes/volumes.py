@@ -3,6 +3,9 @@
 There is no watch and no timer of a pod: the manager reads each source once a minute for all pods. A pod whose sources
 have other versions than its files, or with a token to renew, is synced and updates them. If files show labels,
 annotations or resources of the pod, they are also updated with the next sync after one of these changed.
+
+Mount points inside a volume whose files we write are created first, as upstream's pkg/volume/util/nested_volumes.go
+does: the runtime mounts the volume read-only and could not create them there.
 """
 
 import asyncio
@@ -12,9 +15,9 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -22,7 +25,6 @@ from actors.podworker.model.dependencies import Dependencies, NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.pods.environment.references import fetch, volume_refs
 from actors.podworker.pods.volumes import atomic
-from actors.podworker.pods.volumes.nested import make_mount_points, nested_mount_points
 from actors.podworker.pods.volumes.paths import volume_path
 from actors.podworker.pods.volumes.payload import (
     EMPTY_DIR,
@@ -43,6 +45,48 @@ from protocols.lifecycle.pods.resources import milli
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
+
+_DIRECTORY = 0o755
+
+
+def nested_mount_points(spec: PodSpec) -> dict[str, list[str]]:
+    """Return by volume the paths below it at which containers mount something else. Pure.
+
+    One pass over the mounts, of which a pod may have tens of thousands.
+    """
+    found: dict[str, set[str]] = {}
+    for container in (*spec.containers, *spec.ephemeral):
+        for volume, point in _of_container(container.raw):
+            found.setdefault(volume, set()).add(point)
+    return {volume: sorted(points) for volume, points in found.items()}
+
+
+def _of_container(container: views.Container) -> Iterator[tuple[str, str]]:
+    mounts = {_path(mount): mount for mount in container.get("volumeMounts") or ()}
+    for path in mounts:
+        outer = next((parent for parent in path.parents if parent in mounts), None)
+        if outer is not None and not (mounts[outer].get("subPath") or mounts[outer].get("subPathExpr")):
+            yield str(mounts[outer].get("name") or ""), str(path.relative_to(outer))
+
+
+def _path(mount: views.VolumeMount) -> PurePosixPath:
+    return PurePosixPath(str(mount.get("mountPath") or ""))
+
+
+def make_mount_points(directory: Path, points: list[str]) -> None:
+    """Create the directories. Raises VolumeNotReady where a file of the volume has the name, and OSError."""
+    for point in points:
+        if ".." in PurePosixPath(point).parts:
+            raise VolumeNotReady(f"mount path {point!r} leads out of the volume; write it without ..")
+        path = directory
+        for part in PurePosixPath(point).parts:
+            path = path / part
+            if path.is_symlink() or (path.exists() and not path.is_dir()):
+                raise VolumeNotReady(f"{point!r} is mounted where the volume has a file; mount it elsewhere")
+            if not path.exists():
+                path.mkdir()
+                path.chmod(_DIRECTORY)
+
 
 CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "directory"),
