@@ -357,6 +357,9 @@ class FakeStatuses:
     def forget(self, uid: str) -> None:
         self.forgotten.append(uid)
 
+    def repeat_lost(self, spec: PodSpec) -> None:
+        pass
+
 
 class FakePods:
     def __init__(self) -> None:

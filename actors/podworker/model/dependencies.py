@@ -139,6 +139,10 @@ class Statuses(Protocol):
         """Wait up to `seconds` for the latest status to reach the API."""
         ...
 
+    def repeat_lost(self, spec: PodSpec) -> None:
+        """Send the latest status again if `spec`, from the API's watch, lacks what the API acknowledged."""
+        ...
+
     def forget(self, uid: str) -> None: ...
 
 

@@ -77,7 +77,7 @@ class PodController:
         self._published = NodePods(self._manager)
         self._static = StaticPods(self._static_options(api, mirrors))
         selector = InformerOptions(
-            field_selector=f"spec.nodeName={settings.node_name}", on_doubt=self._history_replaced
+            field_selector=f"spec.nodeName={settings.node_name}", on_doubt=self._manager.expire_volumes
         )
         self._informer = Informer(client, PODS, selector, self._static)
         self._cpusets = Cpusets(CpusetOptions(self._runtime, recorder, self._pinned, streams.placement))
@@ -94,6 +94,7 @@ class PodController:
         spawn(self._services.run(), "services")
         spawn(self._rotator.run(), "logs")
         spawn(self._manager.keep_resyncing(), "resync")
+        spawn(self._manager.keep_repeating(), "lost writes")
         spawn(self._cpusets.run(), "cpusets")
         spawn(self._begin(), "begin")
 
@@ -164,10 +165,6 @@ class PodController:
         streams.placements.subscribe(self._on_placement)
         streams.inventory.subscribe(on_synced=self._on_inventory_synced)
         streams.notices.subscribe(self._on_notice)
-
-    def _history_replaced(self) -> None:
-        self._statuses.history_replaced()
-        self._manager.history_replaced()
 
     def _on_runtime(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
         if self._streams.runtime.connected:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -29,6 +30,8 @@ from protocols.process.tasks import Tasks, restarted
 from protocols.trace import clock, record
 
 ORPHAN_GRACE_S = 1
+COMPARE_S = 5.0
+"""Interval at which what the API acknowledged is compared with what its watch shows."""
 PACE_S = 0.02
 """Between two pods whose volumes are updated: one object may be shown by all."""
 log = logging.getLogger("podworker")
@@ -55,7 +58,8 @@ class PodManager:
         self._pods: dict[str, views.Pod] = {}
         self._workers: dict[str, PodWorker] = {}
         self._tasks = Tasks()
-        self._finished: set[str] = set()
+        self._finished: dict[str, float] = {}
+        """When a worker has ended, by the uid of a pod that the API still shows."""
         self._finished_subscribers: list[Callable[[str], None]] = []
         self._begun = False
 
@@ -132,6 +136,25 @@ class PodManager:
                 worker.wake()
                 await asyncio.sleep(PACE_S)
 
+    async def keep_repeating(self) -> None:
+        """Repeat what was lost, now and then."""
+        while True:
+            await asyncio.sleep(COMPARE_S)
+            self.repeat_lost()
+
+    def repeat_lost(self) -> None:
+        """Do again what the API acknowledged UNSHOWN_S ago if its watch does not show that.
+
+        A backup that was restored right after a status was sent or a pod deleted lacks it. A watch that had not shown
+        the write goes on as if nothing had been; one that had begins anew, with pods of lower versions.
+        """
+        ended_by = time.monotonic() - UNSHOWN_S
+        for uid in list(self._pods):
+            if worker := self._workers.get(uid):
+                self._options.deps.statuses.repeat_lost(worker.state.spec)
+            elif self._finished.get(uid, math.inf) <= ended_by:
+                self._run_again(uid)
+
     def wake_all(self) -> None:
         """Sync all pods, after a change that is not an input of single ones."""
         for worker in list(self._workers.values()):
@@ -154,7 +177,7 @@ class PodManager:
     def active(self) -> tuple[str, ...]:
         """Return the uids of pods that may hold devices."""
         ended = {uid for uid, pod in self._pods.items() if is_finished(pod)}
-        return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished))
+        return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished.keys()))
 
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
         worker = self._workers.get(uid)
@@ -169,11 +192,10 @@ class PodManager:
         for worker in self._workers.values():
             worker.readmit()
 
-    def history_replaced(self) -> None:
-        """Sync all pods with the list that the informer is about to apply, deleted ones that it has again included."""
+    def expire_volumes(self) -> None:
+        """Compare all volumes with their sources at the next resync: equal versions may be of different objects."""
         for worker in self._workers.values():
-            worker.history_replaced()
-        asyncio.get_running_loop().call_soon(self._run_returned)
+            worker.expire_volumes()
 
     def has_worker(self, uid: str) -> bool:
         return uid in self._workers
@@ -208,19 +230,9 @@ class PodManager:
     def _start(self, spec: PodSpec, gone: bool = False, fence_ns: int = 0) -> None:
         if spec.uid in self._workers:
             return
-        self._finished.discard(spec.uid)
+        self._finished.pop(spec.uid, None)
         self._workers[spec.uid] = self._worker(spec, gone, fence_ns)
         self._tasks.start(self._run_worker(spec.uid), "pod worker", f"{spec.namespace}/{spec.name}")
-
-    def _run_returned(self) -> None:
-        """Run pods again that were deleted from the API, which has them nevertheless."""
-        for uid in sorted(self._finished & self._pods.keys()):
-            self._run_again(uid)
-
-    def _check_gone(self, uid: str) -> None:
-        """Delete a pod again that the watch still shows: a restored backup may lack the deletion."""
-        if uid in self._finished and uid in self._pods:
-            self._run_again(uid)
 
     def _run_again(self, uid: str) -> None:
         self._options.deps.statuses.forget(uid)
@@ -256,10 +268,8 @@ class PodManager:
         if uid in self._pods and not worker.state.deleted:  # it came back meanwhile, as after a restored backup
             self._run_again(uid)
             return
-        self._finished.add(uid)
-        if uid in self._pods:
-            asyncio.get_running_loop().call_later(UNSHOWN_S, self._check_gone, uid)
-        else:
+        self._finished[uid] = time.monotonic()
+        if uid not in self._pods:
             self._forget(uid)
             if worker.remains():  # their end is that of the pod
                 self.orphan(uid, worker.state.spec.namespace, worker.state.spec.name)
@@ -276,7 +286,7 @@ class PodManager:
             raise
 
     def _forget(self, uid: str) -> None:
-        self._finished.discard(uid)
+        self._finished.pop(uid, None)
         self._options.deps.statuses.forget(uid)
 
     def _end_remains(self, uid: str) -> None:

@@ -32,8 +32,7 @@ MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
 OBSERVED_S = 1.0
 """A deleted pod's status in which only the observed generation changed waits so long: most pods have ended by then."""
 UNSHOWN_S = 10.0
-"""After a status was sent or a pod was deleted the watch shows it by then. Else it is done again: a backup that was
-restored right after the write lacks it, and a watch that had not shown the write goes on as if nothing had been."""
+"""After a status was sent or a pod was deleted the watch shows it by then, see `PodManager.repeat_lost`."""
 MAX_RETRY_AFTER_S = 30.0
 """Upper bound of a server's Retry-After."""
 RETRYABLE = (404, 408, 429)
@@ -60,12 +59,10 @@ class _Entry:
         self.sent: views.PodStatus | None = None
         self.acked: views.PodStatus = {}
         self.version = 0
-        self.shown = version_of(spec.raw)
-        """The version that the API's watch shows."""
-        self.shown_timer: asyncio.TimerHandle | None = None
-        """Timer of its comparison with `version` and `gone`."""
-        self.doubted = False
-        """The API's history may have been replaced since: its status is to be compared at the next sync."""
+        self.answered_at = 0.0
+        """Time of the last end of sending."""
+        self.compared: PodSpec | None = None
+        """The pod of the API's watch that was compared since with `version`, `acked` and `gone`."""
         self.since = 0.0
         """Time of the oldest published status that the API does not show."""
         self.reported_ns = 0
@@ -94,6 +91,12 @@ class _Entry:
 
     def _shown(self, spec: PodSpec) -> Mapping[str, Any]:
         return (spec.raw.get("status") or {}) if version_of(spec.raw) > self.version else self.acked
+
+    def is_lost(self, seen: PodSpec) -> bool:
+        """Return True if the API has another history than the one that answered. Mirrors have their own versions."""
+        version = version_of(seen.raw)
+        other = version == self.version and self.acked != (seen.raw.get("status") or {})
+        return bool(version) and (self.gone or version < self.version or other)
 
     def held_s(self) -> float:
         """Return for how many seconds the status may wait for the next one."""
@@ -159,15 +162,14 @@ class StatusManager:
         if entry is None:
             entry = self._entries[spec.uid] = _Entry(spec)
         known = entry.spec is spec and entry.desired == status
-        entry.spec, entry.desired, entry.shown = spec, status, version_of(spec.raw)
+        entry.spec, entry.desired = spec, status
         entry.changed.set()
         if not known:
             record(spec.uid, STATUS, clock(), phase=status.get("phase", ""))
             for subscriber in self._published_subscribers:
                 subscriber(spec, status)
-        if known and entry.task is None and entry.rejected is None and not entry.doubted:
+        if known and entry.task is None and entry.rejected is None:
             return  # unchanged since the last sync, which has sent it
-        entry.doubted = False
         entry.report(reported_ns)
         if entry.task is None and not entry.gone:
             self._begin(entry)
@@ -189,22 +191,17 @@ class StatusManager:
         if entry.task is None and not entry.gone:
             self._start(entry)
 
-    def _check_shown(self, entry: _Entry) -> None:
-        """Send a status again if the watch shows another answer; one that the API has changes nothing there."""
-        entry.shown_timer = None
-        if entry.shown and entry.task is None and (entry.gone or entry.shown < entry.version):
-            entry.version, entry.sent, entry.gone = 0, None, False
+    def repeat_lost(self, spec: PodSpec) -> None:
+        """See dependencies.Statuses. The watch is given UNSHOWN_S to show an answer."""
+        entry = self._entries.get(spec.uid)
+        if entry is None or entry.task is not None or entry.compared is spec:
+            return
+        if time.monotonic() < entry.answered_at + UNSHOWN_S:
+            return
+        entry.compared = spec
+        if entry.is_lost(spec):
+            entry.spec, entry.version, entry.sent, entry.gone = spec, 0, None, False
             self._begin(entry)
-
-    def history_replaced(self) -> None:
-        """Compare all statuses again: those of a restored backup are older, with versions below the acknowledged.
-
-        Pods that were gone may be back, and a patch that is under way may be of the history that was replaced.
-        """
-        for entry in self._entries.values():
-            entry.version, entry.sent, entry.doubted, entry.gone = 0, None, True, False
-            if entry.task is not None:
-                self._start(entry)
 
     def settled(self, uid: str) -> bool:
         entry = self._entries.get(uid)
@@ -215,10 +212,7 @@ class StatusManager:
     def overwritten(self, spec: PodSpec) -> bool:
         """See dependencies.Statuses. False while a status is being sent: the pod is synced again after that."""
         entry = self._entries.get(spec.uid)
-        if entry is None:
-            return False
-        entry.shown = version_of(spec.raw)
-        if entry.gone or entry.task is not None or entry.shown <= entry.version:
+        if entry is None or entry.gone or entry.task is not None or version_of(spec.raw) <= entry.version:
             return False
         body = entry.patch(spec)
         return body is not None and not entry.given_up(body)
@@ -232,8 +226,6 @@ class StatusManager:
         entry = self._entries.pop(uid, None)
         if entry is not None:
             entry.cancel()
-            if entry.shown_timer is not None:
-                entry.shown_timer.cancel()
 
     def close(self) -> None:
         for uid in list(self._entries):
@@ -241,9 +233,7 @@ class StatusManager:
 
     async def _send(self, entry: _Entry) -> None:
         await restarted(lambda: self._send_latest(entry), "pod status", entry.spec.uid)
-        entry.task = None
-        if entry.shown_timer is None:
-            entry.shown_timer = asyncio.get_running_loop().call_later(UNSHOWN_S, self._check_shown, entry)
+        entry.task, entry.compared, entry.answered_at = None, None, time.monotonic()
         for subscriber in self._settled_subscribers:
             subscriber(entry.spec.uid)
 

@@ -357,63 +357,46 @@ async def test_somebody_elses_write_is_noticed() -> None:
         assert not manager.overwritten(seen(6, phase="Unknown"))
 
 
-async def test_status_of_a_restored_backup_is_replaced_though_its_version_is_lower() -> None:
-    """Whether the restored pod differs from the one seen last, or is that one and the write since is lost."""
-
-    def seen(version: int, **status: Any) -> PodSpec:
-        return read_pod(pod(metadata={"resourceVersion": str(version)}, status=status))
-
+@pytest.mark.parametrize(
+    ("shown", "version", "again"),
+    [("Pending", 0, True), ("Pending", 1, True), ("Running", 1, False), ("Pending", 2, False)],
+)
+async def test_status_that_the_watch_does_not_show_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch, shown: str, version: int, again: bool
+) -> None:
+    """A backup that was restored after a write lacks it. A later version is one that a sync compares."""
+    monkeypatch.setattr(statuses, "UNSHOWN_S", 0.0)
     async with running_manager() as (api, manager, _told):
-        known = seen(1, phase="Pending")
-        manager.publish(known, {"phase": "Running"})
+        manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
-        manager.publish(known, {"phase": "Running"})
+        manager.publish(read_pod(pod(metadata={"resourceVersion": "2"}, status=api.status)), {"phase": "Running"})
+        seen = pod(metadata={"resourceVersion": f"{1 + version}"}, status={"phase": shown})
+        for _ in range(3):
+            manager.repeat_lost(read_pod(seen))
+            await settle(manager)
+            seen = pod(metadata={"resourceVersion": f"{api.version}"}, status={"phase": "Running"})
+        assert api.bodies == [{"phase": "Running"}] * (1 + again)
+
+
+async def test_watch_has_time_to_show_a_status() -> None:
+    async with running_manager() as (api, manager, _told):
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        manager.repeat_lost(read_pod(pod(metadata={"resourceVersion": "1"})))
         await settle(manager)
         assert len(api.bodies) == 1
-        manager.history_replaced()
-        assert manager.overwritten(seen(1, phase="Pending"))
-        manager.publish(known, {"phase": "Running"})
-        await settle(manager)
-        assert api.bodies == 2 * [{"phase": "Running"}]
 
 
-async def test_status_is_sent_to_a_pod_that_is_back_with_a_restored_backup() -> None:
+async def test_status_is_sent_to_a_pod_that_is_back_with_a_restored_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses, "UNSHOWN_S", 0.0)
     async with running_manager() as (api, manager, _told):
         api.faults = [ApiError(404, {})]
         manager.publish(SPEC, {"phase": "Running"})
         await settle(manager)
         assert not api.bodies
-        manager.history_replaced()
-        manager.publish(SPEC, {"phase": "Running"})
+        manager.repeat_lost(read_pod(pod(metadata={"resourceVersion": "1"})))
         await settle(manager)
         assert api.bodies == [{"phase": "Running"}]
-
-
-async def test_patch_that_is_under_way_when_a_backup_is_restored_is_sent_again() -> None:
-    """Its answer may be of the history that was replaced."""
-    async with running_manager() as (api, manager, _told):
-        api.hold = asyncio.Event()
-        manager.publish(SPEC, {"phase": "Running"})
-        await asyncio.sleep(0)
-        manager.history_replaced()
-        api.hold.set()
-        await settle(manager)
-        assert api.bodies == [{"phase": "Running"}]
-
-
-async def test_status_that_the_watch_does_not_show_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backup that is restored soon after a write lacks it, and no watch shows that if none had shown the write."""
-    monkeypatch.setattr(statuses, "UNSHOWN_S", 0.0)
-    seen = {n: read_pod(pod(metadata={"resourceVersion": f"{n}"}, status={"phase": "Pending"})) for n in (1, 10**9)}
-    async with running_manager() as (api, manager, _told):
-        manager.publish(seen[1], {"phase": "Running"})
-        await until_async("two patches", lambda: len(api.bodies) >= 2)
-        assert api.bodies[:2] == 2 * [{"phase": "Running"}]
-        manager.overwritten(seen[10**9])
-        await settle(manager)
-        known = len(api.bodies)
-        await asyncio.sleep(0.01)
-        assert len(api.bodies) == known
 
 
 async def test_what_the_answer_lacks_of_earlier_patches_is_sent_again() -> None:

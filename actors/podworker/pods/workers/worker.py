@@ -216,13 +216,9 @@ class PodWorker:
             self._interrupt()
             self.wake()
 
-    def history_replaced(self) -> None:
-        """Sync with an API that was restored from a backup, which may have undone the deletion or one under way."""
-        self.state.deleted = False
-        self._pod_sync.volumes.expire()  # equal resourceVersions may be of different objects
-        if self.state.stage is PodStage.TERMINATED:
-            self._cancel_step()
-        self.wake()
+    def expire_volumes(self) -> None:
+        """See Volumes."""
+        self._pod_sync.volumes.expire()
 
     def preempt(self) -> None:
         """End the pod as Failed, because a critical one needs its room."""
@@ -372,9 +368,5 @@ class PodWorker:
 
     def _interrupt(self) -> None:
         """Cancel a sync that waits for something, because the pod is to end."""
-        if self.state.stage is PodStage.SYNCING:
-            self._cancel_step()
-
-    def _cancel_step(self) -> None:
-        if self._step is not None and not self._step.done():
+        if self.state.stage is PodStage.SYNCING and self._step is not None and not self._step.done():
             self._step.cancel()
