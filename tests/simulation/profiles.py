@@ -16,6 +16,7 @@ PLACES = {
     "control": "tests.simulation.control.profile:ControlProfile",
     "restored": "tests.simulation.control.restored:RestoredProfile",
     "node": "tests.simulation.node.profile:NodeProfile",
+    "backup": "tests.simulation.node.backup:BackupProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }

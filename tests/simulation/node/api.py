@@ -42,6 +42,10 @@ class ModelApi(MemoryApi):
         """Seconds that a request, or its answer, takes at most beside the usual."""
         self.watches_slow_s = world.draw("api_watches_slow_s", 2.0, 0.2, 0.0)
         """Seconds that a watch is behind at most, beside the usual."""
+        self.backup_share = 0.0
+        """Share of a node's writes of pods that are lost after their answer, see `_restored`."""
+        self.taken: set[str] = set()
+        """Uids of pods of which a write was lost so."""
         self.made_at: dict[str, float] = {}
         """The world's elapsed time of each object's creation, by uid."""
         self.watches: dict[Watch, None] = {}
@@ -90,6 +94,27 @@ class ModelApi(MemoryApi):
             if watch.resource.plural == resource.plural:
                 watch.wake()
 
+    def pod_written(self, uid: str, work: Callable[[], Object]) -> Object:
+        """Let a node write a pod; some writes are lost with all else since a backup from right before them."""
+        if self.world.random("api/backup").random() >= self.backup_share:
+            return work()
+        pods, log = dict(self.objects[PODS.plural]), len(self.log[PODS.plural])
+        answer = work()
+        self._restored(pods, log)
+        self.taken.add(uid)
+        return answer
+
+    def _restored(self, pods: dict[str, Object], log: int) -> None:
+        """Go back to these pods. Revisions are not used again.
+
+        In a half of the cases no watch had shown the write, and all go on; in the others each begins anew with a list.
+        """
+        self.objects[PODS.plural] = pods
+        del self.log[PODS.plural][log:]
+        if self.world.random("api/backup").random() < 0.5:
+            for watch in list(self.watches):
+                watch.expire()
+
     def patched(self, resource: Resource, name: str, namespace: str, body: Any, kind: str, subresource: str) -> Object:
         known = _decode(_encode(self._known(resource, name, namespace)))
         merge = partial(apply_strategic_patch, _shape(resource)) if kind == "strategic" else apply_merge_patch
@@ -109,6 +134,7 @@ class Watch:
 
     def __init__(self, api: ModelApi, process: Process, resource: Resource, since: int) -> None:
         self.resource, self.broken = resource, False
+        self.expired = False
         self.arrived = asyncio.Event()
         self._api, self._process = api, process
         log = api.log[resource.plural]
@@ -127,6 +153,11 @@ class Watch:
         """Break it, with all that is on its way."""
         self.broken = True
         self._api.world.at(self._api.world.latency(), self._process, self.arrived.set)
+
+    def expire(self) -> None:
+        """End it for good: its position is of a history that was replaced."""
+        self.expired = True
+        self.end()
 
     def _arrive(self, until: int) -> None:
         self.until = until
@@ -190,11 +221,13 @@ class ModelClient:
             async with asyncio.timeout(float(query["timeoutSeconds"])):
                 while True:
                     log = api.log[resource.plural]
-                    while watch.at < watch.until and not watch.broken:
+                    while watch.at < min(watch.until, len(log)) and not watch.broken:
                         kind, _, obj = log[watch.at]
                         watch.at += 1
                         if selects(selector, obj):
                             yield {"type": kind, "object": _decode(_encode(obj))}
+                    if watch.expired:
+                        raise ApiError(410, {"message": "too old resource version", "reason": "Expired"})
                     if watch.broken:
                         raise ApiAway("the watch broke")
                     watch.arrived.clear()
@@ -222,13 +255,22 @@ class ModelClient:
     ) -> Object:  # fmt: skip
         if resource is EVENTS:
             return await self._ask(lambda: self._record(body))
-        return await self._ask(lambda: self.api.patched(resource, name, namespace, body, kind, subresource))
+        return await self._write(
+            resource,
+            meta(body).get("uid"),
+            lambda: self.api.patched(resource, name, namespace, body, kind, subresource),
+        )
+
+    async def _write(self, resource: Resource, uid: str | None, work: Callable[[], Object]) -> Object:
+        if resource is not PODS or not uid:
+            return await self._ask(work)
+        return await self._ask(lambda: self.api.pod_written(uid, work))
 
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", *, grace: int | None = None, uid: str = "",
         version: str = "", policy: str = "",
     ) -> Object:  # fmt: skip
-        return await self._ask(lambda: self.api.delete_now(resource, name, namespace, uid))
+        return await self._write(resource, uid, lambda: self.api.delete_now(resource, name, namespace, uid))
 
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, field_selector: str = "", policy: str = ""

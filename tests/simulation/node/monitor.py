@@ -94,6 +94,8 @@ class Monitor:
         pod = self._witness.pod(uid)
         if pod is None or meta(pod).get("deletionTimestamp") or uid not in self._witness.started:
             return
+        if self._witness.was_restored(uid):
+            return
         held = {device.id for each in allocation.containers for device in each.devices}
         if not held <= _shown(pod):
             text = f"{allocation.name}: {sorted(held - _shown(pod))}"

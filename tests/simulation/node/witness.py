@@ -192,6 +192,10 @@ class Witness:
         pods = self._api.objects["pods"].values() if self._api else ()
         return next((pod for pod in pods if meta(pod)["uid"] == uid), None)
 
+    def was_restored(self, uid: str) -> bool:
+        """Return True if a backup took a write of a pod."""
+        return self._api is not None and uid in self._api.taken
+
     def knew(self, resource: str, uid: str) -> bool:
         """Return True if a resource was registered when a pod was made: before, it is none of the device manager's."""
         return self._api is None or self._known_at.get(resource, math.inf) < self._api.made_at[uid]
