@@ -3,7 +3,8 @@
 from tests.simulation.mutants.bus import BUS
 from tests.simulation.mutants.hook import Mutant
 from tests.simulation.mutants.node import NODE
+from tests.simulation.mutants.plane import PLANE
 from tests.simulation.mutants.store import STORE
 from tests.simulation.mutants.watch import WATCH
 
-MUTANTS: tuple[Mutant, ...] = (*STORE, *WATCH, *BUS, *NODE)
+MUTANTS: tuple[Mutant, ...] = (*STORE, *WATCH, *BUS, *NODE, *PLANE)
