@@ -85,6 +85,7 @@ PATCH_TYPES = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
+JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 RETRY_FIRST_S, RETRY_MOST_S = 0.02, 0.5
 COLLECTION_S = 60.0
@@ -143,11 +144,13 @@ class ApiClient:
         return await self._read(resource.path("", namespace), parameters, timeout)
 
     async def create(
-        self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = ""
-    ) -> Object:
+        self, resource: Resource, obj: Mapping[str, Any], namespace: str = "", subresource: str = "", *,
+        query: dict[str, str] | None = None,
+    ) -> Object:  # fmt: skip
         """Create an object, or with `subresource` (and the object's own name) post to e.g. pods/NAME/binding."""
         name = obj["metadata"]["name"] if subresource else ""
-        return await self._write("POST", resource.path(name, namespace, subresource), _json(obj))
+        path = resource.path(name, namespace, subresource)
+        return await self._repeat("POST", path, query or {}, _json(obj), JSON, None)
 
     async def update(self, resource: Resource, obj: T, namespace: str = "", subresource: str = "") -> T:
         name = obj["metadata"]["name"]
@@ -194,7 +197,7 @@ class ApiClient:
         `policy` is the propagation policy for dependents; empty: the kind's default.
         """
         query = {**_selectors(field_selector, ""), **({"propagationPolicy": policy} if policy else {})}
-        await self._repeat("DELETE", resource.path("", namespace), query, b"", "application/json", COLLECTION_S)
+        await self._repeat("DELETE", resource.path("", namespace), query, b"", JSON, COLLECTION_S)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
         """Return the first `limit` bytes of a page that is no JSON, such as a log. Raises ApiError, ApiAway.
@@ -236,7 +239,7 @@ class ApiClient:
         return await self._repeat("GET", path, dict(query), None, "", timeout)
 
     async def _write(
-        self, method: str, path: str, body: bytes, media: str = "application/json", timeout: float | None = None
+        self, method: str, path: str, body: bytes, media: str = JSON, timeout: float | None = None
     ) -> Object:
         return await self._repeat(method, path, {}, body, media, timeout)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.dra.pods import is_reserved_for
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.shapes.shape import Shape
-from protocols.kinds.table import PODS, Resource
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of
 from protocols.kube.times import now
@@ -108,9 +109,12 @@ class MemoryApi:
             if int(meta(obj)["resourceVersion"]) > since:
                 yield {"type": kind, "object": copy.deepcopy(obj)}
 
-    async def create(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+    async def create(
+        self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "", *,
+        query: dict[str, str] | None = None,
+    ) -> Object:  # fmt: skip
         return await self._write("create", resource, meta(obj).get("name") or "", lambda: (
-            self._bind(obj, namespace) if subresource else self._create(resource, obj, namespace)
+            self._bind(obj, namespace, query or {}) if subresource else self._create(resource, obj, namespace)
         ))  # fmt: skip
 
     async def update(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
@@ -210,8 +214,11 @@ class MemoryApi:
         if not new and (obj.get("status") or {}).get("reservedFor"):
             raise ApiError(422, {"message": "status.reservedFor: Forbidden"})
 
-    def _bind(self, binding: Object, namespace: str) -> Object:
+    def _bind(self, binding: Object, namespace: str, query: Mapping[str, str]) -> Object:
         pod = self._known(PODS, meta(binding)["name"], namespace)
+        for name in filter(None, query.get("reservedClaims", "").split(",")):
+            if not is_reserved_for(self._known(RESOURCECLAIMS, name, namespace), meta(pod)["uid"]):
+                raise ApiError(409, {"message": "claim is not reserved", "reason": "Conflict"})
         if (pod.get("spec") or {}).get("nodeName") or meta(pod)["uid"] != meta(binding)["uid"]:
             raise ApiError(409, {"message": "pod is already assigned", "reason": "Conflict"})
         status = {name: each for name, each in (pod.get("status") or {}).items() if name != "nominatedNodeName"}

@@ -1,9 +1,11 @@
 """Writes to the API about one pod: its binding, its PodScheduled condition and its events."""
 
+from collections.abc import Iterable
+
 from actors.scheduler.preemption.preemptor import nominated_node
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
-from protocols.kube.meta import condition
+from protocols.kube.meta import condition, split_key
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -19,8 +21,12 @@ class Binder:
         self._client = client
         self._recorder = recorder
 
-    async def bind(self, pod: views.Pod, node: str) -> None:
-        """Bind the pod in one write; the uid guards against a new pod of the same name."""
+    async def bind(self, pod: views.Pod, node: str, claims: Iterable[str]) -> None:
+        """Bind the pod in one write; the uid guards against a new pod of the same name.
+
+        `claims` are keys of those that must still be reserved for it. Our own API server checks that: a backup that was
+        restored meanwhile may have the pod as it was, and not the reservations. Others ignore it.
+        """
         metadata = pod["metadata"]
         binding = {
             "apiVersion": "v1",
@@ -28,7 +34,9 @@ class Binder:
             "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
             "target": {**NODES.type_meta, "name": node},
         }
-        await self._client.create(PODS, binding, metadata["namespace"], subresource="binding")
+        names = ",".join(split_key(key)[1] for key in claims)
+        query = {"reservedClaims": names} if names else {}
+        await self._client.create(PODS, binding, metadata["namespace"], subresource="binding", query=query)
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
         self._recorder.event(pod, "Normal", "Scheduled", text)
 

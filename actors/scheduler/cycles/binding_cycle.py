@@ -16,9 +16,7 @@ from actors.scheduler.model.errors import (
     WaitPreempted,
 )
 from actors.scheduler.model.queue import ROOM
-from actors.scheduler.model.views import PodView
 from protocols.dra.binding import FAILED, READY
-from protocols.kinds import views
 from protocols.kube.meta import key_of, uid_of
 from protocols.kubeclient.client import ApiAway, ApiError
 from protocols.trace import span
@@ -41,12 +39,12 @@ class BindingCycle:
 
         The slot is given to others while devices of the pod are prepared.
         """
-        pod, view = decision.pod, decision.view
+        pod = decision.pod
         written: tuple[Assignment, ...] = ()
         try:
             written = await self._assign(decision)
             await self._prepared(decision, written, slots)
-            await self._bind(pod, view, decision.node)
+            await self._bind(decision, written)
         except WaitPreempted as preempted:
             await self._give_way(decision, preempted)
             return False
@@ -128,15 +126,16 @@ class BindingCycle:
             self._devices.binding.gave_way(decision.view.uid)
         self._failed.retry(decision.pod, preempted, decision.began)
 
-    async def _bind(self, pod: views.Pod, view: PodView, node: str) -> None:
-        """Bind the pod.
+    async def _bind(self, decision: SchedulingDecision, written: tuple[Assignment, ...]) -> None:
+        """Bind the pod if its claims are as written.
 
         Only a definite rejection ends the assumption. After 409 (bound already, or just changed) and after silence it
         stands until the informer shows the pod, or the next attempt.
         """
+        view, node = decision.view, decision.node
         try:
             with span(view.uid, "bind", node=node):
-                await self._binder.bind(pod, node)
+                await self._binder.bind(decision.pod, node, (assignment.key for assignment in written))
         except ApiError as error:
             if error.code != 409 and self._cache.forget(view.uid):
                 self._queue.changed(ROOM)

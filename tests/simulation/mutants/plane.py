@@ -15,9 +15,18 @@ PLANE = (
     Mutant(
         "claims-uncompared",
         "actors/apiserver/writes/path/binding.py",
-        old="    change.held = await _reserved(path, pod, fresh=False)\n",
+        old="    change.held = await _reserved(path, change, pod, fresh=False)\n",
         new="    change.held = Revisions()\n",
-        mistake="A pod is bound though a restored backup took the reservations of its claims.",
+        mistake="A pod is bound though a restored backup takes the reservations of its claims meanwhile.",
+        profile="plane",
+        commit="100149fc",
+    ),
+    Mutant(
+        "claims-unnamed",
+        "actors/scheduler/cycles/binder.py",
+        old='        query = {"reservedClaims": names} if names else {}\n',
+        new="        query: dict[str, str] = {}\n",
+        mistake="A pod is bound though a restored backup took the reservations of its claims before.",
         profile="plane",
     ),
 )

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from actors.apiserver.api.errors import Conflict, Forbidden, Invalid
+from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import Stored
@@ -238,6 +239,33 @@ async def test_pod_is_bound_while_its_claims_stay_reserved_for_it(
         assert store.log.count("update") == updates
     else:
         with pytest.raises(Conflict):
+            await bind(path(monkeypatch, store), change, binding)
+
+
+@pytest.mark.parametrize(
+    ("named", "shown", "bound"),
+    [
+        ("c", ("p",), True),
+        ("c", (), False),
+        ("c", ("other",), False),
+        ("c,gone", ("p",), False),
+        ("x", ("p",), False),
+        (",", (), True),
+    ],
+    ids=["reserved", "not reserved", "reserved for others", "gone", "of an extended resource", "none"],
+)
+async def test_pod_is_bound_only_if_the_claims_that_the_request_names_are_reserved_for_it(
+    monkeypatch: pytest.MonkeyPatch, named: str, shown: tuple[str, ...], bound: bool
+) -> None:
+    """A backup that was restored before the binding came may have the pod, and not the reservations."""
+    store = Store(Lagging(PODS, claiming_pod()), Lagging(CLAIMS, claim(*shown)))
+    binding = {"kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    options = write_options({"reservedClaims": named}, [], "scheduler")
+    change = Change(Target(PODS, "create", "ns", "p", "binding"), USER, options)
+    if bound:
+        assert (await bind(path(monkeypatch, store), change, binding)).stored.obj["spec"]["nodeName"] == "n1"
+    else:
+        with pytest.raises(Conflict, match="is not reserved for the pod"):
             await bind(path(monkeypatch, store), change, binding)
 
 

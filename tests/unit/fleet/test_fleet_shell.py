@@ -298,7 +298,7 @@ async def test_event_about_a_sidecar_names_it_among_the_init_containers() -> Non
 class Bound(MemoryApi):
     """Binds every pod to the one node at once."""
 
-    async def create(self, resource: Any, obj: Object, namespace: str = "", subresource: str = "") -> Object:
+    async def create(self, resource: Any, obj: Object, namespace: str = "", subresource: str = "", **_: Any) -> Object:
         created = await super().create(resource, obj, namespace, subresource)
         if resource is PODS:
             return self.put(PODS, {**created, "spec": {**created["spec"], "nodeName": "gpu-0"}})

@@ -1,6 +1,7 @@
 """What happens to a promised node when the API refuses, is away, or answers nothing."""
 
 import logging
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -24,7 +25,7 @@ class FakeBinder:
         self.bound: list[tuple[str, str]] = []
         self.refused: list[tuple[str, str]] = []
 
-    async def bind(self, pod: dict[str, Any], node: str) -> None:
+    async def bind(self, pod: dict[str, Any], node: str, claims: Iterable[str]) -> None:
         self.bound.append((name_of(pod), node))
         if self.faults:
             raise self.faults.pop(0)

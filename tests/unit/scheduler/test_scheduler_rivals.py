@@ -189,6 +189,23 @@ async def test_without_news_of_the_own_write_nothing_is_bound() -> None:
         await until("bound", lambda: node_of(api, "q"))
 
 
+async def test_a_pod_whose_reservation_a_restored_backup_took_before_its_binding_came_gets_its_claim_again() -> None:
+    api = Watched()
+    fill(api, 1)
+    api.drop(PODS, "p0", "ns")
+    put_claim(api, "late")
+    bind = api.gates["create", "pods", "q"] = asyncio.Event()
+    async with Life(api):
+        await heard()
+        put_pod(api, "q", "late")
+        await until("allocated", lambda: held(api, "late"))
+        await heard()
+        api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, "late"), "status": {}})
+        bind.set()
+        await until("bound", lambda: node_of(api, "q"))
+    assert held(api, "late") == ["n0/dev-0"]
+
+
 @pytest.mark.parametrize("others", [True, False])
 async def test_a_pod_that_a_backup_gave_back_is_not_bound_by_its_claim_of_before(others: bool) -> None:
     """Its claim was allocated to it then, and is free in the backup, or another pod's."""

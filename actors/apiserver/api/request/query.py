@@ -99,6 +99,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     """The default field manager: the user agent up to the first slash."""
     validation: str = "Warn"
     force: bool | None = None
+    reserved_claims: tuple[str, ...] = ()
+    """Claims that must be reserved for the pod of a binding, see writes/path/binding.py. Not upstream's."""
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
@@ -143,6 +145,7 @@ def write_options(
         agent=_agent(user_agent),
         validation=validation,
         force=flag(query, "force"),
+        reserved_claims=tuple(filter(None, query.get("reservedClaims", "").split(","))),
     )
 
 

@@ -2,8 +2,8 @@
 
 A scheduler binds a pod once its claims are reserved for it. A binding may wait for its store while that is restored
 from a backup, which has the pod as it was and not the reservations: bound without them it could run nowhere. So the
-binding depends on the claims, in one transaction. Claims that are not reserved keep no pod from being bound: upstream
-leaves that to whoever binds.
+binding depends on the claims, in one transaction. Claims that are not reserved keep no pod from being bound, as in
+upstream, but those that the scheduler names (`?reservedClaims=NAME,NAME`): it has seen their reservations.
 """
 
 from functools import partial
@@ -27,35 +27,42 @@ Revisions = dict[bytes, int]
 
 
 async def bind(path: WritePath, change: Change, binding: Object) -> Written:
-    """Store a checked binding. Raises NotFound, BadRequest, and Conflict also if a claim was taken from the pod."""
+    """Store a checked binding. Raises NotFound, BadRequest, and Conflict also if a claim is not the pod's any more."""
     target = change.target
     pod = path.replicas[target.resource.store].objects.get(target.key)
     if pod is None or None in claim_names(cast("views.Pod", pod.obj)).values():  # the replica may be behind
         pod = await path.read(target)
-    change.held = await _reserved(path, pod, fresh=False)
+    change.held = await _reserved(path, change, pod, fresh=False)
     for _ in range(ATTEMPTS):
         try:
             return await path.change(change, partial(bound, target, binding))
         except HeldChanged:
-            before, change.held = change.held, await _reserved(path, pod, fresh=True)
+            before, change.held = change.held, await _reserved(path, change, pod, fresh=True)
             if before.keys() != change.held.keys():
                 break
     raise conflict(target.resource, target.name)
 
 
-async def _reserved(path: WritePath, pod: Stored, *, fresh: bool) -> Revisions:
-    """Return the claims that are reserved for a pod; with `fresh` as the store has them, not the replica."""
-    claims, found = path.replicas[RESOURCECLAIMS.full_name], Revisions()
-    names = used_claims(cast("views.Pod", pod.obj))
+async def _reserved(path: WritePath, change: Change, pod: Stored, *, fresh: bool) -> Revisions:
+    """Return the claims that are reserved for a pod; with `fresh` as the store has them, not the replica.
+
+    Raises Conflict if one that the request names is not.
+    """
+    claims, found, named = path.replicas[RESOURCECLAIMS.full_name], Revisions(), change.options.reserved_claims
+    names = list(dict.fromkeys((*named, *used_claims(cast("views.Pod", pod.obj)))))
     if not path.storage.are_together(path.replicas[PODS.full_name].resource, claims.resource):
         return found
     uid, namespace = uid_of(pod.obj), namespace_of(pod.obj)
-    for key in (join_key(namespace, name) for name in names[:MOST]):
+    for name in names[:MOST]:
+        key = join_key(namespace, name)
         claim = None if fresh else claims.objects.get(key)
         if not _is_reserved(claim, uid):
             claim = await path.storage.get(claims.resource, key)
         if claim is not None and _is_reserved(claim, uid):
             found[f"{claims.resource.storage_prefix}{key}".encode()] = claim.rv
+        elif name in named:
+            text = f'claim "{name}" is not reserved for the pod'
+            raise conflict(change.target.resource, change.target.name, text)
     return found
 
 
