@@ -1,10 +1,12 @@
 """Limits of rare paths, drawn by seed from tiny to real: what is rare with real limits is common with tiny ones."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from actors.apiserver.replica import own_writes, unconfirmed
+from actors.apiserver.replica import own_writes, replica, unconfirmed
+from actors.apiserver.replica.window import MAX_CAPACITY, MIN_CAPACITY, Window
 from actors.store import actor as store_actor
 from actors.store.model.options import StoreOptions
 from actors.store.rpc import watch as store_watch
@@ -26,6 +28,8 @@ def draw_control(world: "World") -> None:
     """Draw the limits of its actors and make them use these."""
     _store(world)
     _watchcache(world)
+    most = int(world.draw("replica_window", 4, 32, MAX_CAPACITY))
+    patch(replica, "Window", partial(Window, lowest=min(most, MIN_CAPACITY), highest=most))
     patch(own_writes, "RUNS", int(world.draw("own_runs", 1, 4, 64)))
     patch(own_writes, "WAITING", int(world.draw("own_waiting", 2, 20, 1024)))
     patch(unconfirmed, "MOST", int(world.draw("unconfirmed", 1, 4, 1000)))
