@@ -8,9 +8,8 @@ programs, or act as somebody else.
 
 import base64
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,9 +71,10 @@ def in_cluster(user_agent: str) -> ClientOptions | None:
 
 @contextmanager
 def client_options(path: Path | None, user_agent: str = "nodeplane", timeout: float = 10.0) -> Iterator[ClientOptions]:
-    """Return options for an API client; embedded secrets are files (mode 0600) inside the context.
+    """Return options for an API client; embedded secrets are files in memory (mode 0600) inside the context.
 
-    Without a path the pod's own access is used. `timeout` is that of a request, in seconds. Raises KubeconfigUnusable.
+    A process that is killed leaves no key behind. Without a path the pod's own access is used. `timeout` is that of a
+    request, in seconds. Raises KubeconfigUnusable.
     """
     if path is None:
         found = in_cluster(user_agent)
@@ -83,8 +83,8 @@ def client_options(path: Path | None, user_agent: str = "nodeplane", timeout: fl
         yield found
         return
     access = _supported(path)
-    with tempfile.TemporaryDirectory(prefix="np-key-") as folder:
-        yield _options(path, access, Path(folder), user_agent, timeout)
+    with ExitStack() as secrets:
+        yield _options(path, access, secrets, user_agent, timeout)
 
 
 def read_kubeconfig(data: bytes, where: str) -> Kubeconfig:
@@ -136,18 +136,18 @@ def _supported(path: Path) -> Kubeconfig:
     return found
 
 
-def _options(path: Path, access: Kubeconfig, folder: Path, user_agent: str, timeout: float) -> ClientOptions:
+def _options(path: Path, access: Kubeconfig, secrets: ExitStack, user_agent: str, timeout: float) -> ClientOptions:
     cluster, user = access.cluster, access.user
     insecure = cluster.get("insecure-skip-tls-verify") is True
-    cert, key = (_file(path, user, field, folder) for field in ("client-certificate", "client-key"))
-    token = _token_file(path, user, folder)
+    cert, key = (_file(path, user, field, secrets) for field in ("client-certificate", "client-key"))
+    token = _token_file(path, user, secrets)
     if (cert is None) != (key is None):
         raise KubeconfigUnusable(f"{path} names no client-{'certificate' if cert is None else 'key'}")
     if cert is None and token is None:
         raise KubeconfigUnusable(f"{path} names no client certificate and no token")
     return ClientOptions(
         server=str(cluster["server"]).rstrip("/"),
-        ca=None if insecure else _file(path, cluster, "certificate-authority", folder),
+        ca=None if insecure else _file(path, cluster, "certificate-authority", secrets),
         cert=cert,
         key=key,
         token_file=token,
@@ -158,21 +158,24 @@ def _options(path: Path, access: Kubeconfig, folder: Path, user_agent: str, time
     )
 
 
-def _file(path: Path, entry: dict[str, Any], field: str, folder: Path) -> Path | None:
+def _file(path: Path, entry: dict[str, Any], field: str, secrets: ExitStack) -> Path | None:
     """Return the file of a field, written if the kubeconfig embeds it; None if it has neither."""
     content = embedded(entry, field, str(path))
     if content is not None:
-        return _secret(folder / field, content)
+        return _secret(content, secrets)
     return path.parent / str(entry[field]) if entry.get(field) else None
 
 
-def _token_file(path: Path, user: dict[str, Any], folder: Path) -> Path | None:
+def _token_file(path: Path, user: dict[str, Any], secrets: ExitStack) -> Path | None:
     if user.get("tokenFile"):
         return path.parent / str(user["tokenFile"])
-    return _secret(folder / "token", str(user["token"]).encode()) if user.get("token") else None
+    return _secret(str(user["token"]).encode(), secrets) if user.get("token") else None
 
 
-def _secret(target: Path, content: bytes) -> Path:
-    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+def _secret(content: bytes, secrets: ExitStack) -> Path:
+    number = os.memfd_create("nodeplane-secret")
+    secrets.callback(os.close, number)
+    os.fchmod(number, 0o600)
+    with open(number, "wb", closefd=False) as file:
         file.write(content)
-    return target
+    return Path(f"/proc/self/fd/{number}")

@@ -44,6 +44,7 @@ def test_options_of_a_certificate_are_files_for_a_while(tmp_path: Path) -> None:
         assert options.key is not None
         assert (options.cert.read_text(), options.key.read_text()) == ("abc", "def")
         assert options.key.stat().st_mode & 0o077 == 0
+        assert str(options.key.resolve()).startswith("/memfd:"), "a killed process leaves no key on a disk"
         assert options.token_file is None
     assert not options.key.exists()
 
