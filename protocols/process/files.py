@@ -64,9 +64,13 @@ def write_all(files: Sequence[WholeFile]) -> None:
 
 
 def _write_draft(draft: Path, file: WholeFile) -> None:
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, file.mode)
-    with os.fdopen(descriptor, "wb") as written:
-        written.write(file.data)
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, file.mode)
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(file.data)
+    except OSError as error:
+        error.filename = str(file.path)  # its user knows nothing of drafts
+        raise
 
 
 def open_regular(path: Path | str) -> BinaryIO:

@@ -79,12 +79,19 @@ class ForeignPackage(SupervisorError):
 
 SPACE = "free some space, then try again"
 RIGHTS = "mend permissions, then try again"
+PLACE = "check the path"
 FIXES = {
     errno.ENOSPC: SPACE,
     errno.EDQUOT: SPACE,
     errno.EACCES: RIGHTS,
     errno.EPERM: RIGHTS,
     errno.EROFS: RIGHTS,
+    errno.ENOENT: PLACE,
+    errno.ENOTDIR: PLACE,
+    errno.EISDIR: PLACE,
+    errno.EEXIST: PLACE,
+    errno.ELOOP: PLACE,
+    errno.ENAMETOOLONG: PLACE,
     errno.EMFILE: "allow more open files (ulimit -n), then try again",
 }
 UNKNOWN_FIX = "try again; should it stay, report it as a fault of nodeplane"

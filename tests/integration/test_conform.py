@@ -52,6 +52,7 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
         (("--only", "nope", "--", "true"), "no behaviour is called 'nope'"),
         (("--kind", "dra", "--profile", "nvidia", "--", "true"), "--profile is about resources"),
         (("--timeout", "0", "--", "true"), "--timeout must be"),
+        (("--junit", "/gone/x", "--", "true"), "--junit /gone/x: No such file or directory"),
     ],
 )
 def test_usage_error_ends_with_two(words: Sequence[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

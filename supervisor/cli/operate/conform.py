@@ -92,6 +92,8 @@ def conform(args: argparse.Namespace) -> int:
         return 0
     if not 0 < args.timeout <= 600:
         raise UsageError("--timeout must be more than 0 and at most 600 seconds")
+    for flag, path in (("--junit", args.junit), ("--html", args.html)):
+        check_report(flag, path)
     subject = subject_of(args)
     results = run(subject, args, chosen)
     write_reports(subject.shown, results, args)
@@ -184,6 +186,19 @@ async def _judge(stage: Running, chosen: Sequence[Behaviour], printer: Printer |
     if printer:
         printer.end()
     return results
+
+
+def check_report(flag: str, path: str) -> None:
+    """Raise UsageError for a report that cannot be written, before a run of half a minute; nothing is left there."""
+    if not path:
+        return
+    there = Path(path).exists()
+    try:
+        Path(path).open("ab").close()
+    except OSError as error:
+        raise UsageError(f"{flag} {path}: {error.strerror}; give another path") from None
+    if not there:
+        Path(path).unlink()
 
 
 def write_reports(words: Sequence[str], results: Sequence[Result], args: argparse.Namespace) -> None:

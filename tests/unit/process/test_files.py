@@ -42,6 +42,11 @@ def test_write_all_that_fails_replaces_none(tmp_path: Path) -> None:
     assert (one.stat().st_mode & 0o777, two.stat().st_mode & 0o777) == (0o600, 0o644)
 
 
+def test_error_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"gone/state'$"):
+        write_atomic(tmp_path / "gone" / "state", b"")
+
+
 @pytest.fixture
 def zombie() -> Iterator[int]:
     """A process that has ended and whose parent has not noticed."""

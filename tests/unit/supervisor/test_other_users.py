@@ -53,6 +53,14 @@ def test_file_of_another_user_names_the_owner(root: Path) -> None:
     assert wanted in text
 
 
+@pytest.mark.parametrize("name", ["gone/file", "file/below", ".", "x" * 256])
+def test_path_that_cannot_be_is_no_fault_of_nodeplane(name: str, root: Path) -> None:
+    (root / "file").touch()
+    with pytest.raises(OSError, match="Errno") as raised:
+        (root / name).write_text("")
+    assert explain(raised.value).endswith("; check the path")
+
+
 WORDS = [
     ("status",),
     ("down",),
