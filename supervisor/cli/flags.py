@@ -2,13 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from protocols.process.layout import Layout
-from supervisor.base.errors import UsageError
+from supervisor.base.errors import UsageError, did_you_mean
 from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
 
 ROOT = FLAGS["root"]
@@ -17,11 +17,38 @@ HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", 
 """Health on the command line -> health in a ChaosDevice request. Unknown is for DRA drivers, clear as reported."""
 
 
+MISSING = "the following arguments are required: "
+"""How argparse begins this error; it names no choices."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Reports an error in one line, with exit code 2."""
+    """Reports an error in one line, with exit code 2, by the name of the subcommand that has it."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith(MISSING):
+            message = MISSING + ", ".join(map(self._with_choices, message.removeprefix(MISSING).split(", ")))
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def _with_choices(self, name: str) -> str:
+        among = next((action.choices for action in arguments(self) if action.dest == name and action.choices), ())
+        return f"{name} ({', '.join(map(str, among))})" if among else name
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the arguments, as `parse_args` does."""
+        found, rest = self.parse_known_args(words)
+        if rest:
+            chosen = _chosen(self, found)
+            near = did_you_mean(rest[0].partition("=")[0], {each: each for each in options(chosen)})
+            chosen.error(f"unrecognized arguments: {' '.join(rest)}{near and f' ({near.strip()})'}")
+        return found
+
+
+def _chosen(parser: argparse.ArgumentParser, found: argparse.Namespace) -> argparse.ArgumentParser:
+    """Return the parser of the subcommand that these arguments name."""
+    while nested := subcommands(parser):
+        [action] = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+        parser = nested[getattr(found, action.dest)].parser
+    return parser
 
 
 def add_root_everywhere(parser: argparse.ArgumentParser) -> None:

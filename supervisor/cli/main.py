@@ -23,7 +23,7 @@ def _run(words: list[str]) -> int:
         return _no_command(name)
     command = COMMANDS[name]
     module = importlib.import_module(command.path)
-    args = parser_of([module]).parse_args(words)
+    args = parser_of([module]).read(words)
     return int(module.run(args, layout_from(args)) if command.is_actor else args.run(args))
 
 

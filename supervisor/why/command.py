@@ -24,6 +24,7 @@ EPILOG = "The conclusion is drawn from the API's objects and events, the trace, 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("why", help=HELP, description=HELP, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("target", metavar="KIND/NAME", help=f"KIND is {', '.join(KINDS)}; a NAME alone is a pod")
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="after a KIND without a name")
     parser.add_argument("-n", "--namespace", default="default", help="of a pod or claim (default: default)")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     help = "an access to the API: of an adopted kubelet's cluster, or as another user (default ROOT/kubeconfig)"
@@ -35,7 +36,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return its exit code. Raises UsageError."""
-    target = target_of(args.target, args.namespace)
+    target = target_of(f"{args.target}/{args.name}" if args.name else args.target, args.namespace)
     if args.at and not args.replay:
         raise UsageError("--at is a time of a recording; give --replay FILE, too")
     if args.replay:

@@ -60,11 +60,11 @@ KINDS: dict[str, Callable[[Sources, WhyTarget], Awaitable[Diagnosis]]] = {
 
 
 def target_of(text: str, namespace: str) -> WhyTarget:
-    """Read KIND/NAME; a name alone is a pod's. Raises UsageError."""
+    """Read KIND/NAME, KIND also as `kubectl get -o name` prints it; a name alone is a pod's. Raises UsageError."""
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = "pod", text
-    kind = kind.removesuffix("s")
+    kind = kind.partition(".")[0].removesuffix("s").removeprefix("resource")
     if kind not in KINDS or not name:
         hint = did_you_mean(kind, {each: f"{each}/{name}" for each in KINDS}) if kind not in KINDS else ""
         raise UsageError(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")

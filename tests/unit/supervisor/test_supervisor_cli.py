@@ -126,6 +126,20 @@ def test_root_is_taken_before_and_after_a_command(words: tuple[str, ...]) -> Non
         assert layout_from(parser.parse_args(given)).root == Path("/r"), given
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("up", "--api-port", "0"), "nodeplane up: unrecognized arguments: --api-port 0 (did you mean --port?)"),
+        (("fleet", "delete", "x"), "nodeplane fleet delete: unrecognized arguments: x; see nodeplane fleet delete"),
+        (("chaos",), "nodeplane chaos: the following arguments are required: fault (kill, device, runtime, script)"),
+    ],
+)
+def test_wrong_words_name_the_subcommand(words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(list(words))
+    assert capsys.readouterr().err.startswith(text)
+
+
 def test_root_given_after_the_command_wins(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--root", "/nowhere", "image", "ls", f"--root={root}"]) == 1
     assert str(root) in capsys.readouterr().err

@@ -28,6 +28,7 @@ HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0
     [
         ("web", WhyTarget("pod", "web", "n")),
         ("pods/web", WhyTarget("pod", "web", "n")),
+        ("resourceclaim.resource.k8s.io/gpu", WhyTarget("claim", "gpu", "n")),
         ("device/example.com/gpu/gpu-0", WhyTarget("device", "example.com/gpu/gpu-0", "n")),
         ("plugin/example.com/gpu", WhyTarget("plugin", "example.com/gpu", "n")),
     ],
@@ -55,7 +56,11 @@ def printed(output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return HOSTILE
 
     monkeypatch.setattr(command, "diagnose", found)
-    given = {"target": "pod/a", "namespace": "default", "root": "/nowhere", "replay": "", "at": "", "kubeconfig": ""}
+    given = dict.fromkeys(("root", "replay", "at", "kubeconfig"), "") | {
+        "target": "pod",
+        "name": "a",
+        "namespace": "default",
+    }
     assert command.run(argparse.Namespace(output=output, **given)) == 0
     return capsys.readouterr().out
 
