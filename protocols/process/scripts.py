@@ -4,12 +4,15 @@ A simulator derives its steps from `ScriptStep` and declares a frozen msgspec st
 plugin/script.py. Unknown keys and wrong values are errors of one line that names the place.
 """
 
+import difflib
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from protocols.errors import NodeplaneError
 
@@ -123,7 +126,7 @@ def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
     try:
         return msgspec.convert(found, kind, dec_hook=_read)
     except msgspec.ValidationError as error:
-        raise ScriptInvalid(f"{name}: {_plain(error)}") from None
+        raise ScriptInvalid(f"{name}: {_plain(error, kind)}") from None
 
 
 def _read(kind: type, value: object) -> Any:
@@ -132,10 +135,45 @@ def _read(kind: type, value: object) -> Any:
     raise NotImplementedError(f"no way to read {kind.__name__}")
 
 
-def _plain(error: msgspec.ValidationError) -> str:
-    """Reword an error of msgspec for users: `$.steps[2].at` becomes `steps[2].at`."""
+def _plain(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> str:
+    """Reword an error of msgspec for users, `$.steps[2].at` as `steps[2].at`, and name the word they may have meant."""
     text, _, place = str(error).partition(" - at ")
-    for theirs, plain in (("Object contains unknown field", "unknown key"), ("Object missing required field", "needs")):
+    for theirs, plain in PLAIN.items():
         text = text.replace(theirs, plain)
     place = place.replace("$.", "").replace("$", "").replace("`", "")
-    return f"{text} at {place}" if place else text
+    said = _UNKNOWN.fullmatch(text)
+    near = difflib.get_close_matches(said[1], [*_words(inspect.type_info(kind))], n=1) if said else ()
+    return f"{text}{f' at {place}' if place else ''}{f'; did you mean {near[0]}?' if near else ''}"
+
+
+PLAIN = {
+    "Object contains unknown field": "unknown key",
+    "Object missing required field": "needs",
+    "Invalid enum value": "unknown word",
+    "Expected `object`, got `null`": "it is empty",
+    "`object`": "keys",
+    "`array`": "a list",
+    "`str`": "a text",
+    "`int | array`": "a number or a list",
+}
+"""Words of msgspec, and those of a user of YAML."""
+_UNKNOWN = re.compile(r"unknown (?:key|word) [`'](.*)[`']")
+
+
+def _words(found: inspect.Type) -> Iterator[str]:
+    """Yield the keys and the fixed words that a script of this type may hold."""
+    match found:
+        case inspect.StructType(fields=fields):
+            for field in fields:
+                yield field.encode_name
+                yield from _words(field.type)
+        case inspect.LiteralType(values=values):
+            yield from map(str, values)
+        case inspect.DictType(key_type=key, value_type=value):
+            yield from _words(key)
+            yield from _words(value)
+        case inspect.UnionType(types=types):
+            for each in types:
+                yield from _words(each)
+        case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
+            yield from _words(item)

@@ -10,8 +10,8 @@ from protocols.process.tasks import awaited
 from supervisor.base.errors import UsageError
 from supervisor.chaos.conditions import CONDITIONS
 from supervisor.chaos.orders import ORDERS
-from supervisor.chaos.script import Script, ScriptFailed, ScriptLine
-from supervisor.chaos.stage import ChaosStage
+from supervisor.chaos.script import Script, ScriptFailed, ScriptInvalid, ScriptLine
+from supervisor.chaos.stage import ChaosStage, documents
 
 POLL_S = 0.05
 PERMANENT_ERRORS = (400, 401, 403, 404, 405, 422)
@@ -33,6 +33,7 @@ class Player:
 
     async def play(self) -> None:
         """Play to the end. Raises ScriptFailed at the first line that fails, UsageError for one that cannot succeed."""
+        self._check_files(self._script.steps)
         try:
             await self._steps(self._script.steps)
             await self._join()
@@ -40,6 +41,15 @@ class Player:
             for task in self._background:
                 task.cancel()
             await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _check_files(self, steps: Iterable[ScriptLine]) -> None:
+        for step in steps:
+            self._check_files(step.body)
+            if step.verb == "apply":
+                try:
+                    documents(self._stage.directory / step.words[0])
+                except ScriptInvalid as error:
+                    raise self._invalid(step, error) from None
 
     async def _steps(self, steps: Iterable[ScriptLine]) -> None:
         for step in steps:
@@ -68,8 +78,8 @@ class Player:
         while True:
             try:
                 return await ORDERS[step.verb](self._stage, step)
-            except UsageError:
-                raise
+            except UsageError as error:
+                raise self._invalid(step, error) from None
             except NodeplaneError as error:
                 why = str(error)
                 if isinstance(error, ApiError) and error.code in PERMANENT_ERRORS:
@@ -95,6 +105,9 @@ class Player:
 
     def _failed(self, step: ScriptLine, why: str) -> ScriptFailed:
         return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")
+
+    def _invalid(self, step: ScriptLine, error: UsageError) -> ScriptInvalid:
+        return ScriptInvalid(f"{self._script.name}:{step.line}: {step.text}: {error}")
 
 
 def line_count(steps: Iterable[ScriptLine]) -> int:

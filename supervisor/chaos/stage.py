@@ -95,7 +95,9 @@ def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
     """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
         found = [document.value for document in read_documents(read_bounded(path)) if document.value]
-    except (OSError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ScriptInvalid(f"{path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
     for each in found:
         named = isinstance(each, dict) and each.get("kind") in KINDS and isinstance(each.get("metadata"), dict)

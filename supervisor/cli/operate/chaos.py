@@ -105,7 +105,8 @@ def device_order(given: Sequence[str]) -> devices.ChaosDevice:
     """Return the request for `chaos device`. Raises UsageError."""
     *words, health = given or [""]
     if health not in HEALTH:
-        raise UsageError(f"the health is missing: chaos device DEVICE {HEALTHS}, where DEVICE is {DEVICE}")
+        what = f"{health!r} is no health" if health else "the health is missing"
+        raise UsageError(f"{what}: chaos device DEVICE {HEALTHS}, where DEVICE is {DEVICE}")
     if not words:
         raise UsageError(f"the device is missing; name {DEVICE}, and then its health")
     if len(words) == 1 and words[0].count("/") < 2:

@@ -180,7 +180,7 @@ def test_a_wrong_script_is_one_line() -> None:
     for raw, words in (
         (b"devices: 100000", "devices must be 0 to 10000"),
         (b"steps: [{at: 1s, unhealty: [a]}]", "unknown key `unhealty` at steps"),
-        (b"calls: {Allocate: {}}", "Invalid enum value 'Allocate'"),
+        (b"calls: {Allocate: {}}", "unknown word 'Allocate'"),
         (b"healthTimeout: 0", "healthTimeout must be 1"),
         (b"calls: {GetInfo: {claims: {a: {skip: true}}}}", "not with GetInfo"),
         (b"steps: [{at: 0s, calls: {NodeWatchResources: [{claims: {a: {}}}]}}]", "not with NodeWatchResources"),

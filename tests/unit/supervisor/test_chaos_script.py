@@ -17,8 +17,10 @@ from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
+from supervisor.base.errors import UsageError
 from supervisor.chaos.conditions import behind_of, pod_words
 from supervisor.chaos.orders import apply
+from supervisor.chaos.player import Player
 from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptInvalid, parse
 from tests.support.memory_api import _shape
 
@@ -153,3 +155,27 @@ async def test_apply_of_a_pod_that_is_there_keeps_what_the_server_added(tmp_path
     (step,) = parse("s", "apply pair.yaml").steps
     await apply(SimpleNamespace(api=given, directory=tmp_path), step)  # type: ignore[arg-type]  # stands for a Stage
     assert api.pod["spec"] == before
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("apply gone.yaml", "gone.yaml: No such file or directory"), ("apply bad.yaml", "no metadata.name")],
+)
+async def test_script_with_a_bad_manifest_is_rejected_before_its_first_line(
+    line: str, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.yaml").write_text("kind: Pod")
+    begun: list[str] = []
+    stage: Any = SimpleNamespace(directory=tmp_path)
+    with pytest.raises(ScriptInvalid, match=rf"^s:3: {line}: .*{why}$"):
+        await Player(parse("s", f"wait 0\nrepeat 2\n{line}\nend"), stage, begun.append, begun.append).play()
+    assert begun == []
+
+
+async def test_line_that_cannot_succeed_is_named() -> None:
+    async def restart(name: str) -> None:
+        raise UsageError(f"no actor is called {name!r}")
+
+    stage: Any = SimpleNamespace(asking=SimpleNamespace(restart=restart))
+    with pytest.raises(ScriptInvalid, match=r"^s:1: restart podworkr: no actor is called"):
+        await Player(parse("s", "restart podworkr"), stage, print).play()

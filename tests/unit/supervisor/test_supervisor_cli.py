@@ -58,7 +58,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["logs", "supervisor"], 2, "writes to the terminal, or journal, of its `nodeplane up`"),
         (["up", "--timeout", "0"], 2, "--timeout 0: use more than 0"),
         (["chaos", "device"], 2, "the health is missing: chaos device DEVICE {unhealthy,healthy,unknown,clear}"),
-        (["chaos", "device", "a.b/c", "gpu-0"], 2, "the health is missing"),
+        (["chaos", "device", "a.b/c", "gpu-0"], 2, "'gpu-0' is no health"),
         (["chaos", "device", "healthy"], 2, "the device is missing; name RESOURCE ID"),
         (["chaos", "kill", "store"], 1, "no plane runs"),
         (["chaos", "device", "example.com/gpu", "unhealthy"], 2, "or DRIVER/POOL/DEVICE of a DRA driver"),
