@@ -182,7 +182,10 @@ class GrpcCalls:
                 try:
                     self._connection = await dial(self._address, self)
                 except OSError as error:
-                    raise rpc_error("UNAVAILABLE", f"cannot connect: {error}") from None
+                    raise rpc_error(
+                        "UNAVAILABLE",
+                        f"cannot connect to {self._address.path or self._address.host}: {error.strerror or error}",
+                    ) from None
                 self._lost.clear()
             return self._connection
 

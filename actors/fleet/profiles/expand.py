@@ -82,10 +82,10 @@ def node_counts(profile: Profile, nodes: int | None) -> list[int]:
     counts, total = [group.count for group in profile.groups], profile.node_count
     if nodes is None:
         return counts
-    if not 0 <= nodes <= MAX_NODES or (nodes and not total):
+    if not 1 <= nodes <= MAX_NODES or not total:
         raise ScriptInvalid(f"{profile.name} cannot have {nodes} nodes; give 1 to {MAX_NODES}, and a group with nodes")
-    floors = [count * nodes // (total or 1) for count in counts]
-    by_remainder = sorted(range(len(counts)), key=lambda at: (-(counts[at] * nodes % (total or 1)), at))
+    floors = [count * nodes // total for count in counts]
+    by_remainder = sorted(range(len(counts)), key=lambda at: (-(counts[at] * nodes % total), at))
     for at in by_remainder[: nodes - sum(floors)]:
         floors[at] += 1
     return floors

@@ -71,6 +71,8 @@ def record(nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice], a
 
     With `anonymous`, names and ids that identify the owner are replaced (anonymize.py). Raises NotRecorded.
     """
+    if not nodes:
+        raise NotRecorded("there are no nodes to record; check --selector and --kubeconfig")
     try:
         return _Recording(*(anonymized(nodes, slices) if anonymous else (nodes, slices))).profile()
     except (NodeplaneError, *SHAPE_ERRORS) as error:

@@ -1,9 +1,11 @@
 """The event stream's retries follow KEP-3386's table, and only a settled stream clears the count."""
 
+import grpc
 import pytest
 
 from actors.cri.actor import runtime_note
 from actors.cri.event_stream import STABLE_S, EventConnection, Phase, retry_delay
+from actors.cri.grpc_calls import GrpcCalls
 from actors.cri.runtime_status import (
     MAX_HANDLERS,
     RETRY_S,
@@ -15,6 +17,7 @@ from actors.cri.runtime_status import (
     network_problem,
     poll_delay,
 )
+from protocols.http2.connection import Address
 from protocols.messages.cri import RuntimeHandler, RuntimeState
 from protocols.wire import cri_pb2
 
@@ -24,6 +27,12 @@ def test_probe_healthy_runtime_is_rare() -> None:
     assert poll_delay(SLOW_AFTER, 12.5) == 7.5
     assert poll_delay(SLOW_AFTER, 20.0) == SLOW_S
     assert SLOW_S + STATUS_S + RETRY_S < SILENCE_S, "the poll that fails, and another one, come before the limit"
+
+
+async def test_socket_that_is_not_there_is_named() -> None:
+    calls = GrpcCalls(Address(path="/gone.sock"))
+    with pytest.raises(grpc.aio.AioRpcError, match=r"cannot connect to /gone\.sock: No such file or directory"):
+        await calls.unary("/a/b", b"", 5.0)
 
 
 def test_retry_delay_follows_the_kep() -> None:

@@ -250,3 +250,8 @@ def test_profile_too_large_to_be_read_is_a_named_error(monkeypatch: pytest.Monke
     monkeypatch.setattr("actors.fleet.profiles.record.MAX_PROFILE_BYTES", 10)
     with pytest.raises(NotRecorded, match="10 are the limit"):
         profile_text(record([node("host3")], []))
+
+
+def test_no_node_is_no_profile() -> None:
+    with pytest.raises(NotRecorded, match="there are no nodes to record; check --selector"):
+        record([], [])
