@@ -91,6 +91,10 @@ class Context:
         """Report one line for users, e.g. what the instance waits for."""
         self._beats.change(note=text)
 
+    def need_worker(self) -> None:
+        """Let the supervisor run the worker for expressions beside this instance, if it does not yet."""
+        self._beats.need_worker()
+
     def fail(self, error: BaseException, where: str = "bus") -> None:
         """End this process with exit code 1; the first reason is the one that is logged."""
         if self.fault is None:

@@ -27,6 +27,7 @@ class Heartbeats:
         """The newest heartbeat, encoded; `_news` is the state it reports."""
         self.state = STARTING
         self.note = ""
+        self.worker = False
 
     def start(self) -> None:
         self._bus.watch_link(self._supervisor, self._on_link)
@@ -40,6 +41,12 @@ class Heartbeats:
         news = (state or self.state, self.note if note is None else note)
         if news != (self.state, self.note):
             self.state, self.note = news
+            self._schedule()
+
+    def need_worker(self) -> None:
+        """Report from now on that the worker for expressions is needed."""
+        if not self.worker:
+            self.worker = True
             self._schedule()
 
     def _schedule(self) -> None:
@@ -64,6 +71,7 @@ class Heartbeats:
             follows=tuple(
                 FollowedStream(f.owner, f.stream, f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()
             ),
+            worker=self.worker,
         )
 
     def _on_link(self, up: bool) -> None:
@@ -83,7 +91,7 @@ class Heartbeats:
     def _send(self) -> None:
         """Reuse the encoded heartbeat while nothing changed."""
         followed = [(f.epoch, f.seq, f.mark, f.synced) for f in self._bus.followed()]
-        news = (self.state, self.note, self._bus.changes, followed)
+        news = (self.state, self.note, self.worker, self._bus.changes, followed)
         if news != self._news:
             self._news, self._body = news, body_of(self.beat())
         self._bus.cast(self._supervisor, HEARTBEAT, self._body)

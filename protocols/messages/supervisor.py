@@ -65,6 +65,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
     """One line for users: what it waits for, or the mode it runs in."""
     owns: tuple[OwnedStream, ...] = ()
     follows: tuple[FollowedStream, ...] = ()
+    worker: bool = False
+    """True once it needs the worker for expressions beside it, which the supervisor then runs."""
 
 
 class ActorStatus(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ ADOPT = "adopt"
 GROUPS = (CONTROL, WATCHER, NODE)
 APISERVER = "apiserver"
 CEL = "cel"
-"""The worker for expressions, one beside each actor of EVALUATING."""
+"""The worker for expressions, one beside each actor of EVALUATING that has had one to evaluate."""
 OTLP = "otlp"
 """The exporter of traces, which runs only if they are exported."""
 RECORDER = "recorder"
@@ -179,11 +179,8 @@ def check_nodes(count: int, runtime: str = EMBEDDED) -> None:
 
 
 def _instances(actor: str, group: str, shape: PlaneShape) -> list[ChildSpec]:
-    if actor in EVALUATING:
-        served = [child(actor, group)]
-        if actor == APISERVER:
-            served = [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
-        return [spec for each in served for spec in (worker(each.instance, group), each)]
+    if actor == APISERVER:
+        return [watcher(shape.first_watcher + index) for index in range(shape.watchers)]
     if (actor == "store" and not shape.store_embedded) or (actor == RUNTIME and not shape.runtime_embedded):
         return []
     if actor == OTLP and shape.otlp != group:

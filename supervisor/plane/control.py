@@ -15,6 +15,7 @@ from supervisor.base.errors import UsageError
 from supervisor.base.groups import (
     APISERVER,
     EMBEDDED,
+    EVALUATING,
     NODE,
     WATCHER,
     ChildSpec,
@@ -74,7 +75,17 @@ class Control:
 
     async def _beat(self, beat: messages.Heartbeat, call: Call) -> messages.Empty:
         self._tree.on_beat(beat)
+        if beat.worker:
+            self._run_worker(beat.instance)
         return messages.Empty()
+
+    def _run_worker(self, instance: str) -> None:
+        """Run the worker for expressions of an actor, before it in the order of the tree."""
+        served = self._tree.children.get(instance)
+        if served is not None and served.spec.actor in EVALUATING:
+            spec = worker(instance, served.spec.group)
+            if spec.instance not in self._tree.children:
+                self._tree.add(spec, before=instance)
 
     async def _status(self, request: messages.Empty, call: Call) -> messages.PlaneStatus:
         return self.status()
@@ -120,14 +131,13 @@ class Control:
 
     async def _resize(self, running: list[str], count: int) -> None:
         surplus = running[count:]
-        for names in (surplus, [worker(name, WATCHER).instance for name in surplus]):
+        workers = [worker(name, WATCHER).instance for name in surplus]
+        for names in (surplus, [name for name in workers if name in self._tree.children]):
             await self._tree.stop(names, time.monotonic() + SCALE_STOP_S)
             for name in names:
                 self._tree.forget(name)
         for _ in range(count - len(running)):
-            added = self._free_watcher(int(running[0].rsplit("-", 1)[1]))
-            self._tree.add(worker(added.instance, WATCHER))
-            self._tree.add(added)
+            self._tree.add(self._free_watcher(int(running[0].rsplit("-", 1)[1])))
 
     def _free_watcher(self, first: int) -> ChildSpec:
         """Return the next API process whose name is free, since other watcher lines of honcho run some too."""

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from itertools import dropwhile
 from pathlib import Path
 
 import msgspec
@@ -141,8 +142,13 @@ class Tree:
         if child.state is not before:
             self._notice()
 
-    def add(self, spec: ChildSpec) -> None:
-        child = self.children[spec.instance] = Child(spec, self._options.limits)
+    def add(self, spec: ChildSpec, before: str = "") -> None:
+        """Start a further child. `before`: the instance that it precedes in start order; empty: it is the last."""
+        child = Child(spec, self._options.limits)
+        later = [*dropwhile(lambda name: name != before, self.children)]
+        self.children[spec.instance] = child
+        for name in later:
+            self.children[name] = self.children.pop(name)
         self._do(child.start(time.monotonic()))
 
     def kill(self, instance: str, number: int) -> None:

@@ -19,7 +19,7 @@ from tests.support.plane import REPO
 PICTURE = REPO / "docs" / "session.svg"
 BIN = Path(sys.executable).parent
 TITLE = "A session: a pod gets two devices, one is made unhealthy, every process is killed, the pod runs on"
-CONTROL = "store watchcache apiserver-0 cel-apiserver-0 scheduler cel-scheduler controllers cel-controllers"
+CONTROL = "store watchcache apiserver-0 scheduler controllers"
 NODE = "runtime cri pleg devices podworker health frontdoor"
 SHOWN_ROOT = "/var/lib/nodeplane"
 """Stands in the picture where the session's own root stood."""

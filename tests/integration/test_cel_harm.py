@@ -38,8 +38,14 @@ POLICIES = {
 def plane() -> Iterator[Plane]:
     with Plane() as plane:
         assert make(plane, "/apis/resource.k8s.io/v1/resourceslices", device_slice())[0] == 201
+        assert workers(plane) == []
         assert make(plane, "/apis/resource.k8s.io/v1/deviceclasses", device_class())[0] == 201
+        assert workers(plane) == ["cel-apiserver-0"], "the first expression starts the worker of its process only"
         yield plane
+
+
+def workers(plane: Plane) -> list[str]:
+    return [name for name in plane.status() if name.startswith("cel-")]
 
 
 def make(plane: Plane, path: str, obj: Object, method: str = "POST") -> tuple[int, str]:

@@ -38,14 +38,16 @@ class WorkerAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):
 class CelClient:
     """The worker beside one process."""
 
-    def __init__(self, bus: Bus, instance: str) -> None:
-        self._bus, self._worker = bus, worker_of(instance)
+    def __init__(self, bus: Bus, instance: str, need_worker: Callable[[], None]) -> None:
+        """`need_worker`: called with each question, since the worker is started by the first one."""
+        self._bus, self._worker, self._need_worker = bus, worker_of(instance), need_worker
 
     async def ask(self, questions: Sequence[bytes], owner: str = "") -> list[Answer]:
-        """Return the answers in order. Asks again while the worker restarts. Raises WorkerAway."""
+        """Return the answers in order. Waits for a worker to start, and asks again after its end. Raises WorkerAway."""
         loop = asyncio.get_running_loop()
         end = loop.time() + SECONDS
         work = Work(tuple(questions), owner)
+        self._need_worker()
         while True:
             try:
                 seconds = min(ATTEMPT_S, end - loop.time())
@@ -60,11 +62,11 @@ class CelClient:
 _client: CelClient | None = None
 
 
-def use_worker(bus: Bus, instance: str) -> CelClient:
+def use_worker(bus: Bus, instance: str, need_worker: Callable[[], None]) -> CelClient:
     """Let this process ask its worker from now on; it never loads the native library then."""
     global _client
     Process.remote = True
-    _client = CelClient(bus, instance)
+    _client = CelClient(bus, instance, need_worker)
     return _client
 
 

@@ -14,7 +14,7 @@ def with_worker(factory: Callable[[Context], A]) -> Callable[[Context], A]:
     """Return a factory of the same actor that asks the worker of its instance."""
 
     def made(context: Context) -> A:
-        use_selections(use_worker(context.bus, context.instance))
+        use_selections(use_worker(context.bus, context.instance, context.need_worker))
         return factory(context)
 
     return made

@@ -12,8 +12,7 @@ def names(shape: PlaneShape) -> list[str]:
 
 def test_children_whole_plane_are_in_start_order() -> None:
     assert names(PlaneShape(watchers=2)) == [
-        *("store", "watchcache", "cel-controllers", "controllers", "cel-scheduler", "scheduler"),
-        *("cel-apiserver-0", "apiserver-0", "cel-apiserver-1", "apiserver-1"),
+        *("store", "watchcache", "controllers", "scheduler", "apiserver-0", "apiserver-1"),
         *("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
     ]
 
@@ -24,7 +23,7 @@ def test_children_external_parts_are_left_out() -> None:
 
 
 def test_children_later_watcher_line_numbers_on() -> None:
-    assert names(PlaneShape(groups=(WATCHER,), watchers=1, first_watcher=2)) == ["cel-apiserver-2", "apiserver-2"]
+    assert names(PlaneShape(groups=(WATCHER,), watchers=1, first_watcher=2)) == ["apiserver-2"]
 
 
 def test_children_modules_are_not_imported() -> None:

@@ -70,3 +70,14 @@ def test_ended_process_counts_as_working() -> None:
         usage = usage_of(process.pid)
     assert usage is not None
     assert usage.runnable
+
+
+async def test_added_child_precedes_the_one_it_serves(tmp_path: Path) -> None:
+    forkserver = Forkserver()
+    made = tree(forkserver, [], tmp_path)
+    made.start()
+    for instance, before in (("c", ""), ("b", "c"), ("d", "unknown")):
+        made.add(ChildSpec(instance=instance, actor=instance, group="node", module="m"), before=before)
+    assert list(made.children) == ["a", "b", "c", "d"]
+    assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a", "c", "b", "d"]
+    made.close()
