@@ -5,6 +5,7 @@ and what is loaded, so neither costs its time and memory twice. In its place aft
 """
 
 import contextlib
+import importlib
 import os
 import signal
 import socket
@@ -19,6 +20,9 @@ from supervisor.forkserver import wire
 
 PRELOADED = ("asyncio", "ssl", "encodings.idna", "grpc._utilities")
 """Modules that most actors need, imported first; the last two by libraries only when they connect or serve."""
+
+SHARED = ("protocols.bus", "protocols.messages.runtime")
+"""Modules that a supervisor needs as well, loaded before it forks its forkserver."""
 
 SERVER = "supervisor.forkserver.server"
 
@@ -161,6 +165,8 @@ def fork(modules: Sequence[str], log: Path | None = None, cwd: Path | None = Non
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     parent = os.getpid()
+    for module in SHARED:
+        importlib.import_module(module)
     child.flush()
     server.settle()
     try:
