@@ -120,10 +120,6 @@ class FieldSelector(msgspec.Struct, frozen=True):
     def matches(self, value_of: Callable[[str], str]) -> bool:
         return all((value_of(term.field) == term.value) == term.equal for term in self.terms)
 
-    def exact(self, field: str) -> str | None:
-        """Return the value that `field` must have; None if no term requires one."""
-        return next((term.value for term in self.terms if term.equal and term.field == field), None)
-
     def __bool__(self) -> bool:
         return bool(self.terms)
 

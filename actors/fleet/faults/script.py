@@ -15,7 +15,7 @@ import msgspec
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.selectors import parse_label_selector
 from protocols.messages.devices import HEALTHY
-from protocols.process.scripts import Seconds, parse_script, read_script
+from protocols.process.scripts import Seconds, read_script
 
 MAX_STEPS = 1_000
 SHORTEST_S = 0.1
@@ -223,8 +223,3 @@ def _comes(at: float, step: Step, script: Script) -> bool:
 def read_bad_day(path: Path) -> Script:
     """Read a script. Raises ScriptInvalid, one line that names the place."""
     return read_script(path, Script)
-
-
-def parse_fault(raw: bytes) -> Fault:
-    """Read the JSON of a fault. Raises ScriptInvalid."""
-    return parse_script("fault", raw, Fault)

@@ -36,10 +36,6 @@ class SharedReads:
         self.retained = BoundedMap[Key, tuple[float, Object]](MAX_RETAINED)
         """Objects with the time until which they are valid."""
 
-    @property
-    def idle(self) -> bool:
-        return not self._waiting and not self._sent
-
     async def read(self, key: Key, load: Load) -> Object | None:
         """Return what `load` returns, called for this read or another one that waits. Raises what it raises."""
         until, obj = self.retained.get(key, (0.0, {}))

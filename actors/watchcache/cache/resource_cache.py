@@ -34,10 +34,9 @@ from protocols.messages.objects import (
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """An object as stored, with the revisions of its creation and last change."""
+    """An object as stored, with the revision of its last change."""
 
     value: bytes
-    created: int
     rv: int
 
 
@@ -104,7 +103,7 @@ class ResourceCache:
         if event.deleted:
             self.objects.pop(key, None)
         else:
-            self.objects[key] = StoredObject(value, event.kv.create_revision, event.kv.mod_revision)
+            self.objects[key] = StoredObject(value, event.kv.mod_revision)
         if not known and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             if event.deleted:
@@ -139,7 +138,7 @@ def op_of(event: ObjectEvent) -> Op:
 
 def stored(kv: KeyValue) -> StoredObject:
     """Return a stored object of a key; values in protobuf become JSON."""
-    return StoredObject(stored_json(kv.value), kv.create_revision, kv.mod_revision)
+    return StoredObject(stored_json(kv.value), kv.mod_revision)
 
 
 def _object_event(event: WatchEvent, value: bytes, known: bytes) -> ObjectEvent:

@@ -53,11 +53,6 @@ class Window:
         return len(self._entries)
 
     @property
-    def oldest(self) -> int:
-        """Oldest revision whose changes are all retained."""
-        return self.floor + 1
-
-    @property
     def entries(self) -> list[WindowEntry]:
         return list(self._entries)
 

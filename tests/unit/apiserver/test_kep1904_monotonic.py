@@ -130,7 +130,7 @@ def test_progress_evicts_nothing_and_the_oldest_version_is_exact() -> None:
     assert [change.rv for change in replica.window.since(90)] == [95]
     hub = Hub(replica, HubOptions(flusher=ByHand()))
     scope = Scope("", selection(ROW, "", ""), PLAIN)
-    oldest = cache.window.oldest - 1
+    oldest = cache.window.floor
     open_watch(hub, scope, ListOptions(watch=True, version=oldest))
     with pytest.raises(Expired, match=rf"too old resource version: {oldest - 1} \({oldest}\)"):
         open_watch(hub, scope, ListOptions(watch=True, version=oldest - 1))

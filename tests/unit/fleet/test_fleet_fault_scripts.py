@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.fleet.faults.choice import choose_devices, choose_nodes, draws
 from actors.fleet.faults.flags import add_orders, fault_flags, fault_of
-from actors.fleet.faults.script import Fault, Script, Step, parse_fault, read_bad_day, timeline
+from actors.fleet.faults.script import Fault, Script, Step, read_bad_day, timeline
 from protocols.process.scripts import ScriptInvalid, Seconds, parse_script
 
 PAGES = Path(__file__).parents[3] / "docs" / "reference"
@@ -59,7 +59,7 @@ def due(text: str, most: int = 20) -> list[tuple[float, int, int]]:
 )
 def test_fault_that_cannot_be_is_an_error_of_one_line(text: str, error: str) -> None:
     with pytest.raises(ScriptInvalid) as found:
-        parse_fault(text.encode())
+        parse_script("fault", text.encode(), Fault)
     assert error in str(found.value)
     assert "\n" not in str(found.value)
 
@@ -192,7 +192,8 @@ def test_how_to_has_a_script_and_flags_that_are_faults() -> None:
     parser = ArgumentParser()
     add_orders(parser.add_subparsers(dest="order"), "fleet")
     for words in re.findall(r"^\| [^|]+ \| `(--[^`]+)` \|$", page, re.MULTILINE):
-        assert parse_fault(json.dumps(fault_of(parser.parse_args(["fault", *shlex.split(words)]))).encode())
+        fault = fault_of(parser.parse_args(["fault", *shlex.split(words)]))
+        assert parse_script("fault", json.dumps(fault).encode(), Fault)
 
 
 def test_reference_page_example_is_a_script(tmp_path: Path) -> None:

@@ -107,4 +107,5 @@ async def test_retained_objects_are_bounded_and_absence_is_not_retained(found: O
     for number in range(MAX_RETAINED + 10):
         await shared.read(("ConfigMap", f"ns-{number}", ROOT_CA), load)
     assert len(shared.retained) == (MAX_RETAINED if found is not None else 0)
-    assert shared.idle
+    assert not shared._waiting
+    assert not shared._sent

@@ -30,7 +30,7 @@ def test_window_oldest_version_replays_all(steps: list[tuple[int, float, int]], 
         assert window.capacity >= SMALL.min_capacity
     for revision in range(max(start - 2, 0), rv + 2):
         found = window.since(revision)
-        if revision < window.oldest - 1:
+        if revision < window.floor:
             assert found is None
         else:
             assert found is not None
