@@ -7,24 +7,18 @@ import time
 from collections.abc import Iterator
 
 import grpc
-import pytest
 
 from protocols.wire import podresources_v1_pb2 as wire
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
 from tests.support.podwatch import OPTIONS
+from tests.support.shared_fixtures import plane_with_devices
 from tests.support.stubs import podresources_v1_pb2_grpc as stubs
-from tests.support.witnesses import CONFIGMAPS, Witnesses, lives, with_devices
+from tests.support.witnesses import CONFIGMAPS, Witnesses, lives
 
 STALE_CLIENTS = 30
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane with a device plugin; in the end its replicas agree."""
-    with Plane() as plane:
-        yield with_devices(plane)
-        plane.settled()
+plane = plane_with_devices
 
 
 def test_half_open_connections_delay_nobody_not_even_the_end(plane: Plane) -> None:

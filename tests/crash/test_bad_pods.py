@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.plane import Plane, stop, until, until_nothing
+from tests.support.shared_fixtures import plane_with_devices
 from tests.support.witnesses import (
     Witnesses,
     allocatable,
@@ -14,19 +15,12 @@ from tests.support.witnesses import (
     device_health,
     main_status,
     pod,
-    with_devices,
 )
 
 LOOKED_AT_S = 2.5
 STUBBORN = "trap '' TERM; while true; do sleep 0.2; done"
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane with a device plugin; in the end its replicas agree."""
-    with Plane() as plane:
-        yield with_devices(plane)
-        plane.settled()
+plane = plane_with_devices
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 from protocols.serving.connection import LINGER_S, UNAUTHENTICATED_S
 from protocols.serving.listener import YOUNG_S
 from protocols.serving.unauthenticated import UnauthenticatedLimits
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
+from tests.support.shared_fixtures import plane_that_settles
 from tests.support.witnesses import Witnesses, lives
 
 STORM = 1500
@@ -29,13 +28,7 @@ MEMORY_FACTOR = 1.3
 COMES_BACK_S = 60.0
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane; in the end its replicas agree."""
-    with Plane() as plane:
-        yield plane
-        plane.settled()
+plane = plane_that_settles
 
 
 def test_storm_of_connections_delays_nobody_and_leaves_nothing(plane: Plane) -> None:
@@ -47,7 +40,7 @@ def test_storm_of_connections_delays_nobody_and_leaves_nothing(plane: Plane) -> 
     with Witnesses(plane, per_second=10) as witnesses, storms(plane) as attackers:
         began, most = time.monotonic(), 0
         while (lasted := time.monotonic() - began) < STORM_S or not too_many(attackers):
-            assert lasted < STORM_LONGEST_S, [each.opened for each in attackers]
+            assert lasted < STORM_LONGEST_S, [attacker.opened for attacker in attackers]
             acknowledged = len(witnesses.writer.acknowledged)
             until("writes go on", lambda least=acknowledged: len(witnesses.writer.acknowledged) > least)  # type: ignore[misc] # bound at once
             assert plane.kubectl("get", "namespaces", "-o", "name")
@@ -64,11 +57,11 @@ def test_connections_that_complete_no_request_are_closed_in_time(plane: Plane) -
     began = time.monotonic()
     with contextlib.ExitStack() as held:
         attackers = [opened(plane) for opened in (half_hello, silent, slow)]
-        for each in attackers:
-            held.callback(each.close)
-        for each in attackers:
+        for attacker in attackers:
+            held.callback(attacker.close)
+        for attacker in attackers:
             with contextlib.suppress(ConnectionError, ssl.SSLError):
-                assert each.recv(1000) == b""
+                assert attacker.recv(1000) == b""
     assert time.monotonic() - began > UNAUTHENTICATED_S - 2
 
 
@@ -82,7 +75,7 @@ def descriptors(pid: int) -> int:
 
 def too_many(attackers: "list[Attacker]") -> bool:
     """Ask for half as many again as are kept: some must have been evicted."""
-    return sum(each.opened for each in attackers) > 1.5 * UnauthenticatedLimits().per_address
+    return sum(attacker.opened for attacker in attackers) > 1.5 * UnauthenticatedLimits().per_address
 
 
 def half_hello(plane: Plane) -> socket.socket:
@@ -138,10 +131,10 @@ class Attacker:
 @contextlib.contextmanager
 def storms(plane: Plane) -> Iterator[list[Attacker]]:
     attackers = [Attacker(plane, kind) for kind in (half_hello, silent, slow)]
-    for each in attackers:
-        each.start()
+    for attacker in attackers:
+        attacker.start()
     try:
         yield attackers
     finally:
-        for each in attackers:
-            each.close()
+        for attacker in attackers:
+            attacker.close()

@@ -13,6 +13,7 @@ import pytest
 from tests.support.mistreat import pids
 from tests.support.plane import Plane, until
 from tests.support.plane_client import connect
+from tests.support.shared_fixtures import plane_with_devices
 from tests.support.witnesses import CONFIGMAPS, Witnesses, container_of, lives, others, pod, with_devices
 
 BEHIND = ("store", "watchcache", "controllers", "scheduler", "runtime", "cri", "pleg", "devices", "podworker", "health")
@@ -20,13 +21,7 @@ CLOCK = Path(__file__).parents[1] / "support" / "clock"
 DAY = 86400
 JUMPS = (-400 * DAY, 3 * DAY)
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane with a device plugin; in the end its replicas agree."""
-    with Plane() as plane:
-        yield with_devices(plane)
-        plane.settled()
+plane = plane_with_devices
 
 
 @contextmanager

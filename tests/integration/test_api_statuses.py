@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.api_judge import Answer, Client, fault
-from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import engines
+from tests.support.apiserver_plane import Plane
+from tests.support.shared_fixtures import apiserver_on_each_store
 
 DEFAULT = "/api/v1/namespaces/default"
 MAPS, PODS = f"{DEFAULT}/configmaps", f"{DEFAULT}/pods"
@@ -122,12 +122,7 @@ TABLES = {
     "/apis/rbac.authorization.k8s.io/v1/clusterroles": "Name Created_At",
 }
 
-
-@pytest.fixture(scope="module", params=engines())
-def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
-    """An API server on each store."""
-    with running_plane(store=request.param) as started:
-        yield started
+plane = apiserver_on_each_store
 
 
 @pytest.fixture(scope="module")

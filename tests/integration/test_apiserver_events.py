@@ -1,14 +1,11 @@
 """events.k8s.io/v1 and v1 are two faces of the same stored events."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from protocols.wire import etcd_pb2 as pb
-from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import engines
+from tests.support.apiserver_plane import Plane
+from tests.support.shared_fixtures import apiserver_on_each_store
 from tests.support.store_lab import Api
 
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -27,12 +24,7 @@ EVENT: dict[str, Any] = {
     "type": "Normal",
 }
 
-
-@pytest.fixture(scope="module", params=engines())
-def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
-    """An API server on each store."""
-    with running_plane(store=request.param) as started:
-        yield started
+plane = apiserver_on_each_store
 
 
 def test_both_groups_show_one_event_under_their_own_names(plane: Plane) -> None:

@@ -1,7 +1,6 @@
 """Server-side apply and field validation as clients meet them: kubectl as it is, and the wire."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 
-from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import engines
+from tests.support.apiserver_plane import Plane
+from tests.support.shared_fixtures import apiserver_on_each_store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -18,12 +17,7 @@ APPLY = {"Content-Type": "application/apply-patch+yaml"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 
-
-@pytest.fixture(scope="module", params=engines())
-def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
-    """An API server on each store."""
-    with running_plane(store=request.param) as started:
-        yield started
+plane = apiserver_on_each_store
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -14,8 +13,8 @@ import msgspec
 import pytest
 
 from protocols.process.settings import save_settings
-from tests.support.apiserver_plane import Plane, running_plane
-from tests.support.engine import engines
+from tests.support.apiserver_plane import Plane
+from tests.support.shared_fixtures import apiserver_on_each_store
 from tests.support.waiting import until_async
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -27,12 +26,7 @@ JSON_PATCH = {"Content-Type": "application/json-patch+json"}
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 JSON = {"Content-Type": "application/json"}
 
-
-@pytest.fixture(scope="module", params=engines())
-def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
-    """An API server on each store."""
-    with running_plane(store=request.param) as started:
-        yield started
+plane = apiserver_on_each_store
 
 
 def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:

@@ -2,21 +2,17 @@
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.plane import BIN, Plane, until
+from tests.support.shared_fixtures import whole_plane
 
 RESOURCE, LISTED = "example.com/gpu", "capacity 4, allocatable 4"
 pytestmark = pytest.mark.usefixtures("terminal_signals")
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with Plane() as plane:
-        yield plane
+plane = whole_plane
 
 
 class Follower:

@@ -1,22 +1,18 @@
 """Every scenario that comes along, made small, on one real plane: all its pods run, and it leaves nothing."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from actors.fleet.workload.scenario import builtin_scenarios
 from tests.support.plane import Plane, until
+from tests.support.shared_fixtures import whole_plane
 
 NODES, RUN_S = 2, 60.0
 SMALL = {"nodes": NODES, "seconds": "500ms", "lives": "10ms"}
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with Plane() as started:
-        yield started
+plane = whole_plane
 
 
 @pytest.mark.parametrize("name", builtin_scenarios())

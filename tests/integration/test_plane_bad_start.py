@@ -14,17 +14,12 @@ import pytest
 
 from tests.support.insults import refused
 from tests.support.plane import REPO, Plane, run, until_nothing
+from tests.support.shared_fixtures import plane_that_settles
 from tests.support.witnesses import Witnesses, lives
 
 FREE_PORTS = ("--port", "0", "--metrics-port", "0")
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane; in the end its replicas agree."""
-    with Plane() as plane:
-        yield plane
-        plane.settled()
+plane = plane_that_settles
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 """A whole plane whose runtime events are falsified by `nodeplane chaos runtime`: pods still come to the right end."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.plane import Plane, until
+from tests.support.shared_fixtures import whole_plane
 
 FAULT = "drop-events"
 """The others are the simulation's."""
@@ -20,11 +19,7 @@ def note(plane: Plane, actor: str) -> str:
     return str((plane.status()[actor].get("beat") or {}).get("note"))
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A plane with the embedded runtime."""
-    with Plane() as started:
-        yield started
+plane = whole_plane
 
 
 @pytest.mark.scenario("S13")

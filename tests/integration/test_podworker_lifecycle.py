@@ -1,26 +1,20 @@
 """Containers that are replaced, restarted together or ended in order, and what a pod may ask for, on a whole plane."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from protocols.kube.meta import Object
 from protocols.kube.times import parse_time
 from tests.support.plane import Plane, condition, until
 from tests.support.plane_client import connect
+from tests.support.shared_fixtures import whole_plane
 
 CLEAN = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A whole plane."""
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:
@@ -214,7 +208,7 @@ def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane: Plane
     plane.apply({"apiVersion": "v1", "kind": "List", "items": maps})
     volumes = [{"name": f"m{n}", "configMap": {"name": f"m{n}"}} for n in range(50)]
     volumes.append({"name": "same", "secret": {"secretName": "same"}})
-    mounts = [{"name": each["name"], "mountPath": f"/v/{each['name']}"} for each in volumes]
+    mounts = [{"name": volume["name"], "mountPath": f"/v/{volume['name']}"} for volume in volumes]
     script = 'cat "$NODEPLANE_MOUNT_V_SAME/from"; for n in $(seq 0 49); do eval cat "\\$NODEPLANE_MOUNT_V_M$n/n"; done'
     plane.apply(pod("mounts", shell("a", script, volumeMounts=mounts), volumes=volumes, restartPolicy="Never"))
     plane.pod_phase("mounts", "Succeeded")

@@ -3,7 +3,7 @@
 import base64
 import json
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.kube.meta import Object, uid_of
 from tests.support.plane import Plane, until
+from tests.support.shared_fixtures import whole_plane
 
 MEASURED = (
     "pod_start_duration_seconds_count",
@@ -21,12 +22,7 @@ MEASURED = (
 )
 root_only = pytest.mark.skipif(not namespaces_allowed(), reason="mounts at their places need root")
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A whole plane."""
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:

@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,13 @@ from protocols.kube.protobuf.table import message_of
 from protocols.wire import pods_v1alpha1_pb2 as pods_pb
 from protocols.wire.methods import CLIENT_OPTIONS
 from tests.support.plane import Plane, until
+from tests.support.shared_fixtures import whole_plane
 from tests.support.stubs import call
 
 REPO = Path(__file__).parents[2]
 TOKENS = itertools.count(os.getpid() * 1000)
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A whole plane."""
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 def pod(name: str, *containers: Object, inits: Iterable[Object] = (), **spec: Any) -> Object:

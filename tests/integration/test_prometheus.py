@@ -20,6 +20,7 @@ from protocols.process.layout import Layout
 from supervisor.client.connection import Asking, ask
 from tests.support.plane import Plane, until
 from tests.support.ports import free_port
+from tests.support.shared_fixtures import whole_plane
 from tests.support.witnesses import device_health
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -66,10 +67,7 @@ class Prometheus:
         return {(one["labels"]["alertname"], one["labels"].get("actor", "")): one["state"] for one in found}
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """subPath on a real plane: a volume whose directories and links change places meanwhile, and what is left of mounts."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,12 @@ from protocols.kube.meta import Object
 from tests.support.exchanging import exchanging
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
+from tests.support.shared_fixtures import whole_plane
 
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="needs root with CAP_SYS_ADMIN: mounts")
 PODS, CONTAINERS = 6, 3
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    """A whole plane."""
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 @pytest.fixture

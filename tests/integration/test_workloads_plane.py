@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,15 +10,12 @@ import pytest
 from protocols.kube.meta import Object, condition_true
 from tests.support.plane import Plane, until
 from tests.support.plane_client import read_object
+from tests.support.shared_fixtures import whole_plane
 
 SLEEP = "exec sleep 300"
 EVENT_REASONS = "jsonpath={.items[*].reason}"
 
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Plane]:
-    with Plane() as running:
-        yield running
+plane = whole_plane
 
 
 def workload(kind: str, name: str, script: str = SLEEP, pod: Object | None = None, **spec: Any) -> Object:
@@ -176,7 +172,7 @@ def _slices(plane: Plane) -> Any:
 
 
 def _endpoints(plane: Plane) -> list[bool]:
-    return [each["conditions"]["ready"] for found in _slices(plane) for each in found["endpoints"] or ()]
+    return [endpoint["conditions"]["ready"] for found in _slices(plane) for endpoint in found["endpoints"] or ()]
 
 
 def test_deployment_whose_controllers_are_killed_in_a_rollout_completes_it(plane: Plane) -> None:
@@ -210,7 +206,7 @@ def test_job_that_fails_reports_why_and_is_deleted_after_its_time_to_live(plane:
     failed = until(
         "its failure", lambda: [job for job in [read(plane, "job", "broken")] if condition_true(job, "Failed")]
     )
-    reasons = {each["type"]: each["reason"] for each in failed[0]["status"]["conditions"]}
+    reasons = {condition["type"]: condition["reason"] for condition in failed[0]["status"]["conditions"]}
     assert reasons == {"FailureTarget": "PodFailurePolicy", "Failed": "PodFailurePolicy"}
     assert (
         "failed with exit code 42 matching FailJob rule at index 0" in failed[0]["status"]["conditions"][1]["message"]
@@ -226,7 +222,7 @@ def test_job_fails_by_its_indexes_and_runs_the_others_to_their_end(plane: Plane)
     failed = until("its end", lambda: [job for job in [read(plane, "job", "indexed")] if condition_true(job, "Failed")])
     status = failed[0]["status"]
     assert (status["completedIndexes"], status["failedIndexes"], status["failed"]) == ("0,2", "1", 1)
-    assert {each["reason"] for each in status["conditions"]} == {"FailedIndexes"}
+    assert {condition["reason"] for condition in status["conditions"]} == {"FailedIndexes"}
     plane.kubectl("delete", "job", "indexed", "--wait=false")
 
 
@@ -238,7 +234,7 @@ def test_daemon_set_leaves_a_node_whose_label_it_does_not_select_and_replaces_a_
     plane.kubectl("label", "node", node, "devices=yes")
     rolled_out(plane, "daemonset/picky")
     pod = until("its pod", lambda: pods_of(plane, "picky"))[0]
-    assert {each["key"] for each in pod["spec"]["tolerations"]} >= {"node.kubernetes.io/unschedulable"}
+    assert {toleration["key"] for toleration in pod["spec"]["tolerations"]} >= {"node.kubernetes.io/unschedulable"}
     body = json.dumps({"status": {"phase": "Failed", "reason": "Evicted"}})
     plane.kubectl("patch", "pod", pod["metadata"]["name"], "--subresource=status", "-p", body)
     uid = pod["metadata"]["uid"]
