@@ -109,7 +109,7 @@ class Turns(Generic[W]):
 
     def next(self) -> tuple[str, W] | None:
         """Return the next work, whose owner is then busy until `done`."""
-        owner = next((each for each in self._waiting if each not in self._busy), None)
+        owner = next((client for client in self._waiting if client not in self._busy), None)
         if owner is None:
             return None
         waiting = self._waiting.pop(owner)

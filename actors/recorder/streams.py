@@ -172,4 +172,4 @@ def _variables(spec: Any) -> Iterator[dict[str, Any]]:
 
 
 def _maps(value: Any) -> Iterable[dict[str, Any]]:
-    return (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()

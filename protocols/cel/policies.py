@@ -185,6 +185,6 @@ def _without_comments(source: str, found: list[Token]) -> str:
     """Return the text with spaces in place of comments: what is put behind an expression must not be in one."""
     made, done = [], 0
     for token in found:
-        made += ["".join("\n" if each == "\n" else " " for each in source[done : token.start]), token.text]
+        made += ["".join("\n" if char == "\n" else " " for char in source[done : token.start]), token.text]
         done = token.end
     return "".join(made)

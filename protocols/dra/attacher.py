@@ -95,8 +95,8 @@ class Attacher:
         if claim is None:
             return
         missing = self._missing(claim)
-        found = [self._options.attach(each) for each in missing]
-        attached = [each for each in found if each is not None]
+        found = [self._options.attach(device) for device in missing]
+        attached = [device for device in found if device is not None]
         if len(attached) < len(found):
             self._queue.put_later(key, AWAY_S)
             return
@@ -142,7 +142,7 @@ def _entry(result: views.DeviceRequestAllocationResult, attachment: Attachment) 
         "message": attachment.message,
         "lastTransitionTime": now(),
     }
-    entry: views.AllocatedDeviceStatus = {"conditions": [{**condition, "type": each} for each in types]}
+    entry: views.AllocatedDeviceStatus = {"conditions": [{**condition, "type": kind} for kind in types]}
     for field in IDENTITY:
         if result.get(field):
             entry[field] = result[field]

@@ -77,7 +77,7 @@ def types_of(package: str) -> dict[str, Type]:
     base = base_of(text)
     others = types_of(base).items() if base else ()
     inherited = {name: msgspec.structs.replace(each, package=package) for name, each in others}
-    return inherited | {each.name: each for each in read_types(package, own_text(text))}
+    return inherited | {read.name: read for read in read_types(package, own_text(text))}
 
 
 def base_of(text: str) -> str:

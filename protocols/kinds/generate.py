@@ -28,17 +28,17 @@ Change = tuple[Path, str, str]
 def fresh_text(package: str, release: Release | None) -> str:
     """Return a file's text: as it is, or as of a release."""
     text = (FACTS / f"{package}.txt").read_text("utf-8")
-    types = {each.name: each for each in read_types(package, own_text(text))}
+    types = {read.name: read for read in read_types(package, own_text(text))}
     if not (base := base_of(text)):
         return _text(_renewed(package, types, release))
     shared = _renewed(base, types_of(base), release)
-    lines = {line_of(each) for each in shared.values()}
+    lines = {line_of(shape) for shape in shared.values()}
     renewed = _renewed(package, {**types, **{k: v for k, v in types_of(package).items() if k not in types}}, release)
     return f"< {base}\n" + _text({name: each for name, each in renewed.items() if line_of(each) not in lines})
 
 
 def _text(types: dict[str, Type]) -> str:
-    return "".join(f"{line_of(each)}\n" for each in types.values())
+    return "".join(f"{line_of(shape)}\n" for shape in types.values())
 
 
 def _renewed(package: str, types: dict[str, Type], release: Release | None) -> dict[str, Type]:

@@ -178,6 +178,6 @@ APISERVICES = Resource(
     REGISTRATION, "v1", "apiservices", "APIService", False, etcd_prefix=f"{REGISTRATION}/apiservices", categories=OF_API
 )
 
-ALL = tuple(each for each in tuple(globals().values()) if isinstance(each, Resource))
+ALL = tuple(value for value in tuple(globals().values()) if isinstance(value, Resource))
 """Every resource with objects of its own, in the order of this page."""
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}

@@ -78,5 +78,7 @@ def seconds_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> float 
     matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not matching:
         return 0.0
-    limits = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
+    limits = [
+        toleration["tolerationSeconds"] for toleration in matching if toleration.get("tolerationSeconds") is not None
+    ]
     return max(0.0, float(min(limits))) if limits else None

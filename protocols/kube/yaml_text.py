@@ -129,7 +129,7 @@ class _Builder:
         if not self._most:
             raise NotPlain("it uses aliases, which are not supported")
         found = self._anchors.get(event.anchor or "")
-        if any(each.anchor == event.anchor for each in self._open):
+        if any(collection.anchor == event.anchor for collection in self._open):
             raise NotPlain("with its aliases it never ends")
         if found is None:
             raise NotPlain(f"{_place(event)}: no value before it has the name {event.anchor!r:.64}")

@@ -70,12 +70,12 @@ def _amounts(container: Mapping[str, Any], side: str, held: dict[str, Amounts]) 
 def _allocated(pod: Object, side: str) -> dict[str, Amounts]:
     status = pod.get("status") or {}
     found = {}
-    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
-        amounts = parsed((each.get("resources") or {}).get(side))
+    for container_status in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        amounts = parsed((container_status.get("resources") or {}).get(side))
         if side == "requests":
-            amounts = greatest(amounts, parsed(each.get("allocatedResources")))
+            amounts = greatest(amounts, parsed(container_status.get("allocatedResources")))
         if amounts:
-            found[str(each.get("name"))] = amounts
+            found[str(container_status.get("name"))] = amounts
     return found
 
 

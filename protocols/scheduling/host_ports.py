@@ -23,7 +23,9 @@ def pod_ports(spec: views.PodSpec) -> tuple[HostPort, ...]:
     sidecars = (
         container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
     )
-    ports = (port for each in (*(spec.get("containers") or ()), *sidecars) for port in each.get("ports") or ())
+    ports = (
+        port for container in (*(spec.get("containers") or ()), *sidecars) for port in container.get("ports") or ()
+    )
     return tuple(
         HostPort(str(port.get("protocol") or "TCP"), int(port["hostPort"]), str(port.get("hostIP") or EVERY_ADDRESS))
         for port in ports
@@ -34,7 +36,7 @@ def pod_ports(spec: views.PodSpec) -> tuple[HostPort, ...]:
 def has_conflict(held: Iterable[tuple[str, int, str]], wanted: Iterable[HostPort]) -> bool:
     """Return True if a pod that wants these ports cannot be on a node with one that holds those."""
     used = PortsInUse()
-    used.add(HostPort(*each) for each in held)
+    used.add(HostPort(*port) for port in held)
     return used.has_conflict(wanted)
 
 

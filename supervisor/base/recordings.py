@@ -31,7 +31,7 @@ def time_in(recording: Recording, text: str) -> int:
         return recording.end_ms
     at = _parsed(text, recording.begin_ms)
     if not recording.begin_ms - 1_000 <= at <= recording.end_ms + 1_000:
-        begin, end = (format_micro(each / 1_000) for each in (recording.begin_ms, recording.end_ms))
+        begin, end = (format_micro(at_ms / 1_000) for at_ms in (recording.begin_ms, recording.end_ms))
         raise UsageError(f"--at {text}: the recording lasts from {begin} to {end}")
     return at
 

@@ -91,7 +91,7 @@ def _steady(calls: Sequence[Call]) -> tuple[Answers, bool]:
 
 def _all_equal(answers: Iterable[Answer]) -> bool:
     first, *more = answers
-    return all(each == first for each in more)
+    return all(answer == first for answer in more)
 
 
 def _entry(fault: Fault, answers: Answers, steady: Answers, named: bool) -> Fault:

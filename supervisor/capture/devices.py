@@ -55,11 +55,11 @@ def published_over_time(versions: Iterable[Version], node: str) -> Published:
 def _complete(slices: Sequence[Object]) -> bool:
     """Return True if all slices of each pool's newest generation are there."""
     counts: dict[tuple[str, int], int] = {}
-    for each in slices:
-        key = (_pool(each["spec"]), _generation(each["spec"]))
+    for obj in slices:
+        key = (_pool(obj["spec"]), _generation(obj["spec"]))
         counts[key] = counts.get(key, 0) + 1
     newest = {pool: max(at for name, at in counts if name == pool) for pool, _ in counts}
-    specs = [each["spec"] for each in slices if _generation(each["spec"]) == newest[_pool(each["spec"])]]
+    specs = [obj["spec"] for obj in slices if _generation(obj["spec"]) == newest[_pool(obj["spec"])]]
     return all((spec.get("pool") or {}).get("resourceSliceCount", 1) == counts[_pool(spec), _generation(spec)]
                for spec in specs)  # fmt: skip
 

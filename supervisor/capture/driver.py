@@ -230,7 +230,7 @@ class DriverBuilder:
         speaks = self._heard and self._has_expired(record) and self._was_silent(record.began_ns)
         self._heard, self._failing, self._last_ns = True, False, record.began_ns
         self._note_timeouts(record)
-        changed = {each["device_name"]: _health(each) for each in record.reply.get("changed", ())}
+        changed = {change["device_name"]: _health(change) for change in record.reply.get("changed", ())}
         changed |= {name.rpartition("/")[2]: ("Unknown", "") for name in record.reply.get("removed", ())}
         self.names |= changed.keys()
         if self._first:
@@ -246,7 +246,7 @@ class DriverBuilder:
             self._step(record, silent=False)
 
     def _note_timeouts(self, record: CallRecord) -> None:
-        given = [each["timeout"] for each in record.reply.get("changed", ()) if each.get("timeout", 0) >= 1]
+        given = [change["timeout"] for change in record.reply.get("changed", ()) if change.get("timeout", 0) >= 1]
         self.timeout = min([*given, *([] if self._first else [self.timeout])], default=TIMEOUT_S)
 
     def _has_expired(self, record: CallRecord) -> bool:
@@ -254,8 +254,8 @@ class DriverBuilder:
 
         Times alone do not show that: of equal messages in a row only the last one's time is known.
         """
-        late = (each for each in record.reply.get("changed", ()) if each.get("before") == "Unknown")
-        return any(self._health.get(each["device_name"], HEALTHY)[0] != "Unknown" for each in late)
+        late = (change for change in record.reply.get("changed", ()) if change.get("before") == "Unknown")
+        return any(self._health.get(change["device_name"], HEALTHY)[0] != "Unknown" for change in late)
 
     def _was_silent(self, until_ns: int) -> bool:
         """Play a stream that was open without messages until its reports expired; those of NodeHealth do not."""

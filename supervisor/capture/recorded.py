@@ -35,4 +35,4 @@ def versions_in(recording: Recording, driver: str) -> Iterator[Version]:
 
 
 def _slices(state: State, driver: str) -> list[Object]:
-    return [each for each in state.get(SLICES, {}).values() if each["spec"]["driver"] == driver]
+    return [obj for obj in state.get(SLICES, {}).values() if obj["spec"]["driver"] == driver]

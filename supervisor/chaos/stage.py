@@ -64,7 +64,7 @@ class ChaosStage:
         if not self._replicas:
             self._replicas = self._follow()
         *following, inventory, health, pods, _ = self._replicas
-        if not all(each.synced for each in following):
+        if not all(follower.synced for follower in following):
             return []
         return rows_of(inventory.items, health.items, pods.items)
 
@@ -99,8 +99,8 @@ def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
         raise ScriptInvalid(f"{path}: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
-    for each in found:
-        named = isinstance(each, dict) and each.get("kind") in KINDS and isinstance(each.get("metadata"), dict)
-        if not named or not isinstance(each["metadata"].get("name"), str):
+    for step in found:
+        named = isinstance(step, dict) and step.get("kind") in KINDS and isinstance(step.get("metadata"), dict)
+        if not named or not isinstance(step["metadata"].get("name"), str):
             raise ScriptInvalid(f"{path}: a document has no kind that is served here, or no metadata.name")
-    return [(KINDS[each["kind"]], each) for each in found]
+    return [(KINDS[step["kind"]], step) for step in found]

@@ -118,7 +118,9 @@ def candidates(words: Sequence[str]) -> list[_Candidate]:
         found = _flags(position.parser)
     else:
         found = _arguments(position, name, before, current)
-    return [each for each in found if each.word in (FILES, DIRECTORIES) or each.word.startswith(current)]
+    return [
+        candidate for candidate in found if candidate.word in (FILES, DIRECTORIES) or candidate.word.startswith(current)
+    ]
 
 
 def _joined(words: Sequence[str]) -> list[str]:
@@ -191,7 +193,7 @@ def _values(action: argparse.Action, before: Sequence[str]) -> list[_Candidate]:
         return [_Candidate(DIRECTORIES)]
     if action.dest in FLAGS:
         return [_Candidate(value) for value in FLAGS[action.dest].values]
-    return [_Candidate(each) for each in FINDERS[action.dest](before)] if action.dest in FINDERS else []
+    return [_Candidate(word) for word in FINDERS[action.dest](before)] if action.dest in FINDERS else []
 
 
 class Given(NamedTuple):
@@ -233,7 +235,7 @@ def _targets(before: Sequence[str], current: str) -> list[str]:
     from supervisor.cli import candidates as live
 
     typed, slash, _ = current.partition("/")
-    kinds = [each for each in TARGETS if (each == typed if slash else each.startswith(typed))]
+    kinds = [target for target in TARGETS if (target == typed if slash else target.startswith(typed))]
     if len(kinds) != 1:
         return [f"{kind}/" for kind in kinds]
     given = _given(before)

@@ -32,7 +32,7 @@ def _no_command(name: str) -> int:
         print(_overview())
         return 0
     known = f"no command is called {name!r}" if name else "a command is needed"
-    hint = did_you_mean(name, {each: each for each in COMMANDS})
+    hint = did_you_mean(name, {command: command for command in COMMANDS})
     print(f"nodeplane: {known}; {hint}see nodeplane --help", file=sys.stderr)
     return 2
 

@@ -103,7 +103,7 @@ def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
     for base in reversed(struct.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
             found.update(_docstrings(textwrap.dedent(inspect.getsource(base))))
-    names = {each.name: each.encode_name for each in msgspec.structs.fields(struct)}
+    names = {declared.name: declared.encode_name for declared in msgspec.structs.fields(struct)}
     return {names[field]: text for field, text in found.items()}
 
 

@@ -91,7 +91,7 @@ def type_text(kind: dict[str, Any]) -> str:
     if "$ref" in kind:
         return _link(kind["$ref"].rpartition("/")[2])
     if "anyOf" in kind:
-        return " or ".join(type_text(each) for each in kind["anyOf"])
+        return " or ".join(type_text(schema) for schema in kind["anyOf"])
     if kind.get("type") == "array":
         return f"list of {type_text(kind.get('items') or {})}"
     if kind.get("type") == "object":

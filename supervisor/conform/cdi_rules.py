@@ -39,10 +39,10 @@ def _version_faults(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _uses(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what the file uses, each with the first version that has it."""
-    devices = [each for each in spec["devices"] if isinstance(each, Mapping)]
+    devices = [device for device in spec["devices"] if isinstance(device, Mapping)]
     if "." in str(spec.get("kind")).partition("/")[2]:
         yield "0.6.0", "a class with a dot"
-    if any(each.get("annotations") for each in (spec, *devices)):
+    if any(holder.get("annotations") for holder in (spec, *devices)):
         yield "0.6.0", "annotations"
     for name in (str(device["name"]) for device in devices):
         if name[:1].isdigit():
@@ -52,9 +52,9 @@ def _uses(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _uses_of_edits(edits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if any(each.get("type") for each in _objects(edits, "mounts")):
+    if any(mount.get("type") for mount in _objects(edits, "mounts")):
         yield "0.4.0", "the type of a mount"
-    if any(each.get("hostPath") for each in _objects(edits, "deviceNodes")):
+    if any(node.get("hostPath") for node in _objects(edits, "deviceNodes")):
         yield "0.5.0", "hostPath of a device node"
     yield from (("0.7.0", name) for name in ("intelRdt", "additionalGids") if edits.get(name))
     if edits.get("netDevices"):
@@ -91,11 +91,11 @@ def nodes_of(spec: Mapping[str, Any]) -> Iterator[str]:
 def mounts_of(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the paths on the host of mounts, and their types."""
     for edits in _all_edits(spec):
-        yield from ((str(each.get("hostPath")), str(each.get("type") or "")) for each in _objects(edits, "mounts"))
+        yield from ((str(mount.get("hostPath")), str(mount.get("type") or "")) for mount in _objects(edits, "mounts"))
 
 
 def _all_edits(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    found = (each.get("containerEdits") for each in (spec, *spec["devices"]) if isinstance(each, Mapping))
+    found = (holder.get("containerEdits") for holder in (spec, *spec["devices"]) if isinstance(holder, Mapping))
     return (edits for edits in found if isinstance(edits, Mapping))
 
 
@@ -105,4 +105,4 @@ def _list(edits: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 
 def _objects(edits: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _list(edits, name) if isinstance(each, Mapping))
+    return (entry for entry in _list(edits, name) if isinstance(entry, Mapping))

@@ -87,8 +87,8 @@ def check(
 
 def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
     """Return ours and those of the folders, in the order in which they run. Raises UsageError."""
-    found = [each for path in kind.chapters() for each in _chapter(path)]
-    found += [each for each in _chapter(SHARED) if each.name in kind.shared]
+    found = [behaviour for path in kind.chapters() for behaviour in _chapter(path)]
+    found += [behaviour for behaviour in _chapter(SHARED) if behaviour.name in kind.shared]
     found += [load(path) for folder in folders for path in _scripts(folder)]
     names = [behaviour.name for behaviour in found]
     if twice := {name for name in names if names.count(name) > 1}:

@@ -37,7 +37,7 @@ def named_claims(pod: views.Pod, claims: Mapping[str, views.ResourceClaim]) -> I
             yield ClaimState(key, "does not exist", missing=True)
         elif name:
             devices = tuple(str(device_of(result)) for result in results_of(claims[key]))
-            waits = tuple(" ".join(each) for each in unmet(claims[key]))
+            waits = tuple(" ".join(words) for words in unmet(claims[key]))
             yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
 
 

@@ -54,12 +54,12 @@ def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[Shar
         for device_id, share in _shares(claim):
             shares.setdefault(device_id, []).append(share)
     found = []
-    for each in slices:
-        for device in each.devices:
+    for published in slices:
+        for device in published.devices:
             if device.extras.shared:
-                id = DeviceId(each.driver, each.pool, device.name)
+                id = DeviceId(published.driver, published.pool, device.name)
                 use = tuple(capacity_use(device.capacity, held.consumed(id) or {}))
-                node = (device.extras.reach or each.reach).node or "*"
+                node = (device.extras.reach or published.reach).node or "*"
                 found.append(SharedDevice(str(id), node, use, tuple(shares.get(id, ()))))
     return sorted(found, key=lambda each: each.device)
 

@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {"null" if key is None else str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return format_time(moment.timestamp())

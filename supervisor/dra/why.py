@@ -96,8 +96,8 @@ def _claims_of(
 def _groups(rejected: Mapping[str, list[Rejection]]) -> tuple[Group, ...]:
     tally = RejectionTally()
     for name, found in rejected.items():
-        for each in found:
-            tally.add(each, name)
+        for rejection in found:
+            tally.add(rejection, name)
     return tally.groups()
 
 
@@ -114,7 +114,7 @@ def _case(
         classes=snapshot.tracker.inputs.classes,
         engine=CelSelectors(),
         used=snapshot.held,
-        excluded={name: ", ".join(each.text for each in found) for name, found in rejected.items() if found},
+        excluded={name: ", ".join(rejection.text for rejection in found) for name, found in rejected.items() if found},
         holder=lambda device: holders.get(device, ""),
         gates=snapshot.tracker.inputs.gates,
     )

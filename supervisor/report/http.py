@@ -70,7 +70,7 @@ class Connections:
 
     def enter(self, connection: ReportConnection) -> bool:
         """Admit a connection, if need be by closing the longest idle one; return False if none is idle."""
-        of_peer = [each for each in self._open if each.peer == connection.peer]
+        of_peer = [other for other in self._open if other.peer == connection.peer]
         full = len(self._open) >= MAX_CONNECTIONS
         if len(of_peer) >= MAX_CONNECTIONS_OF_PEER or full:
             candidates = of_peer if len(of_peer) >= MAX_CONNECTIONS_OF_PEER else self._of_busiest()

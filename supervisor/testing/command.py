@@ -70,5 +70,5 @@ def flags_of(args: argparse.Namespace) -> list[str]:
         if flag.field in OF_COMMAND or not hasattr(args, flag.field):
             continue
         value = getattr(args, flag.field)
-        words += [f"{flag.option}={each}" for each in (value if flag.many else [value])]
+        words += [f"{flag.option}={item}" for item in (value if flag.many else [value])]
     return words

@@ -107,7 +107,7 @@ def _warn(trace: PodTrace) -> None:
 def _diff(args: argparse.Namespace) -> int:
     if args.follow:
         raise UsageError("--diff compares what was recorded: it does not follow")
-    traces = [read_trace(Path(each)) if each.endswith(".json") else _trace(args, each) for each in args.diff]
+    traces = [read_trace(Path(source)) if source.endswith(".json") else _trace(args, source) for source in args.diff]
     a, b = traces
     found = compare(a.pod, a.rows, b.pod, b.rows)
     if args.output == "json":

@@ -63,15 +63,15 @@ async def _rounds(client: ApiClient, plane: Plane, seen: Bindings) -> tuple[floa
     took, pods = 0.0, 0
     spent = dict.fromkeys(PROCESSES, 0.0)
     for number in range(MOST_ROUNDS):
-        before = {each: cpu_seconds(plane.processes[each].pid) for each in PROCESSES}
+        before = {process: cpu_seconds(plane.processes[process].pid) for process in PROCESSES}
         seen.expect(FULL)
         began = time.perf_counter()
         await create_each(client, (pair for at in range(FULL) for pair in pod(f"r{number}-{at}")))
         await asyncio.wait_for(seen.done.wait(), PATIENCE_S)
         took += time.perf_counter() - began
         pods += FULL
-        for each in PROCESSES:
-            spent[each] += cpu_seconds(plane.processes[each].pid) - before[each]
+        for process in PROCESSES:
+            spent[process] += cpu_seconds(plane.processes[process].pid) - before[process]
         if took >= SECONDS:
             break
         await _empty(client, number)

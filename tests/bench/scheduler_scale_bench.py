@@ -100,7 +100,7 @@ class _Lab:
         slices = (
             thing(RESOURCESLICES, f"{node}-nic", slice_of(node, DEVICES_N, SECOND)) for node in node_names(NODES_N)
         )
-        await create_each(self._client, ((RESOURCESLICES, each) for each in slices))
+        await create_each(self._client, ((RESOURCESLICES, obj) for obj in slices))
         await self._burst(100)
         yield Row(f"scheduler with {2 * NODES_N * DEVICES_N:,} devices, PSS", self._weight(), "MiB")
         yield Row("  with half of them", half, "MiB")

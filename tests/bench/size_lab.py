@@ -176,7 +176,7 @@ def _arrivals(source: random.Random, rate: float, seconds: float) -> Iterator[fl
 
 def _paced(writers: list[Writer], due: list[float]) -> float:
     """Write at these times, or as soon as a connection is free; return the seconds from its time to an answer."""
-    by_number, free, poll = {each.number: each for each in writers}, list(writers), select.epoll()
+    by_number, free, poll = {writer.number: writer for writer in writers}, list(writers), select.epoll()
     answered = 0.0
     for number in by_number:
         poll.register(number, select.EPOLLIN)
@@ -265,7 +265,7 @@ def pod(number: int, namespace: str = "n0", filler: int = 0) -> bytes:
     status = {
         "phase": "Running", "hostIP": "10.0.0.1", "podIP": str(ip_address(FIRST_IP + number)),
         "qosClass": "Burstable", "startTime": START,
-        "conditions": [{"type": each, "status": "True", "lastTransitionTime": START} for each in CONDITIONS],
+        "conditions": [{"type": condition, "status": "True", "lastTransitionTime": START} for condition in CONDITIONS],
         "containerStatuses": [{
             "name": "main", "ready": True, "restartCount": 0, "image": image, "imageID": f"sha256:{number:064x}",
             "containerID": f"containerd://{number:064x}", "started": True, "state": {"running": {"startedAt": START}},

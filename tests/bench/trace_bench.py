@@ -132,6 +132,6 @@ def _spans(layout: Layout) -> dict[str, int]:
 
     async def ask() -> dict[str, int]:
         async with connected(layout) as collectors:
-            return {name: count for each in collectors for name, count in (await each.recorded()).items()}
+            return {name: count for collector in collectors for name, count in (await collector.recorded()).items()}
 
     return asyncio.run(ask())

@@ -46,7 +46,9 @@ EXPRESSIONS = {
 
 
 def known(text: str, outcome: str) -> bool:
-    return any(each in outcome for each in DIFFERENCES) or any(each in text for each in EXPRESSIONS)
+    return any(difference in outcome for difference in DIFFERENCES) or any(
+        expression in text for expression in EXPRESSIONS
+    )
 
 
 def expressions(seed: int, count: int) -> Iterator[str]:

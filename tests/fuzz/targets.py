@@ -105,8 +105,8 @@ def _rule(text: str) -> Accepted:
     _checker().check(text, False)
     rules.program.cache_clear()
     program = rules.program(text, False)
-    values = [converted(each, TYPE) for each in VALUES]
-    return Accepted(program.serialized, [*(lambda each=each: program.value(each, values[0], True) for each in values)])
+    values = [converted(value, TYPE) for value in VALUES]
+    return Accepted(program.serialized, [*(lambda old=old: program.value(old, values[0], True) for old in values)])
 
 
 TARGETS: Mapping[str, Callable[[str], Accepted]] = {
@@ -209,7 +209,7 @@ def _rules() -> Kind:
     assert TYPE is not None
     size = size_of(TYPE)
     values = [converted(each, TYPE) for each in (*VALUES, *(_values() for _ in range(INPUTS)))]
-    inputs = [(each, _chance.choice((None, *values)), True) for each in values]
+    inputs = [(value, _chance.choice((None, *values)), True) for value in values]
     return Kind(rules.VARIABLES, None, estimate.LIMIT, {rules.THIS: size, rules.OLD: size}, inputs)
 
 

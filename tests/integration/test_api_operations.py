@@ -63,7 +63,7 @@ async def test_api_operations_of_a_kind(plane: Plane, name: str) -> None:
         await ask(session, "POST", path, made("two"))
         for where in {path, f"{root}/{plural}"}:
             listed = await ask(session, "GET", f"{where}{mine}")
-            assert [each["metadata"]["name"] for each in listed["items"]] == ["one", "two"]
+            assert [item["metadata"]["name"] for item in listed["items"]] == ["one", "two"]
         await ask(session, "DELETE", f"{path}/two", AT_ONCE)
         assert (await tried(session, "GET", f"{path}/two"))[0] == 404
         await ask(session, "DELETE", f"{path}{mine}", AT_ONCE)
@@ -82,7 +82,7 @@ async def discovered(session: aiohttp.ClientSession, version: str, root: str, pl
         found = await ask(session, "GET", f"/apis/{group}")
         assert version in [each["groupVersion"] for each in found["versions"]]
         assert found["preferredVersion"]["groupVersion"].startswith(f"{group}/v1")
-    resources = {each["name"]: each for each in (await ask(session, "GET", root))["resources"]}
+    resources = {resource["name"]: resource for resource in (await ask(session, "GET", root))["resources"]}
     verbs = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
     assert verbs <= set(resources[plural]["verbs"])
     assert (f"{plural}/status" in resources) >= (plural in STATUS)
@@ -205,11 +205,11 @@ async def test_definitions_are_listed_watched_changed_and_deleted_together(plane
         await ask(session, "PUT", f"{path}/status", status)
         await ask(session, "PATCH", f"{path}/status", {"metadata": SEEN}, **MERGE)
         shown = await ask(session, "GET", f"{path}/status")
-        assert "Seen" in [each["type"] for each in shown["status"]["conditions"]]
+        assert "Seen" in [condition["type"] for condition in shown["status"]["conditions"]]
         aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         found = await ask(session, "GET", "/apis", None, Accept=aggregated)
-        group = next(each for each in found["items"] if each["metadata"]["name"] == "operations.example.com")
-        assert "group0s" in [each["resource"] for each in group["versions"][0]["resources"]]
+        group = next(item for item in found["items"] if item["metadata"]["name"] == "operations.example.com")
+        assert "group0s" in [resource["resource"] for resource in group["versions"][0]["resources"]]
         await ask(session, "DELETE", mine)
 
         async def gone() -> bool:
@@ -272,7 +272,7 @@ async def test_published_openapi_follows_the_versions_of_definitions(plane: Plan
             for name, entry in index.items():
                 if "operations.example.com" in name and name.count("/") == 2:
                     schemas = (await ask(session, "GET", entry["serverRelativeURL"]))["components"]["schemas"]
-                    names[name.rpartition("/")[2]] = {each.rpartition(".")[2] for each in schemas}
+                    names[name.rpartition("/")[2]] = {schema.rpartition(".")[2] for schema in schemas}
             return names
 
     async def shows(*versions: str) -> bool:

@@ -356,7 +356,7 @@ async def test_a_hundred_definitions_cost_little(plane: Plane) -> None:
     for _ in range(8):
         async with plane.client() as session:
             async with session.get("/apis/example.com/v1") as told:
-                assert "lasts" in [each["name"] for each in (await told.json())["resources"]]
+                assert "lasts" in [resource["name"] for resource in (await told.json())["resources"]]
             assert (await session.get(url("lasts"))).status == 200
     grown = {name: psutil.Process(p.pid).memory_info().rss - before[name] for name, p in plane.processes.items()}
     assert all(size < 40 * 2**20 for size in grown.values()), grown

@@ -64,7 +64,7 @@ async def play(node: DeviceNode, lists: int) -> None:
 
     async def registered() -> bool:
         calls = await read_calls(node.bus, CallQuery(RESOURCE))
-        return len([each for each in calls if each.method == "GetDevicePluginOptions"]) == lists
+        return len([call for call in calls if call.method == "GetDevicePluginOptions"]) == lists
 
     await until_async("the restart", registered)
     await until_async("serves", lambda: node.resources.items[RESOURCE].connected)
@@ -120,7 +120,7 @@ class Api:
 
 
 def accepted(recording: Recording) -> list[CallRecord]:
-    return [each for each in recording.records if each.outcome.startswith("accepted")]
+    return [record for record in recording.records if record.outcome.startswith("accepted")]
 
 
 async def prepare(lab: DraLab, name: str) -> str:

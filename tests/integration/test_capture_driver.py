@@ -91,7 +91,7 @@ def play(plane: Plane, script: Path, views: Sequence[str] = ()) -> dict[str, Any
     seen = {
         "reasons": until("the pod's event", lambda: reasons(plane)),
         "devices": [item["spec"]["devices"] for item in plane.list("resourceslice")],
-        "calls": [shown(each) for name in ("one", "two") for each in calls(plane, name)[:2]],
+        "calls": [shown(call) for name in ("one", "two") for call in calls(plane, name)[:2]],
     }
     seen["captured"] = plane.nodeplane("capture", DRIVER)
     assert all(plane.nodeplane(*view.split(), "-o", "json") for view in views)
@@ -113,8 +113,10 @@ def reasons(plane: Plane) -> set[str]:
 def calls(plane: Plane, name: str) -> list[dict[str, Any]]:
     lines = plane.nodeplane("calls", DRIVER, "-o", "json").splitlines()
     records = [json.loads(line) for line in lines]
-    begun = max(each["began_ns"] for each in records if each["method"] == "GetInfo")
-    prepared = [each for each in records if each["method"] == "NodePrepareResources" and each["began_ns"] > begun]
+    begun = max(record["began_ns"] for record in records if record["method"] == "GetInfo")
+    prepared = [
+        record for record in records if record["method"] == "NodePrepareResources" and record["began_ns"] > begun
+    ]
     return [each for each in prepared if each["status"] and f"/{name}" in each["subject"]]
 
 
@@ -174,7 +176,7 @@ async def names_until_two(kubeconfig: Path, server: int) -> list[set[str]]:
 
 
 def names(versions: list[Version]) -> list[set[str]]:
-    return [{device["name"] for each in slices for device in each["spec"]["devices"]} for _, slices in versions]
+    return [{device["name"] for obj in slices for device in obj["spec"]["devices"]} for _, slices in versions]
 
 
 def speaking(text: str) -> dict[str, Any]:

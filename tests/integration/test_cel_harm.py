@@ -110,7 +110,7 @@ def unharmed(plane: Plane) -> Iterator[None]:
 
 def message_of(plane: Plane, name: str) -> str:
     conditions = plane.get("pod", name).get("status", {}).get("conditions") or []
-    return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((str(condition.get("message")) for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 @pytest.mark.parametrize("case", SELECTORS)
@@ -276,7 +276,7 @@ def test_no_write_is_lost_while_workers_end(plane: Plane, unharmed: None, number
             for pid in [plane.status()[worker]["pid"]] if whole else evaluators(plane, worker):
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-        statuses = [status for each in writes for status in each.result()]
+        statuses = [status for write in writes for status in write.result()]
     assert set(statuses) == {201}
     stored = json.loads(ask(plane.root, "GET", path)[1])["items"]
     assert len([each for each in stored if each["metadata"]["name"].startswith("c")]) == len(statuses)

@@ -222,4 +222,4 @@ def test_topology_exporter_reports_devices_and_sets_its_readiness_gates(plane: P
     found = json.loads(plane.kubectl("get", "noderesourcetopologies", "-o", "json"))["items"]
     assert [each["topologyPolicies"] for each in found] == [["None"]]
     resources = found[0]["zones"][0]["resources"]
-    assert all(int(each["available"]) <= int(each["capacity"]) for each in resources)
+    assert all(int(resource["available"]) <= int(resource["capacity"]) for resource in resources)

@@ -16,7 +16,7 @@ from tests.support.plane import BIN, REPO
 from tests.support.waiting import until
 
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
-BEHAVIOURS = {each.name: each for each in behaviours()}
+BEHAVIOURS = {behaviour.name: behaviour for behaviour in behaviours()}
 
 
 def conform(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -29,7 +29,9 @@ def test_simulated_plugin_passes_and_reports_are_written(tmp_path: Path) -> None
     files = ["--junit", str(tmp_path / "junit.xml"), "--html", str(tmp_path / "page.html")]
     done = conform("-o", "json", "--timeout", "20", *files, "--", *plugin)
     report = json.loads(done.stdout)
-    assert {each["name"]: each["reason"] for each in report["behaviours"] if each["verdict"] == FAIL} == {}
+    assert {
+        behaviour["name"]: behaviour["reason"] for behaviour in report["behaviours"] if behaviour["verdict"] == FAIL
+    } == {}
     assert (done.returncode, report["verdict"]) == (0, "pass")
     assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("tests") == str(len(BEHAVIOURS))
     assert "allocate-unknown" in (tmp_path / "page.html").read_text()
@@ -95,7 +97,7 @@ def test_simulated_driver_passes_on_a_plane_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert report["counts"] == {"pass": len(only.split(",")), "fail": 0, "not applicable": 0}
-    calls = {each["method"] for behaviour in report["behaviours"] for each in behaviour["exchanges"]}
+    calls = {exchange["method"] for behaviour in report["behaviours"] for exchange in behaviour["exchanges"]}
     assert {"GetInfo", "NodePrepareResources", "NodeUnprepareResources", "NodeWatchResources"} <= calls
 
 

@@ -19,7 +19,7 @@ from tests.support.plane import REPO
 pytestmark = pytest.mark.heavy
 
 SAMPLE = REPO / "tests" / "support" / "planted_agent.py"
-BEHAVIOURS = {each.name: each for each in behaviours(kind=AGENT)}
+BEHAVIOURS = {behaviour.name: behaviour for behaviour in behaviours(kind=AGENT)}
 TIMEOUT_S, LONG_S, AT_ONCE = 5.0, 20.0, 8
 OF_WATCHES = {"burst", "no-watch", "resumes", "stream-stays", "whole-picture"}
 POLL, WATCH = "poll", "watch"

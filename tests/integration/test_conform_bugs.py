@@ -21,7 +21,7 @@ from tests.support.plane import REPO
 pytestmark = pytest.mark.heavy
 
 SAMPLE = REPO / "tests" / "support" / "planted_plugin.py"
-BEHAVIOURS = {each.name: each for each in behaviours()}
+BEHAVIOURS = {behaviour.name: behaviour for behaviour in behaviours()}
 SHORT_S, LONG_S = 4.0, 20.0
 
 BUGS = {

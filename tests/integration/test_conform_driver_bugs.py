@@ -23,7 +23,7 @@ from tests.support.plane import REPO
 
 pytestmark = pytest.mark.heavy
 SAMPLE = REPO / "tests" / "support" / "planted_driver.py"
-BEHAVIOURS = {each.name: each for each in behaviours(kind=DRA)}
+BEHAVIOURS = {behaviour.name: behaviour for behaviour in behaviours(kind=DRA)}
 SHORT_S, LONG_S = 4.0, 20.0
 NODE = "n1"
 USUAL, AT_ONCE = "none", 5

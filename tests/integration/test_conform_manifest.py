@@ -125,7 +125,7 @@ def conform(objects: list[dict[str, Any]], *words: str) -> dict[str, dict[str, A
     command = [str(BIN / "nodeplane"), "conform", "-o", "json", "--timeout", "20", "--manifest", "-", *words]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout, done.stderr
-    return {each["name"]: each for each in json.loads(done.stdout)["behaviours"]}
+    return {behaviour["name"]: behaviour for behaviour in json.loads(done.stdout)["behaviours"]}
 
 
 def test_pod_of_a_daemon_set_is_judged_restarted_and_killed() -> None:

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 SAMPLE = REPO / "tests" / "support" / "conform_plugin.py"
 NOT_BY_CALLS = {"idle", "health-change", "health-flaps", "many-devices"}
 """Behaviours of these phases that need processes, commands of the user, and more devices."""
-CALLS = {each.name for each in behaviours() if each.phase in ("list", "calls")} - NOT_BY_CALLS
+CALLS = {behaviour.name for behaviour in behaviours() if behaviour.phase in ("list", "calls")} - NOT_BY_CALLS
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def conform(socket: Path, *words: str) -> tuple[int, dict[str, Any]]:
 def test_plugin_that_runs_already_passes_what_needs_only_calls_and_lives_on() -> None:
     with serving("none") as socket:
         code, report = conform(socket)
-    found = {each["name"]: each for each in report["behaviours"]}
+    found = {behaviour["name"]: behaviour for behaviour in report["behaviours"]}
     assert (code, report["command"]) == (0, f"--socket {socket}")
     passed = {name for name, each in found.items() if each["verdict"] == PASS}
     assert passed == CALLS
@@ -62,7 +62,7 @@ def test_plugin_that_runs_already_passes_what_needs_only_calls_and_lives_on() ->
 def test_bug_of_a_plugin_that_runs_already_is_found() -> None:
     with serving("starts_a_container_once") as socket:
         code, report = conform(socket, "--only", "pre-start,device-ids")
-    verdicts = {each["name"]: each["verdict"] for each in report["behaviours"]}
+    verdicts = {behaviour["name"]: behaviour["verdict"] for behaviour in report["behaviours"]}
     assert (code, verdicts) == (1, {"device-ids": PASS, "pre-start": FAIL})
 
 
@@ -78,5 +78,5 @@ def test_driver_that_runs_already_is_judged_by_its_registration_socket() -> None
     command = [str(BIN / "nodeplane"), "test", "--", "sh", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    verdicts = {each["name"]: each["verdict"] for each in json.loads(done.stdout)["behaviours"]}
+    verdicts = {behaviour["name"]: behaviour["verdict"] for behaviour in json.loads(done.stdout)["behaviours"]}
     assert verdicts == {**dict.fromkeys(only.split(","), PASS), "driver-killed": NOT_APPLICABLE}

@@ -451,19 +451,19 @@ class Terminal:
 def test_terminals_with_and_without_colours_show_and_obey(plane: Plane) -> None:
     terminals = [Terminal(plane, "screen-256color"), Terminal(plane, "vt100", "NO_COLOR=1")]
     try:
-        until("the house", lambda: all("podworker" in each.shown for each in terminals), 30)
-        assert not any("kill" in each.shown for each in terminals)
+        until("the house", lambda: all("podworker" in terminal.shown for terminal in terminals), 30)
+        assert not any("kill" in terminal.shown for terminal in terminals)
         for key, word in {"3": "RESTARTS", "4": "BEHIND", "5": "mode ", "6": "15 MINUTES", "2": "device"}.items():
-            for each in terminals:
-                each.tmux("send-keys", key)
-            for each in terminals:
-                until(f"screen {key}", partial(each.shows, word), 30)
-        for each in terminals:
-            each.tmux("send-keys", "q")
-        until("they end", lambda: all(each.ended for each in terminals), 30)
+            for terminal in terminals:
+                terminal.tmux("send-keys", key)
+            for terminal in terminals:
+                until(f"screen {key}", partial(terminal.shows, word), 30)
+        for terminal in terminals:
+            terminal.tmux("send-keys", "q")
+        until("they end", lambda: all(terminal.ended for terminal in terminals), 30)
     finally:
-        for each in terminals:
-            each.tmux("kill-server", check=False)
+        for terminal in terminals:
+            terminal.tmux("kill-server", check=False)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (Debian: tmux)")

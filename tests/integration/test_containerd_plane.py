@@ -184,8 +184,8 @@ def _static(plane: Plane) -> None:
     plane.kubectl("delete", "pod", first["metadata"]["name"])
     uid = first["metadata"]["uid"]
     second = until("another", lambda: [each for each in [mirror()] if each and each["metadata"]["uid"] != uid], 60)[0]
-    assert [each["containerID"] for each in second["status"]["containerStatuses"]] == [
-        each["containerID"] for each in first["status"]["containerStatuses"]
+    assert [status["containerID"] for status in second["status"]["containerStatuses"]] == [
+        status["containerID"] for status in first["status"]["containerStatuses"]
     ]
     path.unlink()
     until("it is gone", lambda: not mirror() and "static-" not in plane.kubectl("get", "pods", "-o", "name"), 60)

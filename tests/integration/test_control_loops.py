@@ -105,7 +105,7 @@ def test_namespace_ends_with_its_pods_first_and_says_what_is_left(plane: Plane) 
 
     def told() -> dict[str, tuple[str, str]]:
         conditions = get(plane, "namespace", "held")["status"].get("conditions") or []
-        return {each["type"]: (each["status"], each["message"]) for each in conditions}
+        return {condition["type"]: (condition["status"], condition["message"]) for condition in conditions}
 
     until(plane, lambda: told().get("NamespaceFinalizersRemaining", ("",))[0] == "True", "its conditions")
     left = "Some resources are remaining: pods. has 1 resource instances"
@@ -196,7 +196,7 @@ def test_a_pod_gets_a_claim_the_claim_a_device_and_both_go_together(plane: Plane
     first = until(plane, lambda: next((p for p in ("user", "waits") if place_of(plane, p)), ""), "a node for one")
     second = "waits" if first == "user" else "user"
     (claim,) = claims_of(plane, f"{first}-gpu-")
-    assert [each["device"] for each in claim["status"]["allocation"]["devices"]["results"]] == ["dev-0"]
+    assert [result["device"] for result in claim["status"]["allocation"]["devices"]["results"]] == ["dev-0"]
     assert [each["name"] for each in claim["status"]["reservedFor"]] == [first]
     until(plane, lambda: "cannot allocate all claims" in waits(plane, second), "the reason of the other")
     plane.kubectl("delete", "pod", first, "--grace-period=0", "--force")

@@ -159,10 +159,10 @@ async def test_shares_of_a_device_are_prepared_kept_and_returned_one_by_one() ->
         both = await lab.prepare(asks("p", claim("a"), claim("b")))
         names = [f"{GPU}/device=a-uid-gpu-0-0f9c2a10", f"{GPU}/device=a-uid-gpu-0-1f9c2a10"]
         assert both.cdi_devices == {"c": (*names, f"{GPU}/device=b-uid-gpu-0-2f9c2a10")}
-        held = [(each.share_id, each.requests) for each in lab.shown["p"].containers["c"][0].devices]
+        held = [(device.share_id, device.requests) for device in lab.shown["p"].containers["c"][0].devices]
         assert held == [(SHARES[0], ("r0",)), (SHARES[1], ("r1",))]
         made = json.loads((lab.root / "cdi" / f"{GPU}-a-uid.json").read_text())
-        assert [each["containerEdits"]["env"][-1] for each in made["devices"]] == [
+        assert [device["containerEdits"]["env"][-1] for device in made["devices"]] == [
             "GPU_EXAMPLE_COM_GPU_0_SHARE_0F9C2A10=1Gi",
             "GPU_EXAMPLE_COM_GPU_0_SHARE_1F9C2A10=2Gi",
         ]

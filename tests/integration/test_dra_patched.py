@@ -73,7 +73,7 @@ def holders(plane: Plane) -> dict[str, str]:
 
 def waits(plane: Plane, name: str) -> str:
     conditions = plane.get("pod", name).get("status", {}).get("conditions") or ()
-    return next((str(each.get("message")) for each in conditions if each["type"] == "PodScheduled"), "")
+    return next((str(condition.get("message")) for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 @pytest.mark.scenario("S26")
@@ -161,7 +161,9 @@ def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
 
 def condition_of(plane: Plane) -> str:
     conditions = (plane.get("devicetaintrule", "broken").get("status") or {}).get("conditions") or ()
-    return next((str(each["message"]) for each in conditions if each["type"] == "EvictionInProgress"), "")
+    return next(
+        (str(condition["message"]) for condition in conditions if condition["type"] == "EvictionInProgress"), ""
+    )
 
 
 LATE = "late.example.com"

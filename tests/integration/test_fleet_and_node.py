@@ -175,7 +175,7 @@ def test_node_and_slices_are_as_recorded(pair: Pair) -> None:
     assert copy["status"]["allocatable"] == real["status"]["allocatable"]
     assert copy["status"]["capacity"] == real["status"]["capacity"]
     specs = [each["spec"] for each in pair.plane.list("resourceslice")]
-    texts = [json.dumps({**each, "pool": each["pool"]["name"]}).replace(f'"{COPY}"', f'"{REAL}"') for each in specs]
+    texts = [json.dumps({**spec, "pool": spec["pool"]["name"]}).replace(f'"{COPY}"', f'"{REAL}"') for spec in specs]
     assert json.loads(texts[0]) == json.loads(texts[1])
 
 
@@ -211,11 +211,11 @@ def history(pods: list[Object], brief: bool) -> list[tuple[str, list[Any]]]:
         shown = pod.get("status", {})
         if not (brief and shown.get("phase") == "Running"):
             _add(found[""], (shown.get("phase"), shown.get("reason")))
-        for each in statuses(pod):
-            state = _state(each)
+        for status in statuses(pod):
+            state = _state(status)
             if state[1] in PASSING or (brief and state[0] == "running"):
                 continue
-            runs = found.setdefault(each["name"], [])
+            runs = found.setdefault(status["name"], [])
             if runs and runs[-1][0] == "terminated" and runs[-1] != state:
                 runs.pop()
             _add(runs, state)
@@ -260,7 +260,7 @@ class Shown:
         if isinstance(value, dict):
             return {name: self._value(each, name) for name, each in value.items()}
         if isinstance(value, list):
-            return [self._value(each, key) for each in value]
+            return [self._value(item, key) for item in value]
         return self._word(value, key) if isinstance(value, str) else value
 
     def _word(self, text: str, key: str) -> str:

@@ -98,7 +98,7 @@ class Lab:
 
     def slices(self, node: str) -> list[tuple[int, int]]:
         specs = [each["spec"] for each in self.plane.list("resourceslice")]
-        return [(each["pool"]["generation"], len(each["devices"])) for each in specs if each.get("nodeName") == node]
+        return [(spec["pool"]["generation"], len(spec["devices"])) for spec in specs if spec.get("nodeName") == node]
 
     def allocatable(self, node: str) -> str:
         return str(self.plane.get("node", node).get("status", {}).get("allocatable", {}).get(RESOURCE))
@@ -151,7 +151,7 @@ def test_bad_day(lab: Lab) -> None:
     until("the device is unhealthy", lambda: lab.health(PODS[0]) == "Unhealthy")
     status = lab.status()
     assert (status["nodes"], status["registered"], status["pods"]) == (30, 30, {"Running": 11})
-    counted = next(each for each in status["devices"] if each["name"] == RESOURCE)
+    counted = next(device for device in status["devices"] if device["name"] == RESOURCE)
     assert counted["health"] == {"Healthy": 38, "Unhealthy": 2, "Unknown": 0}
 
     # killed; the next run plays a script
@@ -191,7 +191,7 @@ def unhealthy(lab: Lab) -> list[str]:
 
 def warned(plane: Plane) -> set[str]:
     events = (each for each in plane.list("event") if each["reason"] == "DeviceUnhealthy")
-    return {each["involvedObject"]["name"] for each in events if "too hot" in each["message"]}
+    return {event["involvedObject"]["name"] for event in events if "too hot" in event["message"]}
 
 
 def check_silence(lab: Lab) -> None:

@@ -57,7 +57,7 @@ def test_deployment_is_created_scaled_and_changed(plane: Plane) -> None:
     assert made["spec"]["replicas"] == 3
     assert made["metadata"]["generation"] == 7
     assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
-    assert [(each["image"], each["env"]) for each in template["spec"]["containers"]] == [
+    assert [(container["image"], container["env"]) for container in template["spec"]["containers"]] == [
         ("i:2", [{"name": "A", "value": "b"}])
     ]
     scale = json.loads(plane.kubectl("get", "--raw", "/apis/apps/v1/namespaces/default/deployments/web/scale"))

@@ -112,7 +112,7 @@ def test_machine_with_a_bootstrap_token_becomes_a_node(scene: Scene, tmp_path: P
     assert made.status == 201, made.body
     assert made.json["spec"]["username"] == f"system:bootstrap:{TOKEN[:6]}"
     issued = scene.issued(machine, made.json["metadata"]["name"], **bearer)
-    assert [each["reason"] for each in issued["status"]["conditions"]] == ["AutoApproved"]
+    assert [condition["reason"] for condition in issued["status"]["conditions"]] == ["AutoApproved"]
 
     node = scene.node(key, issued["status"]["certificate"], tmp_path)
     assert scene.ask(node, "POST", "/api/v1/nodes", {"metadata": {"name": "fresh"}}).status == 201

@@ -143,7 +143,7 @@ def questions(rule: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_program_may_do_what_its_role_says(plane: Plane, api: Api, program: str) -> None:
-    asked = [each for rule in rules(plane, f"system:{program}") for each in questions(rule)]
+    asked = [question for rule in rules(plane, f"system:{program}") for question in questions(rule)]
     for attributes in asked:
         spec = {"resourceAttributes": attributes}
         answer = api.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": spec})

@@ -208,7 +208,7 @@ async def test_evictions_under_a_race_of_two_api_servers_keep_the_budget(api: Ap
     refused = next(obj for code, obj in answers if code == 429)
     assert refused["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
     assert refused["details"]["causes"][0]["reason"] == "DisruptionBudget"
-    left = [each["metadata"]["name"] for each in (await api.call("GET", f"{path}/pods"))[1]["items"]]
+    left = [item["metadata"]["name"] for item in (await api.call("GET", f"{path}/pods"))[1]["items"]]
     await api.until(lambda: api.call("GET", where), lambda found: found[1]["status"]["currentHealthy"] == 4)
     _, fault = await evict(api, path, left[0])
     assert fault["details"]["causes"] == [

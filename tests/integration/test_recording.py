@@ -125,7 +125,7 @@ def state(path: Path) -> dict[str, dict[str, Any]]:
 def raw(path: Path) -> bytes:
     """Return all that is recorded, unpacked."""
     data = path.read_bytes()
-    return b"".join(zlib.decompress(data[each.begin : each.end]) for each in frames.frames(memoryview(data)))
+    return b"".join(zlib.decompress(data[frame.begin : frame.end]) for frame in frames.frames(memoryview(data)))
 
 
 def test_recorder_that_is_killed_starts_again_and_appends(recorded: tuple[Plane, Path]) -> None:

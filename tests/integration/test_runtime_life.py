@@ -151,7 +151,7 @@ async def test_status_stamp_and_containers_come_together() -> None:
         empty = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox)
         id = await runtime.create(sandbox, "true")
         full = await runtime.call("PodSandboxStatus", pod_sandbox_id=sandbox, verbose=True)
-        assert (len(empty.containers_statuses), [each.id for each in full.containers_statuses]) == (0, [id])
+        assert (len(empty.containers_statuses), [status.id for status in full.containers_statuses]) == (0, [id])
         assert full.timestamp > empty.timestamp > empty.status.created_at
         assert abs(full.timestamp - time.time_ns()) < 60 * 10**9
         assert full.info["info"]
@@ -255,7 +255,10 @@ async def test_stats_list_and_images_need_no_registry() -> None:
         assert (await runtime.call("ImageFsInfo", "ImageService")).image_filesystems[0].used_bytes.value > 0
         await runtime.call("RemoveImage", "ImageService", image=image)
         status = (await runtime.call("Status", verbose=True)).status
-        assert {each.type: each.status for each in status.conditions} == {"RuntimeReady": True, "NetworkReady": True}
+        assert {condition.type: condition.status for condition in status.conditions} == {
+            "RuntimeReady": True,
+            "NetworkReady": True,
+        }
         assert (await runtime.call("RuntimeConfig")).linux.cgroup_driver == pb.CGROUPFS
         await runtime.call("UpdateRuntimeConfig")
         resources = pb.LinuxContainerResources(cpu_shares=512)

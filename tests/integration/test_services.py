@@ -120,7 +120,7 @@ async def test_service_kubernetes_comes_back_and_keeps_its_endpoints(plane: Plan
         assert first["spec"]["ports"] == [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": plane.port}]
         found = await get(SLICE)
         assert found is not None
-        assert [each["addresses"] for each in found["endpoints"]] == [["127.0.0.1"]]
+        assert [endpoint["addresses"] for endpoint in found["endpoints"]] == [["127.0.0.1"]]
         for path in (f"{SERVICES}/kubernetes", SLICE):
             async with session.delete(path) as answer:
                 assert answer.status == 200

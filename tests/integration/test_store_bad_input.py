@@ -158,7 +158,7 @@ async def test_batch_one_operation_fails_others_succeed() -> None:
             results = await asyncio.gather(
                 *good[:10], store.core.writer.submit(broken), *good[10:], return_exceptions=True
             )
-            assert [type(each) for each in results if not isinstance(each, pb.PutResponse)] == [StoreError]
+            assert [type(result) for result in results if not isinstance(result, pb.PutResponse)] == [StoreError]
             assert (await api.range(pb.RangeRequest(key=b"ok/", range_end=b"ok0", count_only=True))).count == 20
 
 

@@ -149,7 +149,7 @@ async def _same_history(ours: str, etcd: str) -> None:
         request = pb.RangeRequest(key=b"\0", range_end=b"\0", revision=revision)
         found, expected = await other.range(request), await one.range(request)
         assert (found.header.revision, list(found.kvs)) == (expected.header.revision, list(expected.kvs))
-    leases = [sorted(each.ID for each in (await api.leases(pb.LeaseLeasesRequest())).leases) for api in (one, other)]
+    leases = [sorted(lease.ID for lease in (await api.leases(pb.LeaseLeasesRequest())).leases) for api in (one, other)]
     assert leases[0] == leases[1] != []
     assert (await other.put(pb.PutRequest(key=b"/snap/new"))).header.revision == newest + 1
     for api in (one, other):

@@ -408,7 +408,7 @@ async def test_leases_granted_are_listed_and_revoked(api: Api) -> None:
     await put(api, b"l/a", lease=granted.ID)
     left = await api.time_to_live(pb.LeaseTimeToLiveRequest(ID=granted.ID, keys=True))
     assert (left.grantedTTL, sorted(left.keys), 500 < left.TTL <= 600) == (600, [b"l/a", b"l/b"], True)
-    assert granted.ID in [each.ID for each in (await api.leases(pb.LeaseLeasesRequest())).leases]
+    assert granted.ID in [lease.ID for lease in (await api.leases(pb.LeaseLeasesRequest())).leases]
     revision = await put(api, b"l/b")  # the lease lets go of it
     revoked = await api.revoke(pb.LeaseRevokeRequest(ID=granted.ID))
     assert revoked.header.revision == revision + 1

@@ -104,7 +104,7 @@ async def test_exec_in_base64_takes_and_gives_it(plane: Plane, protocol: str) ->
         await opened.send_str("0" + base64.b64encode(b"it\n").decode())
         messages = [message.data async for message in opened]
     assert messages[0] == "1"
-    assert [base64.b64decode(each[1:]) for each in messages[1:-1]] == [b"got it\n"]
+    assert [base64.b64decode(message[1:]) for message in messages[1:-1]] == [b"got it\n"]
     last = base64.b64decode(messages[-1][1:]).decode()
     assert last == FAILED if protocol == "base64.channel.k8s.io" else json.loads(last)["message"] == FAILED
 
@@ -120,7 +120,7 @@ async def test_a_log_comes_over_a_websocket(plane: Plane, protocol: str) -> None
         messages = [message.data async for message in opened]
         assert opened.close_code == 1000
     if protocol.startswith("base64"):
-        messages = [base64.b64decode(each) for each in messages]
+        messages = [base64.b64decode(message) for message in messages]
     assert messages[0] == b""
     assert b"".join(messages) == b"one\ntwo\n"
 

@@ -87,7 +87,7 @@ def test_crash_loop_names_exit_code_and_last_lines(plane: Plane) -> None:
     assert text.startswith("pod/default/crash: crash loop: container main ended with exit code 3")
 
     def back_offs() -> list[dict[str, Any]]:
-        return [each for each in steps(plane, "crash") if each["name"] == "back-off"]
+        return [step for step in steps(plane, "crash") if step["name"] == "back-off"]
 
     waited = until("a back-off is over", back_offs, 90, every=2.0)[0]
     assert waited["attributes"] == {"container": "main"}
@@ -109,7 +109,7 @@ def test_missing_volume_is_named_and_its_wait_is_a_step(plane: Plane) -> None:
     becomes(plane, "pod/volume", "waiting for its volumes", 'configmap "later" not found')
     plane.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "later"}, "data": {"a": "b"}})
     plane.pod_ready("volume", 120)
-    assert [each["actor"] for each in steps(plane, "volume") if each["name"] == "wait for volumes"] == ["podworker"]
+    assert [step["actor"] for step in steps(plane, "volume") if step["name"] == "wait for volumes"] == ["podworker"]
 
 
 def test_run_of_an_init_container_is_a_step(plane: Plane) -> None:
@@ -117,7 +117,7 @@ def test_run_of_an_init_container_is_a_step(plane: Plane) -> None:
     made["spec"]["initContainers"] = [{"name": "prep", "image": "box", "command": ["sleep", "2"]}]
     plane.apply(made)
     plane.pod_ready("prepared")
-    found = next(each for each in steps(plane, "prepared") if each["name"] == "wait for init container")
+    found = next(step for step in steps(plane, "prepared") if step["name"] == "wait for init container")
     assert (found["attributes"], found["duration_ns"] > 1_900_000_000) == ({"container": "prep"}, True)
     assert any("'wait for init container' of podworker (prep)" in each for each in why(plane, "prepared")["evidence"])
 

@@ -32,7 +32,7 @@ def test_each_sector_is_one_that_was(durable: bytes, writes: list[Write], seed: 
     assert min(map(len, contents)) <= len(left) <= max(map(len, contents))
     for place in range(0, len(left), SECTOR):
         sector = left[place : place + SECTOR]
-        known = [each[place : place + SECTOR].ljust(SECTOR, b"\0")[: len(sector)] for each in contents]
+        known = [content[place : place + SECTOR].ljust(SECTOR, b"\0")[: len(sector)] for content in contents]
         assert sector in [*known, bytes(len(sector))]
 
 

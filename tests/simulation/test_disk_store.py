@@ -97,8 +97,8 @@ class Writer:
     def _commit(self, log: ObjectLog, size: int, leases: list[LeaseRecord] | None = None, compacted: int = 0) -> None:
         at = self._revision
         keys = [KeyValue(b"/%d" % ((at + n) % 5), b"%d" % at * 2000, at, at, 1) for n in range(size)]
-        log.commit(Commit([KeyChange(each, None) for each in keys], leases or [], [], compacted or self.compacted))
-        self.acknowledged[at] = [(each.key, each.value) for each in keys]
+        log.commit(Commit([KeyChange(key, None) for key in keys], leases or [], [], compacted or self.compacted))
+        self.acknowledged[at] = [(key.key, key.value) for key in keys]
         self.compacted = compacted or self.compacted
         self._revision = at + 1
 

@@ -28,7 +28,7 @@ def test_a_fault_excuses_tasks_of_the_process_that_it_ends(code: int, ended_at: 
         name="store", code=code, ended_at=ended_at, failures=Counter({"store call": 1}), paused_until=0.0
     )
     world: Any = SimpleNamespace(graveyard=[process], processes={}, errors=[], excused=lambda at: at == EXCUSED)
-    assert [each.promise for each in failures(world)] == promises
+    assert [failure.promise for failure in failures(world)] == promises
 
 
 @pytest.mark.parametrize(("paused_until", "promises"), [(6.2, 0), (1.8, 2)])

@@ -163,7 +163,7 @@ def prepare(claim: Any) -> list[Any]:
     if not allocation:
         raise ClaimRejected("it is not allocated")
     results = [
-        each for each in allocation["devices"]["results"] if each["driver"] == NAME or BUG == "takes_all_results"
+        result for result in allocation["devices"]["results"] if result["driver"] == NAME or BUG == "takes_all_results"
     ]
     if allocation["devices"].get("config") and BUG == "reads_all_configurations":
         raise ClaimRejected("its configuration has an unknown kind")
@@ -183,9 +183,9 @@ def prepare(claim: Any) -> list[Any]:
 def check_offered(results: list[Any]) -> None:
     """Raise ClaimRejected for a device that the driver does not have."""
     known = {(POOL, device(number)["name"]) for number in range(COUNT)}
-    for each in results:
-        if each["driver"] == NAME and (each["pool"], each["device"]) not in known:
-            raise ClaimRejected(f"there is no device {each['pool']}/{each['device']}")
+    for result in results:
+        if result["driver"] == NAME and (result["pool"], result["device"]) not in known:
+            raise ClaimRejected(f"there is no device {result['pool']}/{result['device']}")
 
 
 def hold(claim: Any, results: list[Any]) -> None:
@@ -470,7 +470,7 @@ def attach_all() -> None:
     for claim in api().get(claims)["items"]:
         status = claim.get("status") or {}
         if status.get("allocation") and not status.get("devices"):
-            devices = [attached(each) for each in status["allocation"]["devices"]["results"]]
+            devices = [attached(result) for result in status["allocation"]["devices"]["results"]]
             body = {**claim, "status": {**status, "devices": devices}}
             api().ask("PUT", f"{claims}/{claim['metadata']['name']}/status", body)
 

@@ -133,11 +133,11 @@ def naive(
     """From nothing, device by device, patch by patch, the lowest first: what the tracker must come to."""
     lowest_first = sorted(patches, key=lambda patch: patch.rank, reverse=True)
     return {
-        each.name: [
-            _naive(each, device, lowest_first, sorted(rules, key=lambda r: r.name), classes or {}, gates)
-            for device in each.devices
+        obj.name: [
+            _naive(obj, device, lowest_first, sorted(rules, key=lambda r: r.name), classes or {}, gates)
+            for device in obj.devices
         ]
-        for each in slices
+        for obj in slices
     }
 
 

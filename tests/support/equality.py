@@ -64,12 +64,12 @@ def checkpointed(plane: Plane) -> dict[str, Holdings]:
     whole = json.loads(path.read_text())
     allocations = [pod["allocation"] for pod in whole["data"].get("pods", [])]
     return {
-        each["name"]: frozenset(
+        allocation["name"]: frozenset(
             (device["resource"], device["id"])
-            for box in each.get("containers", [])
+            for box in allocation.get("containers", [])
             for device in box.get("devices", [])
         )
-        for each in allocations
+        for allocation in allocations
     }
 
 

@@ -55,7 +55,7 @@ class FleetWorld:
     ) -> Pod:
         """Bind a pod to the node and step it."""
         metadata = {"uid": uid_of(name), "name": name, "namespace": "default", "annotations": annotations or {}}
-        named = [{"name": "a", "image": "x", **each} for each in containers or ({},)]
+        named = [{"name": "a", "image": "x", **container} for container in containers or ({},)]
         spec = {"nodeName": self.node.name, "containers": named, **spec}
         return self.bind({"metadata": metadata, "spec": spec})
 

@@ -111,9 +111,12 @@ def _observed(operations: list[Operation]) -> list[Operation]:
     wanted = {operation.seen for operation in operations} | {operation.expected for operation in operations}
     wanted |= {operation.value for operation in operations if operation.kind == "release"}
     return [
-        each
-        for each in operations
-        if not (each.lost and (each.kind == "get" or (each.kind in ("put", "cas") and each.value not in wanted)))
+        operation
+        for operation in operations
+        if not (
+            operation.lost
+            and (operation.kind == "get" or (operation.kind in ("put", "cas") and operation.value not in wanted))
+        )
     ]
 
 

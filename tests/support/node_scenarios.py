@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     def has_event(self, pod: str, reason: str) -> bool:
         events = self.plane.list("event", self.namespace)
-        return any(each["reason"] == reason and each["involvedObject"]["name"] == pod for each in events)
+        return any(event["reason"] == reason and event["involvedObject"]["name"] == pod for event in events)
 
     def _path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
@@ -114,12 +114,12 @@ def statuses(pod: Object) -> list[Object]:
 
 def devices(pod: Object) -> list[Object]:
     """Return the devices that the pod shows, with their health."""
-    shown = [entry for each in statuses(pod) for entry in each.get("allocatedResourcesStatus", ())]
+    shown = [entry for status in statuses(pod) for entry in status.get("allocatedResourcesStatus", ())]
     return [device for entry in shown for device in entry["resources"]]
 
 
 def healths(health: str) -> Until:
-    return lambda pod: ready(pod) and [each["health"] for each in devices(pod)] == [health]
+    return lambda pod: ready(pod) and [device["health"] for device in devices(pod)] == [health]
 
 
 def phase(*words: str) -> Until:
@@ -138,12 +138,12 @@ def not_ready(pod: Object) -> bool:
 
 
 def restarted(times: int = 1) -> Until:
-    return lambda pod: any(each["restartCount"] == times for each in statuses(pod))
+    return lambda pod: any(status["restartCount"] == times for status in statuses(pod))
 
 
 def waits(reason: str, times: int = 0) -> Until:
     def holds(pod: Object) -> bool:
-        found = [each for each in statuses(pod) if each["state"].get("waiting", {}).get("reason") == reason]
+        found = [status for status in statuses(pod) if status["state"].get("waiting", {}).get("reason") == reason]
         return any(each["restartCount"] == times for each in found)
 
     return holds
@@ -160,7 +160,7 @@ def resized(reason: str = "") -> Until:
         return (
             pod["metadata"]["generation"] > 1
             and not pending
-            and wanted == [each.get("resources") for each in statuses(pod)]
+            and wanted == [status.get("resources") for status in statuses(pod)]
         )
 
     return holds
@@ -248,11 +248,11 @@ def _new_image(pod: Object) -> None:
 
 
 def _all_run(pod: Object) -> bool:
-    return len(statuses(pod)) == 2 and all("running" in each["state"] for each in statuses(pod))
+    return len(statuses(pod)) == 2 and all("running" in status["state"] for status in statuses(pod))
 
 
 def _init_runs(pod: Object) -> bool:
-    return any("running" in each["state"] for each in pod.get("status", {}).get("initContainerStatuses", ()))
+    return any("running" in status["state"] for status in pod.get("status", {}).get("initContainerStatuses", ()))
 
 
 def one(**fields: Any) -> Object:

@@ -62,7 +62,7 @@ def received(span: Any, resource: dict[str, str]) -> Received:
 
 
 def texts(attributes: Any) -> dict[str, str]:
-    return {each.key: each.value.string_value for each in attributes}
+    return {attribute.key: attribute.value.string_value for attribute in attributes}
 
 
 @contextmanager

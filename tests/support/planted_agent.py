@@ -33,7 +33,7 @@ def reads_the_first_device() -> None:
     correct = sample.has_device
 
     def has_device(pod: pb.PodResources) -> bool:
-        firsts = [pb.ContainerResources(devices=each.devices[:1]) for each in pod.containers]
+        firsts = [pb.ContainerResources(devices=container.devices[:1]) for container in pod.containers]
         return correct(pb.PodResources(containers=firsts))
 
     replace(sample, "has_device", has_device)
@@ -64,7 +64,9 @@ def adds_each_list() -> None:
 def knows_devices_by_their_ids() -> None:
     def list_pods(stub: service.PodResourcesListerStub) -> None:
         reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
-        entries = [(pod, entry) for pod in reply.pod_resources for each in pod.containers for entry in each.devices]
+        entries = [
+            (pod, entry) for pod in reply.pod_resources for container in pod.containers for entry in container.devices
+        ]
         owners = {id: (pod, entry) for pod, entry in entries for id in entry.device_ids}
         sample.pods.clear()
         sample.pods.update(sample.key(pod) for pod, entry in owners.values() if entry.resource_name == sample.RESOURCE)

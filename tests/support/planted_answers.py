@@ -132,7 +132,7 @@ def names_a_file_as_a_device_node() -> None:
 
 @bug
 def declares_no_edits() -> None:
-    replace_spec(lambda spec: [each.update(containerEdits={}) for each in spec["devices"]])
+    replace_spec(lambda spec: [device.update(containerEdits={}) for device in spec["devices"]])
 
 
 @bug
@@ -143,7 +143,7 @@ def declares_an_unknown_version() -> None:
 @bug
 def declares_a_missing_node() -> None:
     edits = {"deviceNodes": [{"path": "/dev/gpu", "hostPath": "/dev/no-such-gpu"}]}
-    replace_spec(lambda spec: [each.update(containerEdits=edits) for each in spec["devices"]])
+    replace_spec(lambda spec: [device.update(containerEdits=edits) for device in spec["devices"]])
 
 
 @bug

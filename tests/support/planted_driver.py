@@ -155,7 +155,9 @@ def gives_a_device_to_one_claim() -> None:
 
     def holding(claim: Any) -> list[Any]:
         devices = prepare(claim)
-        if taken := [each.device_name for each in devices if held.setdefault(each.device_name, claim.uid) != claim.uid]:
+        if taken := [
+            device.device_name for device in devices if held.setdefault(device.device_name, claim.uid) != claim.uid
+        ]:
             raise sample.ClaimRejected(f"{taken[0]} is prepared for another claim")
         return devices
 
@@ -176,15 +178,15 @@ def prepares_what_does_not_exist() -> None:
 @bug
 def ignores_the_pool() -> None:
     correct = sample.check_offered
-    replace(sample, "check_offered", lambda results: correct([{**each, "pool": sample.POOL} for each in results]))
+    replace(sample, "check_offered", lambda results: correct([{**result, "pool": sample.POOL} for result in results]))
 
 
 @bug
 def gives_each_device_all_requests() -> None:
     def change(claim: Any, devices: list[Any]) -> None:
-        names = list(dict.fromkeys(name for each in devices for name in each.request_names))
-        for each in devices:
-            each.request_names[:] = names
+        names = list(dict.fromkeys(name for device in devices for name in device.request_names))
+        for device in devices:
+            device.request_names[:] = names
 
     replace_prepare(change)
 
@@ -192,7 +194,7 @@ def gives_each_device_all_requests() -> None:
 @bug
 def swaps_cdi_ids() -> None:
     def change(claim: Any, devices: list[Any]) -> None:
-        ids = [list(each.cdi_device_ids) for each in devices]
+        ids = [list(device.cdi_device_ids) for device in devices]
         for each, other in zip(devices, ids[::-1], strict=True):
             each.cdi_device_ids[:] = other
 
@@ -284,8 +286,8 @@ def reports_another_pool() -> None:
 
     def report(self: Any) -> Any:
         found = correct(self)
-        for each in found.devices:
-            each.device.pool_name = "default"
+        for device in found.devices:
+            device.device.pool_name = "default"
         return found
 
     replace(sample.Health, "report", report)

@@ -180,7 +180,7 @@ def sends_changed_devices_only() -> None:
         yield known
         while not ended.wait(POLL_S):
             now = sample.whole_list()
-            if changed := [each for each in now.devices if each not in known.devices]:
+            if changed := [device for device in now.devices if device not in known.devices]:
                 yield pb.ListAndWatchResponse(devices=changed)
                 known = now
 

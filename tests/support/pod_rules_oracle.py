@@ -35,7 +35,7 @@ def _selects(selector: Any, labels: dict[str, str]) -> bool:
     if selector is None:
         return False
     exact = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return exact and all(_holds(each, labels) for each in selector.get("matchExpressions") or ())
+    return exact and all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
 def _holds(expression: Any, labels: dict[str, str]) -> bool:
@@ -98,9 +98,9 @@ def _affinity(pod: views.Pod, node: views.Node, placed: Placed, namespaces: Name
 
 def _spread(pod: views.Pod, node: views.Node, nodes: list[views.Node], placed: Placed) -> str:
     hard = [
-        each
-        for each in pod["spec"].get("topologySpreadConstraints") or ()
-        if each["whenUnsatisfiable"] != "ScheduleAnyway"
+        constraint
+        for constraint in pod["spec"].get("topologySpreadConstraints") or ()
+        if constraint["whenUnsatisfiable"] != "ScheduleAnyway"
     ]
     for each in hard:
         key = each["topologyKey"]

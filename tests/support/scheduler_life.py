@@ -164,12 +164,12 @@ def asking(count: int = 1) -> list[Object]:
 
 
 def put_class(api: MemoryApi, name: str = "gpu", *expressions: str) -> None:
-    selectors = [{"cel": {"expression": each}} for each in expressions]
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
     api.put(DEVICECLASSES, {"metadata": {"name": name, "generation": 1}, "spec": {"selectors": selectors}})
 
 
 def put_claim(api: MemoryApi, name: str, *expressions: str, **exactly: Any) -> Object:
-    selectors = [{"cel": {"expression": each}} for each in expressions]
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors, **exactly}}
     spec = {"devices": {"requests": [request]}}
     return api.put(RESOURCECLAIMS, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
@@ -240,8 +240,8 @@ def report(api: MemoryApi, claim: str, condition: str, status: str = "True") -> 
     obj = the(api, RESOURCECLAIMS, claim)
     entry = {"type": condition, "status": status, "reason": "Because", "message": "it is so"}
     devices = [
-        {**{key: each[key] for key in ("driver", "pool", "device")}, "conditions": [entry]}
-        for each in obj["status"]["allocation"]["devices"]["results"]
+        {**{key: result[key] for key in ("driver", "pool", "device")}, "conditions": [entry]}
+        for result in obj["status"]["allocation"]["devices"]["results"]
     ]
     api.put(RESOURCECLAIMS, {**obj, "status": {**obj["status"], "devices": devices}})
 
@@ -282,7 +282,7 @@ def bound(api: MemoryApi) -> list[str]:
 def held(api: MemoryApi, claim: str) -> list[str]:
     """Devices of a claim, as pool/device."""
     allocation = (the(api, RESOURCECLAIMS, claim).get("status") or {}).get("allocation") or {}
-    return [f"{each['pool']}/{each['device']}" for each in (allocation.get("devices") or {}).get("results") or ()]
+    return [f"{result['pool']}/{result['device']}" for result in (allocation.get("devices") or {}).get("results") or ()]
 
 
 def held_by_all(api: MemoryApi) -> list[str]:

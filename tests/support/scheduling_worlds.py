@@ -121,7 +121,7 @@ def objects(world: World) -> Iterator[tuple[Resource, Object]]:
             if device.used:
                 yield RESOURCECLAIMS, _used(world, node, device)
     constraints = [{"matchAttribute": f"{world.driver}/group"}] if world.one_group else []
-    requests = [_request(world, each) for each in world.requests]
+    requests = [_request(world, request) for request in world.requests]
     yield (
         RESOURCECLAIMS,
         _thing(RESOURCECLAIMS, world.name, {"devices": {"requests": requests, "constraints": constraints}}),

@@ -121,7 +121,9 @@ class StubDriver:
         prepare, unprepare = PREPARE[self.version], UNPREPARE[self.version]
         main = Service().unary(prepare, self._prepare, self._encoder(prepare))
         main.unary(unprepare, self._unprepare, self._encoder(unprepare))
-        watches = [Service().stream(each, self._watch, self._encoder(each)) for each in WATCH_RESOURCES.values()]
+        watches = [
+            Service().stream(resource, self._watch, self._encoder(resource)) for resource in WATCH_RESOURCES.values()
+        ]
         return [main, *watches, Service().stream(WATCH_DEVICES_STATUS, self._watch_statuses)]
 
     def _encoder(self, method: Method[Any, Any]) -> Callable[[Any], bytes]:

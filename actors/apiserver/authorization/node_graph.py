@@ -88,5 +88,5 @@ def _environment(pod: Object, resource: str) -> Iterator[str]:
     key, source = ("secretKeyRef", "secretRef") if resource == "secrets" else ("configMapKeyRef", "configMapRef")
     for kind in CONTAINER_LISTS:
         for container in items(pod, "spec", kind):
-            yield from (text(each, "valueFrom", key, "name") for each in items(container, "env"))
+            yield from (text(variable, "valueFrom", key, "name") for variable in items(container, "env"))
             yield from (text(each, source, "name") for each in items(container, "envFrom"))

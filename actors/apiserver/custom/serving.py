@@ -50,7 +50,7 @@ class Serving:
         self._made = {
             stored.key: _read(stored, self._made.get(stored.key)) for stored in self.definitions.objects.below("")
         }
-        rows = [row for each in self._made.values() for row in each.rows]
+        rows = [row for kind in self._made.values() for row in kind.rows]
         self._catalog.serve(sorted(rows, key=lambda row: (row.group, priority(row.version), row.plural)))
 
     def _on_change(self, change: Change) -> None:

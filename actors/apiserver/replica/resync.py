@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True):
                 return f"{key} of revision {stored.rv} differs"
         if self.floor > settled:
             return ""
-        gone = {each.key for each in held.below("") if each.key not in self.stored and each.key not in left_out}
+        gone = {obj.key for obj in held.below("") if obj.key not in self.stored and obj.key not in left_out}
         gone -= {key for key, event in self.history if event.type == DELETED and event.rv > settled}
         return f"{min(gone)} is gone without a deletion" if gone else ""
 
@@ -57,7 +57,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Change]:
     """Return the changes between unrelated states: deletions at revision `mark`, then the others by revision."""
-    gone = [Change(each.key, mark, each, None) for each in held.below("") if each.key not in now]
+    gone = [Change(obj.key, mark, obj, None) for obj in held.below("") if obj.key not in now]
     other = [stored for stored in now.values() if not same(held.get(stored.key), stored)]
     return gone + [Change(each.key, each.rv, held.get(each.key), each) for each in sorted(other, key=lambda s: s.rv)]
 

@@ -79,7 +79,7 @@ def _names(request: "x509.CertificateSigningRequest") -> SubjectNames:
         return SubjectNames()
     return SubjectNames(
         dns=tuple(found.get_values_for_type(x509.DNSName)),
-        ips=tuple(str(each) for each in found.get_values_for_type(x509.IPAddress)),
+        ips=tuple(str(ip) for ip in found.get_values_for_type(x509.IPAddress)),
         emails=tuple(found.get_values_for_type(x509.RFC822Name)),
         uris=tuple(found.get_values_for_type(x509.UniformResourceIdentifier)),
     )
@@ -172,7 +172,7 @@ def seconds_of(csr: Object) -> int:
 
 def has_condition(csr: Object, kind: str) -> bool:
     """Return True if status.conditions has `kind` with status "True"."""
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions_of(csr))
+    return any(condition.get("type") == kind and condition.get("status") == "True" for condition in conditions_of(csr))
 
 
 def conditions_of(csr: Object) -> list[Object]:

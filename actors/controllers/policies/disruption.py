@@ -105,7 +105,7 @@ def stale_in(pod: Object, now: float) -> float | None:
     """Return the seconds until DisruptionTarget of a pod that nobody deletes is stale; None if it cannot be."""
     status = pod.get("status") or {}
     found = (condition for condition in status.get("conditions") or () if condition.get("type") == TARGET)
-    held = next((each for each in found if each.get("status") == "True"), None)
+    held = next((condition for condition in found if condition.get("status") == "True"), None)
     if held is None or terminating(pod) or is_finished(pod) or held.get("reason") == BY_KUBELET:
         return None
     return max(0.0, time_or(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
@@ -141,7 +141,7 @@ def conditions(budget: Object, wanted: tuple[str, str, str], generation: int, no
     """Return the conditions with the wanted one: its type, reason and message."""
     kind, reason, message = wanted
     held: list[Any] = (budget.get("status") or {}).get("conditions") or []
-    old: Object = next((each for each in held if each.get("type") == kind), {})
+    old: Object = next((condition for condition in held if condition.get("type") == kind), {})
     state = "True" if reason == SUFFICIENT else "False"
     since = old.get("lastTransitionTime") if old.get("status") == state else None
     new = {
@@ -154,4 +154,4 @@ def conditions(budget: Object, wanted: tuple[str, str, str], generation: int, no
     }
     if not old:
         return [*held, new]
-    return [new if each is old else each for each in held]
+    return [new if condition is old else condition for condition in held]

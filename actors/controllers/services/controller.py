@@ -138,7 +138,10 @@ class EndpointSliceController:
         namespace = key.partition("/")[0]
         service, known = self._by_namespace.get(namespace, {}).get(key), self._slices.get(key, {})
         pods = self._pods.get(namespace, {}).values()
-        wanted = {name_of(each): each for each in (desired_slices(service, pods) if service is not None else ())}
+        wanted = {
+            name_of(endpoint_slice): endpoint_slice
+            for endpoint_slice in (desired_slices(service, pods) if service is not None else ())
+        }
         for name, each in wanted.items():
             if name not in known:
                 await self._create(each)

@@ -77,7 +77,7 @@ def _counts(pod: Object) -> bool:
 
 def _address(pod: Object, family: str) -> str:
     status = pod.get("status") or {}
-    known = [str(each.get("ip") or "") for each in status.get("podIPs") or ()] or [str(status.get("podIP") or "")]
+    known = [str(pod_ip.get("ip") or "") for pod_ip in status.get("podIPs") or ()] or [str(status.get("podIP") or "")]
     return next((ip for ip in known if _family(ip) == family), "")
 
 

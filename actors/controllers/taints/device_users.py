@@ -59,7 +59,7 @@ class DeviceUsers:
 
     def claims_of(self, pod: views.Pod) -> Iterator[tuple[views.ResourceClaim, bool]]:
         """Yield each existing claim of the pod, with True if it was generated from a template for this pod."""
-        templates = {str(each.get("name")) for each in claim_entries(pod) if is_from_template(each)}
+        templates = {str(entry.get("name")) for entry in claim_entries(pod) if is_from_template(entry)}
         made = {name for entry, name in claim_names(pod).items() if entry in templates}
         for name in used_claims(pod):
             if claim := self.claims.get(f"{namespace_of(pod)}/{name}"):

@@ -53,8 +53,8 @@ class RunningControllers:
         """Start the controller of a kind after its informers synced: else it would create pods that exist."""
         if resource.kind in self._router.controllers:
             return
-        for each in (PODS, *NEEDS.get(resource, ())):
-            await self._informer(each)[0].wait_synced(SYNC_S)
+        for needed in (PODS, *NEEDS.get(resource, ())):
+            await self._informer(needed)[0].wait_synced(SYNC_S)
         recorder = EventRecorder(self._client, RecorderOptions(component=COMPONENTS[resource.kind]))
         tools = Tools(client=self._client, recorder=recorder, log=self._context.log, clock=time.time)
         controller = self._router.add(resource, tools)

@@ -21,7 +21,7 @@ def anonymized(
     nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice]
 ) -> tuple[list[views.Node], list[views.ResourceSlice]]:
     """Return copies without names and ids of the owner; the same names are replaced alike everywhere."""
-    specs = sorted((each["spec"] for each in slices), key=_order)
+    specs = sorted((obj["spec"] for obj in slices), key=_order)
     names = OwnerNames(map(name_of, nodes), set(_domains(nodes, specs)))
     for value, node in _label_homes(nodes).items():
         if node:
@@ -131,7 +131,11 @@ class _SliceNames:
 
     def _term(self, term: Mapping[str, Any]) -> Object:
         fields = ("matchExpressions", "matchFields")
-        return {field: [self._requirement(each, field) for each in term[field]] for field in fields if term.get(field)}
+        return {
+            field: [self._requirement(requirement, field) for requirement in term[field]]
+            for field in fields
+            if term.get(field)
+        }
 
     def _requirement(self, found: Mapping[str, Any], field: str) -> Object:
         key, values = found["key"], found.get("values") or []
@@ -149,7 +153,10 @@ class _SliceNames:
             "consumesCounters": [self._use(counter, "counterSet") for counter in device.get("consumesCounters") or ()],
             "taints": [self._taint(taint) for taint in device.get("taints") or ()],
             **{name: device[name] for name in ("allowMultipleAllocations", "bindsToNode") if name in device},
-            **{name: [self._names.key("condition", each) for each in device.get(name) or ()] for name in conditions},
+            **{
+                name: [self._names.key("condition", condition) for condition in device.get(name) or ()]
+                for name in conditions
+            },
             **self._placed(device),
         }
 

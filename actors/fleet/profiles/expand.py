@@ -107,8 +107,8 @@ def _contents(spec: SliceSpec) -> list[Object]:
     """Return what each slice holds, with patterns where it depends on the node."""
     fields = msgspec.to_builtins(spec)
     places = {key: compiled(value) for key, value in fields.items() if key not in ("devices", "sharedCounters")}
-    devices = [each for device in spec.devices for each in _numbered(device)]
-    sets = [each for counters in spec.shared_counters for each in _numbered(counters)]
+    devices = [numbered for device in spec.devices for numbered in _numbered(device)]
+    sets = [numbered for counters in spec.shared_counters for numbered in _numbered(counters)]
     parts = slice_contents(devices, sets)
     return [{**places, **part} for part in (parts[1:] if sets and not devices else parts)]
 
@@ -144,7 +144,7 @@ class _Driver:
     def __init__(self, spec: DriverSpec) -> None:
         self.name = spec.driver
         self._pool = compiled(spec.pool)
-        contents = [part for each in spec.slices for part in _contents(each)]
+        contents = [part for template in spec.slices for part in _contents(template)]
         self._contents = [content if names_in(content) else _stored(content, spec.driver) for content in contents]
         self._varies = [bool(names_in(content)) for content in contents]
 

@@ -144,7 +144,7 @@ def compiled(value: Any, key: str = "") -> Any:
         return parse(value, whole=key == WHOLE_KEY)
     if isinstance(value, dict):
         return {parse(name): compiled(each, name) for name, each in value.items()}
-    return [compiled(each) for each in value] if isinstance(value, list | tuple) else value
+    return [compiled(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def bound(value: Any, values: Values) -> Any:
@@ -156,7 +156,7 @@ def bound(value: Any, values: Values) -> Any:
         is_same = all(map(operator.is_, items.values(), value.values())) and items.keys() == value.keys()
         return value if is_same else items
     if isinstance(value, list):
-        each_bound = [bound(each, values) for each in value]
+        each_bound = [bound(item, values) for item in value]
         return value if all(map(operator.is_, each_bound, value)) else each_bound
     return value
 

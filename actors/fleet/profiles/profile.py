@@ -170,7 +170,7 @@ class DriverSpec(_Part, frozen=True, kw_only=True):
     slices: tuple[SliceSpec, ...] = (SliceSpec(),)
 
     def __post_init__(self) -> None:
-        if any(getattr(each, place) is not None for each in self.slices for place in PLACES):
+        if any(getattr(template, place) is not None for template in self.slices for place in PLACES):
             raise ValueError("nodeSelector, allNodes and perDeviceNodeSelection go with pools; slices here have a node")
         _check_names(self.pool, {"n", NODE})
         _check_slices(self.slices, MAX_DEVICES)

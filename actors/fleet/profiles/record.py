@@ -128,8 +128,8 @@ class _Recording:
 def _pools(slices: Iterable[views.ResourceSlice]) -> list[Pool]:
     """Return all pools with the slices of their newest generation."""
     found: dict[PoolKey, list[views.ResourceSliceSpec]] = {}
-    for each in slices:
-        spec = _cleaned(each["spec"])
+    for obj in slices:
+        spec = _cleaned(obj["spec"])
         found.setdefault(PoolKey(spec["driver"], spec["pool"]["name"]), []).append(spec)
     return [Pool(key, _newest(specs)) for key, specs in found.items()]
 
@@ -181,7 +181,7 @@ class _Texts:
             return self.text(value) if key == "string" else escape(value)
         if isinstance(value, dict):
             return {escape(name): self.value(each, name) for name, each in value.items()}
-        return [self.value(each) for each in value] if isinstance(value, list) else value
+        return [self.value(item) for item in value] if isinstance(value, list) else value
 
 
 def _group(node: views.Node, pools: Iterable[Pool]) -> NodeGroup:
@@ -241,7 +241,7 @@ def _renamed_in(value: Any, renamed: Mapping[str, str]) -> Any:
         return renamed.get(value, value)
     if isinstance(value, dict):
         return {name: _renamed_in(each, renamed) for name, each in value.items()}
-    return [_renamed_in(each, renamed) for each in value] if isinstance(value, list) else value
+    return [_renamed_in(item, renamed) for item in value] if isinstance(value, list) else value
 
 
 def _sorted(slices: Iterable[SliceSpec]) -> tuple[SliceSpec, ...]:

@@ -125,7 +125,7 @@ class PodScores:
         nodes = fitting if self._defaulted else {name: each for name, each in fitting.items() if self._is_scored(each)}
         sums = self._sums(nodes)
         least, most = min(sums.values(), default=0), max(sums.values(), default=0)
-        scores = {each: SPREAD_WEIGHT * _inverse(each, least, most) for each in set(sums.values())}
+        scores = {total: SPREAD_WEIGHT * _inverse(total, least, most) for total in set(sums.values())}
         return {name: scores[each] for name, each in sums.items()}
 
     def _sums(self, nodes: Nodes) -> Scores:

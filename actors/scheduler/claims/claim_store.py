@@ -120,7 +120,7 @@ class ClaimStore:
             async with asyncio.timeout(timeout):
                 await future
         finally:
-            left = [each for each in self._waiters.pop(key, []) if each[1] is not future]
+            left = [waiter for waiter in self._waiters.pop(key, []) if waiter[1] is not future]
             if left:
                 self._waiters[key] = left
 

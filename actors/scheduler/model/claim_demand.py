@@ -99,7 +99,7 @@ class DemandBuilder:
 
     def demand(self, pod: views.Pod) -> Demand:
         """Raises ClaimsNotReady."""
-        generated = {str(each.get("name")) for each in claim_entries(pod) if is_from_template(each)}
+        generated = {str(entry.get("name")) for entry in claim_entries(pod) if is_from_template(entry)}
         names = claim_names(pod)
         claimed = [self._found(pod, name, entry in generated) for entry, name in names.items() if name != ""]
         claimed += self._extended(pod)

@@ -56,7 +56,7 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
     """Return upstream's texts about resources that the node lacks for the pod; `backed` ones may come from devices."""
     short = node_fit.shortages(pod.requests, load.view.allocatable, load.used, backed)
-    return [TOO_MANY if each.resource == "pods" else f"{INSUFFICIENT}{each.resource}" for each in short]
+    return [TOO_MANY if shortage.resource == "pods" else f"{INSUFFICIENT}{shortage.resource}" for shortage in short]
 
 
 def insufficient(reason: str) -> str | None:

@@ -44,7 +44,7 @@ class Evictor:
                 await self._evict(victim, candidate.node, preemptor)
 
         tasks = (one(victim) for victim in candidate.victims if not victim.terminating)
-        errors = [each for each in await asyncio.gather(*tasks, return_exceptions=True) if each is not None]
+        errors = [error for error in await asyncio.gather(*tasks, return_exceptions=True) if error is not None]
         if errors:
             raise errors[0]
 

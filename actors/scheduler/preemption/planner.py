@@ -157,7 +157,7 @@ class Planner:
 
     def _is_resolvable(self, node: NodeView, why: Iterable[str]) -> bool:
         """Return True if the removal of pods can undo all reasons against a node, as upstream."""
-        if not all(insufficient(each) or each in FREED_BY_PODS or self._is_for_devices(each) for each in why):
+        if not all(insufficient(reason) or reason in FREED_BY_PODS or self._is_for_devices(reason) for reason in why):
             return False
         free = node.allocatable
         too_much = (name for name, asked in self._view.requests.items() if asked > free.get(name, 0))

@@ -106,7 +106,11 @@ class Trial:
     def short(self, removed: frozenset[str]) -> list[str]:
         """Return the resources of which there is still too little."""
         gone = [self._pods[uid].requests for uid in removed if uid in self._pods] if self._missing else ()
-        return [name for name, missing in self._missing.items() if sum(each.get(name, 0) for each in gone) < missing]
+        return [
+            name
+            for name, missing in self._missing.items()
+            if sum(pod_usage.get(name, 0) for pod_usage in gone) < missing
+        ]
 
     def reasons(self, removed: frozenset[str]) -> list[str]:
         if not self._in_the_way <= removed:
@@ -127,7 +131,10 @@ def _missing(pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: 
     """Return what the node lacks by resource, with the nominated pods ahead on it."""
     allocatable, kept = load.view.allocatable, [nomination.requests for nomination in ahead]
     missing = {
-        name: asked - allocatable.get(name, 0) + load.used.get(name, 0) + sum(each.get(name, 0) for each in kept)
+        name: asked
+        - allocatable.get(name, 0)
+        + load.used.get(name, 0)
+        + sum(pod_usage.get(name, 0) for pod_usage in kept)
         for name, asked in pod.requests.items()
         if asked and (allocatable.get(name) or name not in backed)
     }

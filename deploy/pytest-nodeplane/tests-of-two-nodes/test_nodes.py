@@ -17,12 +17,12 @@ def pod(name: str, node: Node) -> dict[str, object]:
 def test_each_node_has_its_own_plugin_and_devices(nodes: list[Node]) -> None:
     first, second = nodes
     assert second.name == f"{first.name}-2"
-    for each in nodes:
-        each.plugin(GPU, devices=2)
-        each.apply(pod(each.name, each))
-    for each in nodes:
-        each.wait(each.name).running()
-        assert len(each.held(each.name)) == 1
+    for node in nodes:
+        node.plugin(GPU, devices=2)
+        node.apply(pod(node.name, node))
+    for node in nodes:
+        node.wait(node.name).running()
+        assert len(node.held(node.name)) == 1
     assert {listed.name for listed in second.pod_resources.list() if listed.namespace == second.namespace} == {
         second.name
     }

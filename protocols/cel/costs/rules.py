@@ -69,7 +69,7 @@ def _inserted(sizes: Sizes) -> tuple[int, Size]:
     items = [known.item] if isinstance(known, Declared) and known.item is not None else []
     size = Declared(
         total(known.length, count),
-        total(known.deep, 1, *(each.deep for each in entry)),
+        total(known.deep, 1, *(cost.deep for cost in entry)),
         largest([*items, *parts]),
     )
     return total(1, known.length, *map(walked, entry)), size

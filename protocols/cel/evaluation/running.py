@@ -93,7 +93,7 @@ def plain(frame: Frame, value: Any) -> Any:
         return value
     charge(frame, 3)
     if kind is list:
-        return [plain(frame, each) for each in value]
+        return [plain(frame, item) for item in value]
     if kind is dict or kind is Domains:
         return {value_of(key): plain(frame, each) for key, each in value.items()}
     if kind is Uint:

@@ -164,7 +164,7 @@ def _place(order: Callable[[int], Any]) -> Callable[[Frame, list[Any], Any], int
 
 
 def _contains_all(frame: Frame, values: list[Any], wanted: list[Any]) -> bool:
-    return all(_in(frame, each, values) for each in wanted)
+    return all(_in(frame, item, values) for item in wanted)
 
 
 def _intersects(frame: Frame, values: list[Any], others: list[Any]) -> bool:

@@ -177,7 +177,7 @@ def contains(frame: Frame, value: Any, group: Any) -> bool:
     kind = type(group)
     if kind is list:
         charge(frame, len(group))
-        return any(equal(frame, value, each) for each in group)
+        return any(equal(frame, value, member) for member in group)
     if kind in MAPS:
         charge(frame, 1)
         found = value if type(value) is str else _key(value)

@@ -221,7 +221,7 @@ def _as_text(frame: Frame, value: Any, precision: int = -1, depth: int = 0) -> s
     if depth > 64:
         raise EvaluationError("error during formatting: too deeply nested")
     if kind is list:
-        return "[" + ", ".join([_as_text(frame, each, -1, depth + 1) for each in value]) + "]"
+        return "[" + ", ".join([_as_text(frame, item, -1, depth + 1) for item in value]) + "]"
     if kind in MAPS:
         parts = sorted(
             (_as_text(frame, value_of(key)), _as_text(frame, each, -1, depth + 1)) for key, each in value.items()

@@ -109,4 +109,4 @@ def _entry(name_in_cel: str) -> str:
 
 
 def _taken(message: DescriptorProto) -> set[str]:
-    return {each.name for each in message.field} | {each.name for each in message.nested_type}
+    return {declared.name for declared in message.field} | {declared.name for declared in message.nested_type}

@@ -77,7 +77,7 @@ def converted(value: Any, cel_type: CelType) -> Any:
     if cel_type.item is not None:
         item = cel_type.item
         if cel_type.form == "list":
-            return [converted(each, item) for each in value]
+            return [converted(part, item) for part in value]
         return {name: converted(each, item) for name, each in value.items()}
     return _double(value) if cel_type.form == "double" else int(value)
 

@@ -84,9 +84,9 @@ def _short(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
 
     if Process.short is None:
         Process.short = ShortPolicies()
-    for each in Process.short.unknown(question):
-        if (checked := _answered(CheckPolicy(each.source, each.scope, ()), asking)) is not None:
-            Process.short.add(each, checked)
+    for expression in Process.short.unknown(question):
+        if (checked := _answered(CheckPolicy(expression.source, expression.scope, ()), asking)) is not None:
+            Process.short.add(expression, checked)
     return Process.short.answer(question)
 
 

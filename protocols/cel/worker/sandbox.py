@@ -84,7 +84,7 @@ def _instructions(architecture: int, denied: tuple[int, ...]) -> bytes:
     made += [(_AT_LEAST, len(denied) + 1, 0, _FOREIGN)]
     made += [(_EQUAL, len(denied) - at, 0, number) for at, number in enumerate(denied)]
     made += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DENY)]
-    return b"".join(struct.pack("HBBI", *each) for each in made)
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in made)
 
 
 def _prctl(option: int, value: int, more: int = 0) -> None:

@@ -210,8 +210,14 @@ class Attempt:
             if not constraint.covers(request.subrequest.name):
                 continue
             later = plan.requests[indices.request + 1 :]
-            covered = (each for each in later if all(constraint.covers(request.subrequest.name) for request in each))
-            need = indices.need + sum(min((request.num_devices for request in each), default=0) for each in covered)
+            covered = (
+                requests
+                for requests in later
+                if all(constraint.covers(request.subrequest.name) for request in requests)
+            )
+            need = indices.need + sum(
+                min((request.num_devices for request in requests), default=0) for requests in covered
+            )
             if constraint not in self._values:
                 self._values[constraint] = values_of(plan, constraint)
             if constraint.unused(self._values[constraint]) < need:

@@ -48,10 +48,12 @@ def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
     """Build a pool from its newest generation. It is incomplete if the number of slices is not the announced one."""
     newest = _newest(slice_infos)
     sets = [counter for slice_info in newest for counter in slice_info.slice.counters]
-    counters = {(each.name, name): amount.nanos for each in sets for name, amount in each.counters.items()}
+    counters = {
+        (counter_set.name, name): amount.nanos for counter_set in sets for name, amount in counter_set.counters.items()
+    }
     devices = tuple(device for slice_info in newest for device in slice_info.devices)
-    fault = _doubled("counter set", (each.name for each in sets)) or _doubled(
-        "device", (each.id[2] for each in devices)
+    fault = _doubled("counter set", (counter_set.name for counter_set in sets)) or _doubled(
+        "device", (device.id[2] for device in devices)
     )
     complete = all(slice_info.slice.count == len(newest) for slice_info in newest)
     return Pool(id, devices, counters, complete, fault or _dangling(devices, counters))

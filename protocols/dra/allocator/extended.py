@@ -33,8 +33,10 @@ def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
     """Return the class of each resource: the newest one, then the one with the smaller name."""
     known = sorted(classes, key=lambda each: each.name, reverse=True)
     known.sort(key=lambda each: each.created)
-    named = {each.extended_resource: each.name for each in known if each.extended_resource}
-    return {**{IMPLICIT + each.name: each.name for each in known}, **named}
+    named = {
+        device_class.extended_resource: device_class.name for device_class in known if device_class.extended_resource
+    }
+    return {**{IMPLICIT + device_class.name: device_class.name for device_class in known}, **named}
 
 
 def backed(requests: Mapping[str, int], classes: Backing) -> frozenset[str]:
@@ -137,10 +139,10 @@ def _later(needs: list[_Need], need: _Need) -> list[_Need]:
 def _borrowed(needs: list[_Need], need: _Need, extra: _Need | None, lack: int) -> list[str]:
     """Return the requests whose devices an init container uses, until it has enough."""
     names, left = [], need.count
-    for each in _later(needs, need):
+    for later in _later(needs, need):
         if left > 0:
-            names.append(each.request)
-            left -= each.count
+            names.append(later.request)
+            left -= later.count
     return [*names, extra.request] if extra is not None and lack > 0 else names
 
 

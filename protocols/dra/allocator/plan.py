@@ -341,8 +341,8 @@ def plan_of(claim: Claim, inputs: AllocatorInputs) -> ClaimPlan:
     _check_capacity(claim, inputs.gates.shares)
     ordered = candidates_of(inputs.pools, inputs.gates.binding)
     requests = tuple(
-        tuple(_request_data(claim, subrequest, ordered, inputs) for subrequest in each.subrequests)
-        for each in claim.requests
+        tuple(_request_data(claim, subrequest, ordered, inputs) for subrequest in request.subrequests)
+        for request in claim.requests
     )
     fewest = [0]
     for alternatives in reversed(requests):

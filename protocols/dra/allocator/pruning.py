@@ -107,7 +107,7 @@ class DeadEnds:
 def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
     """Return the values that a constraint can meet in the devices its requests may take."""
     requests = (request for alternatives in plan.requests for request in alternatives)
-    covered = (each for each in requests if constraint.covers(each.subrequest.name))
+    covered = (request for request in requests if constraint.covers(request.subrequest.name))
     devices = (
         device for each in covered for at, (_, device) in enumerate(each.candidates.ordered) if _may_fit(each, at)
     )

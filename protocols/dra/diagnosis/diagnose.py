@@ -58,9 +58,9 @@ class RejectionTally:
         """Return the most frequent first; the rest is summed up in the last one."""
         ranked = sorted(self._counts, key=lambda each: (-self._counts[each], each))
         shown, rest = ranked[:MAX_GROUPS], ranked[MAX_GROUPS:]
-        found = [Group(*each, self._counts[each], tuple(self._examples[each])) for each in shown]
+        found = [Group(*key, self._counts[key], tuple(self._examples[key])) for key in shown]
         if rest:
-            count = sum(self._counts[each] for each in rest)
+            count = sum(self._counts[key] for key in rest)
             found.append(Group("other", f"{len(rest)} other reasons", count, tuple(self._examples[rest[0]])))
         return tuple(found)
 

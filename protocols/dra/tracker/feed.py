@@ -108,8 +108,8 @@ class SliceTracker:
         pending, self.tracker.pending = self.tracker.pending, {}
         for expression, names in pending.items():
             devices: dict[str, list[Device]] = {}
-            for each in filter(None, map(self.tracker.published.get, names)):
-                devices.setdefault(each.driver, []).extend(each.devices)
+            for published in filter(None, map(self.tracker.published.get, names)):
+                devices.setdefault(published.driver, []).extend(published.devices)
             try:
                 await selections.find([expression], devices)
             except WorkerAway as error:

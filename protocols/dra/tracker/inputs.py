@@ -112,7 +112,7 @@ class Inputs:
         return found
 
     def _of_class(self, name: str) -> Touched:
-        users = [self.patches[each] for each in self._by_class.get(name, ())]
+        users = [self.patches[patch] for patch in self._by_class.get(name, ())]
         for known in users:
             self._selectors.pop(known.serial, None)
         return [known.patch.filter for known in users]

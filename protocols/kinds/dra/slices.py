@@ -113,10 +113,10 @@ def _drop_sharing(new: list[Object], old: list[Object]) -> None:
 
 def drop_binding(new: list[Object], old: list[Object]) -> None:
     """Remove binding conditions of devices, or of allocated ones, unless some are stored."""
-    if not any(each.get(field) for each in old for field in BINDING_FIELDS):
-        for each in new:
+    if not any(device.get(field) for device in old for field in BINDING_FIELDS):
+        for device in new:
             for field in BINDING_FIELDS:
-                each.pop(field, None)
+                device.pop(field, None)
 
 
 def slice_causes(spec: Object) -> list[Cause]:

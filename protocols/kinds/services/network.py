@@ -50,7 +50,9 @@ class _SliceStrategy(Strategy):
 def _external_ip(obj: Object) -> str:
     if text(obj, "spec", "type") == "ExternalName":
         return text(obj, "spec", "externalName")
-    given = [text(each, "ip") or text(each, "hostname") for each in items(obj, "status", "loadBalancer", "ingress")]
+    given = [
+        text(ingress, "ip") or text(ingress, "hostname") for ingress in items(obj, "status", "loadBalancer", "ingress")
+    ]
     return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or NONE
 
 

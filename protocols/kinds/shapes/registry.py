@@ -111,9 +111,9 @@ class Registry:
     """Shapes of all structs, by their full names."""
 
     def __init__(self) -> None:
-        known = [each for package in packages() for each in types_of(package).values()]
-        self.structs = {full_name(each.package, each.name): _empty_struct(each) for each in known}
-        bodies = [(self.structs[full_name(each.package, each.name)], each, tuple(inlined(each))) for each in known]
+        known = [shape for package in packages() for shape in types_of(package).values()]
+        self.structs = {full_name(shape.package, shape.name): _empty_struct(shape) for shape in known}
+        bodies = [(self.structs[full_name(shape.package, shape.name)], shape, tuple(inlined(shape))) for shape in known]
         for struct, each, fields in bodies:
             _fill(struct, fields, functools.partial(self._lookup, each.package))
         for struct, _, fields in bodies:

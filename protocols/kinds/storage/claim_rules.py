@@ -55,7 +55,7 @@ def claim_change_causes(new: Object, old: Object) -> list[Cause]:
     now.pop("volumeAttributesClassName", None)
     before.pop("volumeAttributesClassName", None)
     causes = [forbidden("spec", FIXED)] if now != before else []
-    wanted, granted = (at(each, "spec", "resources", "requests", "storage") for each in (new, old))
+    wanted, granted = (at(claim, "spec", "resources", "requests", "storage") for claim in (new, old))
     if wanted != granted and _less(wanted, at(old, "status", "capacity", "storage")):
         causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
     return causes + changed_causes(now, before, "volumeMode")

@@ -64,7 +64,7 @@ def container_columns(*template: str, priority: int = 1) -> tuple[Column, Column
     """Return the columns of names and images, which upstream shows in wide output."""
 
     def joined(field: str) -> Callable[[Object], str]:
-        return lambda obj: ",".join(text(each, field) for each in items(obj, *(template or TEMPLATE), *CONTAINERS))
+        return lambda obj: ",".join(text(item, field) for item in items(obj, *(template or TEMPLATE), *CONTAINERS))
 
     return Column("Containers", joined("name"), priority), Column("Images", joined("image"), priority)
 

@@ -192,7 +192,7 @@ def encode_list(head: dict[str, Any], name: str, items: Iterable[Any]) -> list[b
     Raises KindUnknown.
     """
     message = message_of(head["apiVersion"], head["kind"])
-    field = next(each for each in message.fields.values() if each.name == name)
+    field = next(declared for declared in message.fields.values() if declared.name == name)
     pieces, batch, size = list[bytes](), [encode_message(message, head)], 0
     for item in items:
         batch.append(_one(field, item))

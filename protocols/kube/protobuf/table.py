@@ -34,12 +34,14 @@ def is_known(api_version: str, kind: str) -> bool:
 def kinds_of(package: str) -> frozenset[str]:
     """Return the kinds of one of `packages` that have a form in protobuf."""
     known = types_of(package).values()
-    return frozenset(each.name for each in known if each.is_kind and any(field.number for field in each.fields))
+    return frozenset(
+        message.name for message in known if message.is_kind and any(field.number for field in message.fields)
+    )
 
 
 def messages() -> dict[str, Message]:
     """Every message, by `package.Name`."""
-    return {each.name: each for package in packages() for each in _package(package).values()}
+    return {message.name: message for package in packages() for message in _package(package).values()}
 
 
 def _package_of(api_version: str) -> str:

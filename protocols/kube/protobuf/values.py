@@ -149,7 +149,7 @@ def _checked(value: Any, type: type) -> Any:
 
 def _message(name: str, fields: str, union: Union | None) -> Message:
     """Zeros are kept, since the message as a whole is set or unset."""
-    parts = enumerate((each.split(":") for each in fields.split()), 1)
+    parts = enumerate((part.split(":") for part in fields.split()), 1)
     made = {number: WireField(number, part, ONE, _TYPES[type], keep_zero=True) for number, (part, type) in parts}
     return Message(name, made, union)
 

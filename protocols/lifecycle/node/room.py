@@ -132,7 +132,9 @@ class NodeRoom:
 
     def _preempt(self, pod: Occupant, short: list[Shortage]) -> RoomVerdict:
         ending = [self._pods[uid] for uid in self._preempted]
-        needed = still_needed({each.resource: each.requested + each.used - each.capacity for each in short}, ending)
+        needed = still_needed(
+            {shortage.resource: shortage.requested + shortage.used - shortage.capacity for shortage in short}, ending
+        )
         staying = {uid: other for uid, other in self._pods.items() if uid not in self._preempted}
         found = victims(pod, staying, needed)
         if found is not None:

@@ -53,7 +53,7 @@ def _set(changes: Object) -> set[tuple[str, object]]:
     for field, value in changes.items():
         key = MERGE_KEYS.get(field)
         if key is not None:
-            found |= {(field, each[key]) for each in value or () if "$patch" not in each}
+            found |= {(field, entry[key]) for entry in value or () if "$patch" not in entry}
         elif value is not None:
             found.add((field, None))
     return found

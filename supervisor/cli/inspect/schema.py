@@ -22,7 +22,7 @@ def _run(args: argparse.Namespace) -> int:
         print("\n".join(OUTPUTS))
         return 0
     if name not in OUTPUTS:
-        hint = did_you_mean(name, {each: each for each in OUTPUTS})
+        hint = did_you_mean(name, {output: output for output in OUTPUTS})
         raise UsageError(f"no output is called {name!r}; {hint}`nodeplane schema` lists them")
     print_json(schema(name))
     return 0

@@ -91,7 +91,7 @@ def _readable(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _readable(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_readable(each) for each in value]
+        return [_readable(item) for item in value]
     if isinstance(value, bytes) and value.startswith(b"{"):
         with contextlib.suppress(ValueError):
             return read_json(value)

@@ -149,7 +149,9 @@ class ResourcesServer:
         """Yield events until this incarnation ends."""
         incarnation = self._incarnation
         while incarnation == self._incarnation:
-            for change in [each for each in self.pods.log if each.position > at] if method is LIST_AND_WATCH else ():
+            for change in (
+                [logged for logged in self.pods.log if logged.position > at] if method is LIST_AND_WATCH else ()
+            ):
                 yield change.event
                 at = change.position
                 self.sent = max(self.sent, at)

@@ -89,7 +89,7 @@ async def allocate_asked(plugin: PluginPeer) -> None:
             raise Failed(f"{ids[0]} was given {ids[1]} once")
     for id in ids:
         named = {word for answer in await plugin.allocate([id]) for word in words(answer)}
-        others = {each for each in plugin.ids if len(each) >= SHORTEST} & named - {id}
+        others = {device_id for device_id in plugin.ids if len(device_id) >= SHORTEST} & named - {id}
         if others:
             raise Failed(f"the answer for {id} names {min(others)} {'as well' if id in named else 'instead'}")
 

@@ -18,7 +18,7 @@ class Pool(NamedTuple):
     @property
     def counts(self) -> set[int]:
         """Return the values of resourceSliceCount in the pool's slices: one, if they agree."""
-        return {int(each["spec"]["pool"].get("resourceSliceCount", 0)) for each in self.slices}
+        return {int(obj["spec"]["pool"].get("resourceSliceCount", 0)) for obj in self.slices}
 
     @property
     def complete(self) -> bool:
@@ -27,9 +27,9 @@ class Pool(NamedTuple):
     @property
     def devices(self) -> list[Offered]:
         return [
-            Offered(each["spec"]["driver"], self.name, device)
-            for each in sorted(self.slices, key=lambda each: str(each["metadata"]["name"]))
-            for device in each["spec"].get("devices") or ()
+            Offered(obj["spec"]["driver"], self.name, device)
+            for obj in sorted(self.slices, key=lambda obj: str(obj["metadata"]["name"]))
+            for device in obj["spec"].get("devices") or ()
         ]
 
 
@@ -45,14 +45,14 @@ def names_of(pools: Sequence[Pool]) -> set[Name]:
 def pools_of(slices: Sequence[Object]) -> list[Pool]:
     """Return the pools by name."""
     found: dict[str, list[Object]] = {}
-    for each in slices:
-        found.setdefault(each["spec"]["pool"]["name"], []).append(each)
+    for obj in slices:
+        found.setdefault(obj["spec"]["pool"]["name"], []).append(obj)
     return [_pool(name, found[name]) for name in sorted(found)]
 
 
 def _pool(name: str, slices: list[Object]) -> Pool:
     newest = max(map(generation, slices))
-    current = [each for each in slices if generation(each) == newest]
+    current = [obj for obj in slices if generation(obj) == newest]
     return Pool(name, newest, current, len(slices) - len(current))
 
 
@@ -65,7 +65,7 @@ def usable(pools: Sequence[Pool], node: str) -> Iterator[Offered]:
     """Yield devices of complete pools that pods of the node may use together: without taints, each counter set once."""
     used: set[tuple[str, str]] = set()
     for pool in pools:
-        if not pool.complete or not any(_reaches(each, node) for each in pool.slices):
+        if not pool.complete or not any(_reaches(published, node) for published in pool.slices):
             continue
         for offered in pool.devices:
             sets = {(pool.name, str(counter["counterSet"])) for counter in offered.device.get("consumesCounters") or ()}

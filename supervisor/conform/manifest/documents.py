@@ -51,7 +51,7 @@ class HostPaths(NamedTuple):
     cdi: Path
 
     def here(self, path: str) -> Path:
-        places = [(KUBELET, self.kubelet), *((each, self.cdi) for each in CDI_DIRECTORIES)]
+        places = [(KUBELET, self.kubelet), *((directory, self.cdi) for directory in CDI_DIRECTORIES)]
         clean = Path(os.path.normpath(path))
         return next((here / clean.relative_to(place) for place, here in places if clean.is_relative_to(place)), clean)
 
@@ -70,14 +70,14 @@ def read_manifest(source: str) -> Manifest:
 
 def manifest_of(source: str, objects: Sequence[Object]) -> Manifest:
     """Return the one DaemonSet and what is beside it. Raises ManifestUnusable."""
-    found = [each for each in objects if each["kind"] == "DaemonSet"]
+    found = [obj for obj in objects if obj["kind"] == "DaemonSet"]
     if not found:
-        kinds = ", ".join(sorted({each["kind"] for each in objects})) or "nothing"
+        kinds = ", ".join(sorted({obj["kind"] for obj in objects})) or "nothing"
         raise ManifestUnusable(f"--manifest {source}: it has no DaemonSet, but {kinds}")
     if len(found) > 1:
-        names = ", ".join(each["metadata"]["name"] for each in found)
+        names = ", ".join(obj["metadata"]["name"] for obj in found)
         raise ManifestUnusable(f"--manifest {source}: it has {len(found)} DaemonSets, {names}: leave one in it")
-    others = [each for each in objects if each["kind"] != "DaemonSet"]
+    others = [obj for obj in objects if obj["kind"] != "DaemonSet"]
     return Manifest(found[0], sorted(others, key=_turn))
 
 

@@ -51,20 +51,20 @@ def prepare_directories(directory: Path) -> None:
 
 def import_image(where: Layout, path: str, pod: Object) -> None:
     """Import an archive under the name of the pod's only image, else under the archive's. Raises UsageError."""
-    names = {str(each.get("image", "")) for each in containers_of(pod)}
+    names = {str(container.get("image", "")) for container in containers_of(pod)}
     request = ImportImage(os.path.abspath(path), tuple(names) if len(names) == 1 else ())
     ask(where, lambda asking: asking.call(messages.OWNER, messages.IMPORT_IMAGE, request, ImageInfo, IMPORT_S))
 
 
 def apply_others(api: Api, manifest: Manifest) -> None:
     """Apply the objects beside the DaemonSet, and namespaces that are not among them. Raises ManifestUnusable."""
-    for each in (*_namespaces(api, manifest), *manifest.others):
+    for obj in (*_namespaces(api, manifest), *manifest.others):
         try:
-            api.apply(each, "nodeplane-conform")
-            if each["kind"] == DEFINITION:
-                _wait_established(api, each)
+            api.apply(obj, "nodeplane-conform")
+            if obj["kind"] == DEFINITION:
+                _wait_established(api, obj)
         except ApiError as error:
-            raise ManifestUnusable(f"{each['kind']} {each['metadata']['name']} is rejected: {error}") from None
+            raise ManifestUnusable(f"{obj['kind']} {obj['metadata']['name']} is rejected: {error}") from None
 
 
 def _wait_established(api: Api, definition: Object) -> None:
@@ -83,7 +83,7 @@ def _wait_established(api: Api, definition: Object) -> None:
 
 def _namespaces(api: Api, manifest: Manifest) -> Iterator[Object]:
     own = {other["metadata"]["name"] for other in manifest.others if other["kind"] == "Namespace"}
-    used = {str(each["metadata"].get("namespace") or "") for each in (manifest.daemon_set, *manifest.others)}
+    used = {str(obj["metadata"].get("namespace") or "") for obj in (manifest.daemon_set, *manifest.others)}
     there = {item["metadata"]["name"] for item in api.get("/api/v1/namespaces")["items"]}
     for name in sorted(used - own - there - {""}):
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

@@ -68,8 +68,8 @@ class PodReplicas:
 def pod_of(obj: dict[str, Any]) -> Pod:
     """Return the row of a Pod object. Fields of a wrong type count as missing."""
     metadata, spec, status = (mapping(obj.get(name)) for name in ("metadata", "spec", "status"))
-    images = {str(each.get("name")): str(each.get("image") or "") for each in rows(spec.get("containers"))}
-    statuses = {str(each.get("name")): each for each in rows(status.get("containerStatuses"))}
+    images = {str(row.get("name")): str(row.get("image") or "") for row in rows(spec.get("containers"))}
+    statuses = {str(row.get("name")): row for row in rows(status.get("containerStatuses"))}
     containers = tuple(
         _container(name, images[name], statuses.get(name, {})) for name in list(images)[:MOST_CONTAINERS]
     )

@@ -78,7 +78,7 @@ class PodsScreen(Frame):
         ids = self.world.devices.of_pod(pod.uid)
         held = " ".join(ids)
         if cell_len(held) > devices:  # DRIVER/POOL/DEVICE: the driver is the same for most
-            held = " ".join(each.rpartition("/")[2] for each in ids)
+            held = " ".join(device_id.rpartition("/")[2] for device_id in ids)
         ready = f"{pod.ready}/{len(pod.containers)}"
         since = age(self.world.now() - pod.created) if pod.created else "-"
         role = GOOD if pod.status in ("Running", "Succeeded", "Completed") else PENDING

@@ -67,7 +67,7 @@ class LiveSources(NamedTuple):
 
     def other_nodes(self) -> list[str]:
         further = sorted(path.name for path in (self.layout.root / "nodes").glob("*") if (path / "run").is_dir())
-        return [each for each in (self._first, *further) if each != self.node_name]
+        return [name for name in (self._first, *further) if name != self.node_name]
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[Sources]:

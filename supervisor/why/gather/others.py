@@ -98,7 +98,7 @@ async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
         return ()  # a resource of a device plugin
     with suppress(NodeplaneError):
         found = await first_objects(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
-        return tuple(str(mapping(each.get("spec")).get("nodeName") or "") for each in found)
+        return tuple(str(mapping(obj.get("spec")).get("nodeName") or "") for obj in found)
     return ()
 
 
@@ -130,10 +130,10 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS), driver=driver if "/" in name else "")
     published = await explanations(objects, sources.gates)
     explanation = next((each for each in published if each.device == name), None)
-    holders = tuple(_holder(each) for each in objects if each.get("kind") == "ResourceClaim" and _holds(each, name))
+    holders = tuple(_holder(obj) for obj in objects if obj.get("kind") == "ResourceClaim" and _holds(obj, name))
     if explanation is None and not holders and name not in manager.health:
-        raise unknown("device", name, [*known, *(each.device for each in published)], "nodeplane devices")
-    slices = sum(each.get("kind") == "ResourceSlice" for each in objects)
+        raise unknown("device", name, [*known, *(explained.device for explained in published)], "nodeplane devices")
+    slices = sum(obj.get("kind") == "ResourceSlice" for obj in objects)
     node = explanation.node if explanation is not None and explanation.node not in (EVERY, SELECTED) else ""
     elsewhere = "" if node in ("", *here(sources)) else node
     return DeviceEvidence(
@@ -153,7 +153,7 @@ def _holds(claim: views.ResourceClaim, name: str) -> bool:
 
 
 def _holder(claim: views.ResourceClaim) -> str:
-    pods = [str(each.get("name")) for each in rows(mapping(claim.get("status")).get("reservedFor"))]
+    pods = [str(row.get("name")) for row in rows(mapping(claim.get("status")).get("reservedFor"))]
     return key_of(claim) + (f" (pod {','.join(pods)})" if pods else "")
 
 

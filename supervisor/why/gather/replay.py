@@ -52,7 +52,7 @@ class ReplaySources:
     def other_nodes(self) -> list[str]:
         suffix = f"/{sources.SUPERVISORS}"
         further = sorted(source.removesuffix(suffix) for source in self._state if source.endswith(suffix))
-        return [each for each in (self._recording.header.node, *further) if each != self.node_name]
+        return [name for name in (self._recording.header.node, *further) if name != self.node_name]
 
     @asynccontextmanager
     async def node(self, name: str) -> AsyncIterator[Sources]:
@@ -62,7 +62,7 @@ class ReplaySources:
 
     async def device_manager(self) -> DeviceManager:
         inventory = self._stream(messages.DEVICES, ResourceInventory)
-        health, dra_health = (self._stream(each, DeviceHealth) for each in (messages.HEALTH, messages.DRA_HEALTH))
+        health, dra_health = (self._stream(stream, DeviceHealth) for stream in (messages.HEALTH, messages.DRA_HEALTH))
         pods, drivers = self._stream(messages.ALLOCATIONS, PodAllocation), self._stream(messages.DRA_DRIVERS, DraDriver)
         return DeviceManager(
             calls=self._calls(),

@@ -167,5 +167,5 @@ async def names(client: Reading, resource: Resource, namespace: str = "") -> lis
 
 def unknown(what: str, name: str, known: Iterable[str], lists: str) -> UsageError:
     """Return the error for a target that nobody knows, with the nearest name."""
-    hint = did_you_mean(name.rpartition("/")[2], {each.rpartition("/")[2]: each for each in known})
+    hint = did_you_mean(name.rpartition("/")[2], {known_name.rpartition("/")[2]: known_name for known_name in known})
     return UsageError(f"no {what} is called {name!r}; {hint}`{lists}` lists them")

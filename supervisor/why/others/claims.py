@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (_deleted, _unused, _unallocated, not_bound, _allocate
 
 def _reserved(found: ClaimEvidence) -> list[str]:
     reserved = rows(mapping(found.claim.get("status")).get("reservedFor"))
-    return [f"{each.get('resource', 'pods')}/{each.get('name')}" for each in reserved]
+    return [f"{consumer.get('resource', 'pods')}/{consumer.get('name')}" for consumer in reserved]
 
 
 def _devices(found: ClaimEvidence) -> str:

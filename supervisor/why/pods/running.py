@@ -216,7 +216,7 @@ def _answer(message: str) -> str:
 def gate(found: PodEvidence) -> Finding | None:
     """Explain a pod with a readiness gate that is not met."""
     pod = found.pod or {}
-    gates = (str(each.get("conditionType")) for each in rows(spec_of(pod).get("readinessGates")))
+    gates = (str(row.get("conditionType")) for row in rows(spec_of(pod).get("readinessGates")))
     unmet = [each for each in gates if (condition(pod, each) or {}).get("status") != "True"]
     if status_of(pod).get("phase") != "Running" or not unmet:
         return None
@@ -226,7 +226,7 @@ def gate(found: PodEvidence) -> Finding | None:
 
 def broken_device(found: PodEvidence) -> Finding | None:
     """Explain a running pod that holds a device which is not healthy."""
-    broken = [each for each in found.devices if each.health != "Healthy"]
+    broken = [device for device in found.devices if device.health != "Healthy"]
     claimed = [(name, device) for name, device in _claim_health(found) if device.get("health") != "Healthy"]
     if status_of(found.pod or {}).get("phase") != "Running" or not (broken or claimed):
         return None
@@ -245,7 +245,7 @@ def _claim_health(found: PodEvidence) -> Iterator[tuple[str, dict[str, object]]]
     for status in rows(status_of(found.pod or {}).get("containerStatuses")):
         for resource in rows(status.get("allocatedResourcesStatus")):
             if str(resource.get("name")).startswith("claim:"):
-                yield from ((str(resource.get("name")), each) for each in rows(resource.get("resources")))
+                yield from ((str(resource.get("name")), row) for row in rows(resource.get("resources")))
 
 
 def slow_start(found: PodEvidence) -> Finding | None:

@@ -27,7 +27,7 @@ ADVICE = {
 def gated(found: PodEvidence) -> Finding | None:
     """Explain a pod with scheduling gates, which no scheduler considers."""
     pod = found.pod or {}
-    gates = [str(each.get("name")) for each in rows(spec_of(pod).get("schedulingGates"))]
+    gates = [str(row.get("name")) for row in rows(spec_of(pod).get("schedulingGates"))]
     if node_of(pod) or not gates:
         return None
     reason = f"its scheduling {'gate' if len(gates) == 1 else 'gates'} {joined(gates)} must be removed first"

@@ -57,7 +57,7 @@ def containers(pod: views.Pod) -> list[ContainerView]:
 
 
 def _of(pod: views.Pod, field: str, status_field: str, kind: str) -> Iterator[ContainerView]:
-    statuses = {str(each.get("name")): each for each in rows(status_of(pod).get(status_field))}
+    statuses = {str(row.get("name")): row for row in rows(status_of(pod).get(status_field))}
     for spec in rows(spec_of(pod).get(field)):
         name = str(spec.get("name"))
         yield _container(name, kind, spec, statuses.get(name, {}))

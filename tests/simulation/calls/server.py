@@ -224,7 +224,7 @@ class SimServer:
         if self._most is not None and len(self._rpcs) >= self._most:
             return rpc.end(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         details = Details(rpc.path, rpc._metadata)
-        rpc.handler = next((found for each in self._handlers if (found := each.service(details))), None)
+        rpc.handler = next((found for handler in self._handlers if (found := handler.service(details))), None)
         if rpc.handler is None:
             return rpc.end(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         self._rpcs[rpc] = None

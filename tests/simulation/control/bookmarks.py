@@ -51,14 +51,14 @@ class BookmarkCheck:
         noted = self._noted.get(hub, Noted())
         if noted.mark <= mark < noted.mark + self._interval:
             return
-        self._noted[hub] = Noted(mark, tuple(each for each in hub.watchers() if each.bookmarks))
+        self._noted[hub] = Noted(mark, tuple(watcher for watcher in hub.watchers() if watcher.bookmarks))
         if noted.mark < mark:
             until = self._world.now + 2 * SENT_S
             self._world.at(SENT_S, running(self._world), lambda: self._judge(noted, until))
 
     def _judge(self, noted: Noted, until: float) -> None:
         """Runs in a turn of the server, perhaps late: after a pause it has yet to send what is due."""
-        late = [each for each in noted.watchers if not each.done and _position(each) < noted.mark]
+        late = [watcher for watcher in noted.watchers if not watcher.done and _position(watcher) < noted.mark]
         if late and self._world.now < until and len(self.broken) < MOST:
             who, behind = running(self._world).name, noted.mark - min(map(_position, late))
             text = f"{len(late)} watches of {who} are {behind} revisions behind mark {noted.mark}"

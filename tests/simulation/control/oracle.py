@@ -74,9 +74,9 @@ class Oracle:
         if self._world.real_limits:
             for after, until in self._skips[:MOST]:
                 yield Broken("no relist", f"a replica at {after} needs the whole state at {until}")
-            for each in self._history.relists:
-                if each.at > self._history.settled_at and not each.explained:
-                    yield Broken("no relist", f"{each.who} had to list again after {each.position}", each.at)
+            for relist in self._history.relists:
+                if relist.at > self._history.settled_at and not relist.explained:
+                    yield Broken("no relist", f"{relist.who} had to list again after {relist.position}", relist.at)
 
     @property
     def _skips(self) -> list[tuple[int, int]]:
@@ -91,7 +91,7 @@ class Oracle:
         if seen.begin is None:
             return
         skipped = self._history.is_skipped
-        ours = [each for each in self._commits if each[0] > seen.begin and seen.concerns(each[1])]
+        ours = [commit for commit in self._commits if commit[0] > seen.begin and seen.concerns(commit[1])]
         ours = [each for each in ours if not skipped(each[0])]
         delivered = [each for each in delivered if not skipped(each[0])]
         missing = sorted({each for each in ours if each[0] <= seen.last} - set(delivered))

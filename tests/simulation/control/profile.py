@@ -66,7 +66,7 @@ class ControlProfile:
         self._bookmarks = BookmarkCheck(world)
         self._clients = {**self._writers(), **self._readers}
         self.processes: dict[str, Main] = {**self._plane.processes, **self._clients}
-        self.targets = (*self._plane.processes, SUPERVISOR, *(each for each in self._readers if each != IDLE))
+        self.targets = (*self._plane.processes, SUPERVISOR, *(reader for reader in self._readers if reader != IDLE))
         self._quiet = False
 
     def _writers(self) -> dict[str, Main]:

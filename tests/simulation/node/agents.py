@@ -120,8 +120,8 @@ class Agent:
 def shown(pod: PodAllocation) -> tuple[str, ...]:
     """Return what a pod holds, in words."""
     found = []
-    for each in pod.containers:
-        found += [f"{each.name} {device.resource} {device.id}" for device in each.devices]
-        found += [f"{each.name} cpu {cpu}" for cpu in each.cpus]
-        found += [f"{each.name} {claim.name} {item.id}" for claim in each.claims for item in claim.devices]
+    for container in pod.containers:
+        found += [f"{container.name} {device.resource} {device.id}" for device in container.devices]
+        found += [f"{container.name} cpu {cpu}" for cpu in container.cpus]
+        found += [f"{container.name} {claim.name} {item.id}" for claim in container.claims for item in claim.devices]
     return tuple(sorted(found))

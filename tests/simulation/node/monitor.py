@@ -96,7 +96,7 @@ class Monitor:
             return
         if self._witness.was_restored(uid):
             return
-        held = {device.id for each in allocation.containers for device in each.devices}
+        held = {device.id for container in allocation.containers for device in container.devices}
         if not held <= _shown(pod):
             text = f"{allocation.name}: {sorted(held - _shown(pod))}"
             self._witness.break_promise("the status shows devices before they are free", text)

@@ -65,7 +65,7 @@ class Oracle:
     def _without_devices(self, pod: Object) -> bool:
         """Return True for a pod from before a resource that it asks for, which waits for its devices as in kubelet."""
         limits, knew = pod["spec"]["containers"][0]["resources"]["limits"], self._node.witness.knew
-        early = [each for each in limits if "/" in each and not knew(each, meta(pod)["uid"])]
+        early = [limit for limit in limits if "/" in limit and not knew(limit, meta(pod)["uid"])]
         return any(
             f"{NO_DEVICES} {meta(pod)['uid']}, container main, resource {each}" in _reason(pod["status"])
             for each in early
@@ -76,10 +76,10 @@ class Oracle:
         witness, now = self._node.witness, self._world.elapsed
         recent = {id for id, at in witness.changed.items() if at > now - TOLD_S}
         told = {
-            each["containerID"].rpartition("/")[2]: meta(pod)["name"]
+            status["containerID"].rpartition("/")[2]: meta(pod)["name"]
             for pod in self._pods.values()
-            for each in (pod.get("status") or {}).get("containerStatuses") or ()
-            if "running" in (each.get("state") or {})
+            for status in (pod.get("status") or {}).get("containerStatuses") or ()
+            if "running" in (status.get("state") or {})
         }
         running = {id: run.pod for id, run in witness.running.items()}
         for id in sorted(told.keys() - running.keys() - recent):
@@ -110,7 +110,7 @@ class Oracle:
         there = {sandbox.config.metadata.uid for sandbox in runtime.sandboxes.values()}
         recent = {uid for uid, at in self._node.witness.moved.items() if at > self._world.elapsed - TOLD_S}
         for uid, entry in self._node.actor("pleg")._merger.cache.entries.items():
-            known = {each.id for each in entry.status.containers}
+            known = {container.id for container in entry.status.containers}
             real = {id for id, each in runtime.containers.items() if each.sandbox.config.metadata.uid == uid}
             if uid not in recent and (uid not in there or known != real):
                 yield Broken("converged", f"pleg knows {len(known)} containers of pod {uid}, the runtime {len(real)}")
@@ -144,7 +144,7 @@ class Oracle:
         manager = self._node.actor("devices")._manager
         committer = manager.committer
         written = {change.record.allocation.uid for change in (*committer._writing, *committer._pending)}
-        memory = {each.uid: each for each in manager.allocations() if each.uid not in written}
+        memory = {allocation.uid: allocation for allocation in manager.allocations() if allocation.uid not in written}
         disk = {uid: each for uid, each in self._ledger.items() if uid not in written}
         if memory != disk:
             yield Broken("converged", f"the ledger has {sorted(memory)}, its checkpoint {sorted(disk)}")
@@ -204,7 +204,7 @@ def _difference(seen: View, wanted: View, without: set[str]) -> str:
 def _settled(status: Object) -> bool:
     """Return True for a pod that runs, or waits with a reason for its next start."""
     states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
-    waits = [each["waiting"].get("reason") for each in states if "waiting" in each]
+    waits = [state["waiting"].get("reason") for state in states if "waiting" in state]
     return bool(states) and all(reason == "CrashLoopBackOff" for reason in waits)
 
 

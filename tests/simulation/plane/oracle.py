@@ -88,7 +88,7 @@ def _given_to_others(held: dict[str, set[str]], key: str, revision: int) -> Iter
 def _devices(claim: Object) -> list[str]:
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
-    return [f"{each['driver']}/{each['pool']}/{each['device']}" for each in results]
+    return [f"{result['driver']}/{result['pool']}/{result['device']}" for result in results]
 
 
 def _same(profile: "PlaneProfile", stored: Stored) -> Iterator[Broken]:
@@ -163,16 +163,16 @@ CARD = "card"
 def _has_class(pod: Object, stored: Stored) -> bool:
     """Return False if class, template or claim is missing: the load ended before, or a backup took it from the user."""
     claims = pod["spec"].get("resourceClaims") or ()
-    named = [each["resourceClaimTemplateName"] for each in claims if "resourceClaimTemplateName" in each]
+    named = [claim["resourceClaimTemplateName"] for claim in claims if "resourceClaimTemplateName" in claim]
     made = all(f"{NAMESPACE}/{name}" in stored["resourceclaimtemplates"] for name in named)
-    named = [each["resourceClaimName"] for each in claims if "resourceClaimName" in each]
+    named = [claim["resourceClaimName"] for claim in claims if "resourceClaimName" in claim]
     made = made and all(f"{NAMESPACE}/{name}" in stored["resourceclaims"] for name in named)
     return not claims or (made and CARD in stored["deviceclasses"])
 
 
 def _why(pod: Object) -> str:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return "; ".join(each.get("message", "") for each in conditions if each["type"] == "PodScheduled")
+    return "; ".join(condition.get("message", "") for condition in conditions if condition["type"] == "PodScheduled")
 
 
 def _asks(pod: Object) -> dict[str, int]:

@@ -86,7 +86,7 @@ class PlaneProfile:
 
     def _supervision(self, name: str) -> Supervision:
         control, *nodes = self.supervisions
-        return next((each for each in nodes if name.startswith(each.prefix)), control)
+        return next((node for node in nodes if name.startswith(node.prefix)), control)
 
     def _restart(self, process: Process, code: int, signal: int) -> None:
         name, world = process.name, self.world
@@ -111,5 +111,5 @@ class PlaneProfile:
             "commits": len(history.committed),
             "skips": len(history.skips),
             "agent_events": sum(agent.events for node in self.nodes for agent in node.agents),
-            "escalations": sum(len(each.escalations) for each in self.supervisions),
+            "escalations": sum(len(supervision.escalations) for supervision in self.supervisions),
         }

@@ -172,7 +172,7 @@ class SimChannel:
             self.prefixes += (topic,)
 
     def unsubscribe(self, topic: bytes) -> None:
-        self.prefixes = tuple(each for each in self.prefixes if each != topic)
+        self.prefixes = tuple(prefix for prefix in self.prefixes if prefix != topic)
 
     def drain(self) -> None:
         self._take()

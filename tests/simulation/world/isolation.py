@@ -57,8 +57,8 @@ class Isolation:
         values are the same in most processes: a write that changes nothing would cost classes their caches."""
         self.last: list[Any] | None = None
         """Memory of the process whose values are in place."""
-        for each in places():
-            self.add(each.owner, each.name, each.fresh)
+        for place in places():
+            self.add(place.owner, place.name, place.fresh)
 
     def add(self, owner: Any, name: str, fresh: Fresh) -> None:
         """Declare another place; call it before any process runs."""

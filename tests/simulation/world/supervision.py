@@ -257,7 +257,7 @@ class Supervision:
             self.forkserver.ended(process, code, signal_number)
 
     def _os_kill(self, pid: int, number: int) -> None:
-        found = next((each for each in self.world.processes.values() if each.pid == pid), None)
+        found = next((process for process in self.world.processes.values() if process.pid == pid), None)
         if found is None:
             raise ProcessLookupError(3, "No such process")
         if number == signal.SIGCONT:
@@ -272,7 +272,7 @@ class Supervision:
             found.signal(number)
 
     def _usage_of(self, pid: int) -> ChildUsage | None:
-        found = next((each for each in self.world.processes.values() if each.pid == pid), None)
+        found = next((process for process in self.world.processes.values() if process.pid == pid), None)
         if found is None:
             return None
         stopped = found.paused_until > self.world.now and "hangs" not in found.notes

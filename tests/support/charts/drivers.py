@@ -94,22 +94,27 @@ class Driver(dra_rpc.DRAPluginServicer, registration_rpc.RegistrationServicer):
 
     def _prepare(self, claim: Any) -> Any:
         found = self._api.call("GET", f"{DRIVERS}/namespaces/{claim.namespace}/resourceclaims/{claim.name}")
-        results = [each for each in found["status"]["allocation"]["devices"]["results"] if each["driver"] == self.name]
+        results = [
+            result for result in found["status"]["allocation"]["devices"]["results"] if result["driver"] == self.name
+        ]
         made = [
-            {"name": each["device"], "containerEdits": {"env": [f"GPU_DEVICE_{each['device'][4:]}={each['device']}"]}}
-            for each in results
+            {
+                "name": result["device"],
+                "containerEdits": {"env": [f"GPU_DEVICE_{result['device'][4:]}={result['device']}"]},
+            }
+            for result in results
         ]
         spec = {"cdiVersion": "0.5.0", "kind": f"k8s.{self.name}/claim-{claim.uid}", "devices": made}
         self._file(claim.uid).write_text(json.dumps(spec))
         return dra_pb.NodePrepareResourceResponse(
             devices=[
                 dra_pb.Device(
-                    request_names=[each["request"]],
-                    pool_name=each["pool"],
-                    device_name=each["device"],
-                    cdi_device_ids=[f"{spec['kind']}={each['device']}"],
+                    request_names=[result["request"]],
+                    pool_name=result["pool"],
+                    device_name=result["device"],
+                    cdi_device_ids=[f"{spec['kind']}={result['device']}"],
                 )
-                for each in results
+                for result in results
             ]
         )
 

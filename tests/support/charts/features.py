@@ -28,9 +28,9 @@ def flag(name: str) -> str:
 def worker() -> None:
     api = Api()
     pod = api.call("GET", f"/api/v1/namespaces/{api.namespace}/pods/{os.environ['POD_NAME']}")
-    owners = [{**each, "controller": False} for each in pod["metadata"]["ownerReferences"]]
-    for each in owners:
-        each.pop("blockOwnerDeletion", None)
+    owners = [{**reference, "controller": False} for reference in pod["metadata"]["ownerReferences"]]
+    for owner in owners:
+        owner.pop("blockOwnerDeletion", None)
     owners.append({"apiVersion": "v1", "kind": "Pod", "name": os.environ["POD_NAME"], "uid": os.environ["POD_UID"]})
     node = os.environ["NODE_NAME"]
     feature = {
@@ -63,7 +63,7 @@ def exporter() -> None:
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         stub = rpc.PodResourcesListerStub(channel)
         while True:
-            held = [each for pod in stub.List(pb.ListPodResourcesRequest()).pod_resources for each in _devices(pod)]
+            held = [device for pod in stub.List(pb.ListPodResourcesRequest()).pod_resources for device in _devices(pod)]
             have = stub.GetAllocatableResources(pb.AllocatableResourcesRequest())
             api.apply(TOPOLOGIES, _topology(node, have, held))
             _ready(api)
@@ -96,7 +96,7 @@ def _ready(api: Api) -> None:
     path = f"/api/v1/namespaces/{api.namespace}/pods/{os.environ['REFERENCE_POD_NAME']}"
     pod = api.call("GET", path)
     wanted = {"PodresourcesFetched", "NodeTopologyUpdated"}
-    known = [each for each in pod["status"].get("conditions", []) if each["type"] not in wanted]
+    known = [condition for condition in pod["status"].get("conditions", []) if condition["type"] not in wanted]
     if len(known) + len(wanted) == len(pod["status"].get("conditions", [])):
         return
     pod["status"]["conditions"] = [*known, *({"type": name, "status": "True"} for name in sorted(wanted))]

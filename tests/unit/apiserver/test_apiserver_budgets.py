@@ -77,4 +77,4 @@ def test_strategic_patch_replaces_the_selector_and_merges_conditions() -> None:
     patch = {"spec": {"selector": {"matchLabels": {"tier": "back"}}}, "status": {"conditions": [{"type": "B"}]}}
     after = apply_strategic_patch(kind_shape("policy", "v1", "PodDisruptionBudget"), before, patch)
     assert after["spec"]["selector"] == {"matchLabels": {"tier": "back"}}
-    assert [each["type"] for each in after["status"]["conditions"]] == ["B", "A"]
+    assert [condition["type"] for condition in after["status"]["conditions"]] == ["B", "A"]

@@ -61,8 +61,8 @@ def granted(verbs: str, resource: str, *names: str, cluster: bool = False) -> li
 
 def rule_with(rules: list[Object], gate: bool = True) -> ClaimRights:
     policy = Policy()
-    for each in rules:
-        policy.put(each["kind"], key_of(each), each)
+    for rule in rules:
+        policy.put(rule["kind"], key_of(rule), rule)
     nodes = NodeRules(nothing, nothing, lambda *_question: False)
     return ClaimRights(Dependencies(Authorizer(nodes, lambda: policy), nothing, claim_rights=gate))
 
@@ -82,7 +82,7 @@ def written(user: User, rules: list[Object], new: Object, old: Object, verb: str
     try:
         rule.apply(change)
     except Invalid as fault:
-        return "\n".join(f"{each['field']}: {each['message']}" for each in fault.status["details"]["causes"])
+        return "\n".join(f"{cause['field']}: {cause['message']}" for cause in fault.status["details"]["causes"])
     return ""
 
 

@@ -147,7 +147,7 @@ class Cache:
     def take(self, revisions: int) -> None:
         """Take the next revisions, and publish them in one batch."""
         begin = self._state.position - FIRST + 1
-        events = [event for each in self._store.batches[begin : begin + revisions] for event in each]
+        events = [event for batch in self._store.batches[begin : begin + revisions] for event in batch]
         for change in self._state.take(WatchBatch(self._state.position + revisions, events), 0.0):
             event = Event(op_of(change.event), change.key, change.event, mark=change.event.rv)
             for follower in self._followers:

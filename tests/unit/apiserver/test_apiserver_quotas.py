@@ -128,7 +128,7 @@ async def test_quota_charged_by_several_processes_never_overshoots() -> None:
     charges = [processes[i % 3].charge(target, pod(f"p{i}")) for i in range(60)]
     results = await asyncio.gather(*charges, return_exceptions=True)
     assert results.count(None) == 10
-    assert all(isinstance(each, Forbidden) for each in results if each is not None)
+    assert all(isinstance(result, Forbidden) for result in results if result is not None)
     assert store.stored.obj["status"]["used"] == {"pods": "10"}
     assert store.writes < 10, "requests that wait together share a write"
 

@@ -105,7 +105,7 @@ class Naive:
             space = binding["metadata"].get("namespace", "")
             if not kind.endswith("Binding") or (space and (not wanted.resource or space != wanted.namespace)):
                 continue
-            if not any(self.is_subject(user, each, space) for each in binding["subjects"]):
+            if not any(self.is_subject(user, subject, space) for subject in binding["subjects"]):
                 continue
             role = binding["roleRef"]
             key = role["name"] if role["kind"] == "ClusterRole" else f"{space}/{role['name']}"

@@ -73,6 +73,8 @@ def test_uncovered_of_a_large_cube_takes_no_time() -> None:
 def test_uncovered_of_rules_made_to_multiply_ends_at_a_bound() -> None:
     verbs, resources, names = (tuple(f"{word}{n}" for n in range(40)) for word in "vrn")
     held = [PolicyRule((verb,), ("",), resources, names[: n or 1]) for n, verb in enumerate(verbs)]
-    held += [PolicyRule((verb,), ("",), (each,), names[n:]) for n, verb in enumerate(verbs) for each in resources]
+    held += [
+        PolicyRule((verb,), ("",), (resource,), names[n:]) for n, verb in enumerate(verbs) for resource in resources
+    ]
     with pytest.raises(BudgetSpent):
         uncovered(held, (PolicyRule(verbs, ("",), resources, names),))

@@ -32,7 +32,7 @@ def test_overhead_and_place_become_part_of_the_pod() -> None:
     assert apply_class(pod, CLASS) == ""
     assert pod["spec"]["overhead"] == {"cpu": "250m", "memory": "64Mi"}
     assert pod["spec"]["nodeSelector"] == {"zone": "a", "vm": "yes"}
-    assert [each["key"] for each in pod["spec"]["tolerations"]] == ["own", "pool"]
+    assert [toleration["key"] for toleration in pod["spec"]["tolerations"]] == ["own", "pool"]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_codecs_any_value_same_bytes(kind: type[msgspec.Struct], data: st.DataOb
 def lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {lists(key): lists(each) for key, each in value.items()}
-    return [lists(each) for each in value] if isinstance(value, list | tuple) else value
+    return [lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def test_codecs_empty_body_is_empty_map() -> None:

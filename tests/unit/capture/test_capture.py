@@ -151,7 +151,7 @@ def test_preferences_become_the_strategy_that_answers_like_them(chosen: list[str
 def test_devices_beyond_the_record_are_named_and_counted() -> None:
     cut = msgspec.structs.replace(listed(0.01, "a", devices=3), omitted={"reply.added": 2})
     found = captured(RESOURCE, [call(0, "GetDevicePluginOptions"), cut])
-    assert [each["id"] for each in found.script["devices"]] == ["a", "unrecorded-0", "unrecorded-1"]
+    assert [device["id"] for device in found.script["devices"]] == ["a", "unrecorded-0", "unrecorded-1"]
     assert "2 devices or characters" in script_text(found)
 
 

@@ -341,12 +341,12 @@ def test_devices_that_come_and_go_in_slices_do_so_in_steps() -> None:
     ]
     known = published_over_time(versions, "n")
     script = script_of(registered(), heard(0.1, left="Healthy"), heard(7, left="Unhealthy"), known=known)
-    assert [(each["name"], each.get("away", False)) for each in script["devices"]] == [
+    assert [(device["name"], device.get("away", False)) for device in script["devices"]] == [
         ("left", False),
         ("right", False),
         ("third", True),
     ]
-    assert [each["attributes"]["g"]["int"] for each in script["devices"]] == [2, 5, 4]
+    assert [device["attributes"]["g"]["int"] for device in script["devices"]] == [2, 5, 4]
     assert script["steps"] == [
         {"at": "6s", "add": ["third"], "remove": ["left"]},
         {"at": "7s", "health": {"left": "Unhealthy"}},

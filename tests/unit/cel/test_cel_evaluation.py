@@ -239,7 +239,7 @@ def test_every_declared_function_has_a_body() -> None:
     from protocols.cel import environment
     from protocols.cel.libraries.functions import WRITTEN
 
-    names = {WRITTEN.get(each.name, each.name) for each in environment.FUNCTIONS}
+    names = {WRITTEN.get(function.name, function.name) for function in environment.FUNCTIONS}
     names |= {name for name, *_ in authorizing.STEPS}
     assert names <= registry.TABLE.keys()
 

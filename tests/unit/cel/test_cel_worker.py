@@ -362,7 +362,7 @@ def test_conditions_have_a_budget_of_their_own() -> None:
         question = EvaluatePolicy((Expression(dear, ANY_SCOPE),) * count, {}, gates, seconds=60)
         found = Engine().answer(question)
         assert isinstance(found, Evaluated)
-        return sum(each == Value(True) for each in found.outcomes)
+        return sum(outcome == Value(True) for outcome in found.outcomes)
 
     within, all_within = 2_500_000 // units, 10_000_000 // units
     assert held(12, 12) == within + 1, "the one that spends the budget has its own result"
@@ -392,7 +392,7 @@ class Worker:
         from protocols.cel.worker.messages import decode_question
 
         self.asked += map(decode_question, questions)
-        return [self.engine.answer(decode_question(each)) for each in questions]
+        return [self.engine.answer(decode_question(question)) for question in questions]
 
 
 @pytest.fixture
@@ -503,7 +503,7 @@ def test_a_device_is_sent_once_whatever_it_comes_with(worker: Worker) -> None:
     def found(expression: str, members: Sequence[Device]) -> int:
         worker.asked.clear()
         asyncio.run(selections.find([expression], {"a.example.com": members}))
-        assert all(selections.result(expression, "a.example.com", each) for each in members)
+        assert all(selections.result(expression, "a.example.com", member) for member in members)
         return sum(len(each.devices.new) for each in worker.asked if isinstance(each, Select))
 
     odd, all_but = (f"{FIRST} && device.attributes['a.example.com'].n != {number}" for number in (-1, -2))

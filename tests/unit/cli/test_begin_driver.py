@@ -85,7 +85,7 @@ def test_slice_is_written_again_only_when_devices_change_or_somebody_edits_it(ku
     api.stored["left-behind"] = {"metadata": {"name": "left-behind"}, "spec": {"pool": {"generation": 7}}}
     for _ in range(2):
         one.publish(api, "")
-    assert [each["name"] for each in api.stored[SLICE]["spec"]["devices"]] == ["a", "b"]
+    assert [device["name"] for device in api.stored[SLICE]["spec"]["devices"]] == ["a", "b"]
     assert api.stored.keys() == {SLICE}
     assert (api.stored[SLICE]["spec"]["pool"]["generation"], api.writes) == (8, 3)
 

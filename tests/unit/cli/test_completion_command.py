@@ -15,7 +15,7 @@ from supervisor.cli.main import main
 
 
 def offered(line: str) -> list[str]:
-    return [each.word for each in candidates(line.split(" "))]
+    return [candidate.word for candidate in candidates(line.split(" "))]
 
 
 @pytest.mark.parametrize(

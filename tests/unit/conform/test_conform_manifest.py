@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 def test_others_are_applied_after_what_they_need(path: Path) -> None:
     items = [named("ConfigMap", "c"), daemon_set("/var/lib/kubelet"), named("Role", "r"), named("Namespace", "gpu")]
     found = manifest({"kind": "List", "apiVersion": "v1", "items": items}, {}, named("ServiceAccount", "s"), path=path)
-    assert [each["kind"] for each in found.others] == ["Namespace", "ServiceAccount", "ConfigMap", "Role"]
+    assert [other["kind"] for other in found.others] == ["Namespace", "ServiceAccount", "ConfigMap", "Role"]
     assert (found.title, found.namespace) == ("DaemonSet gpu/plugin", "gpu")
 
 
@@ -86,7 +86,7 @@ def test_pod_is_on_the_node_with_paths_of_this_machine(path: Path) -> None:
     found = manifest(daemon_set(*places, nodeSelector={"gpu": "true"}, restartPolicy="Always"), path=path)
     pod = pod_of(found, "n1", PATHS)
     spec = pod["spec"]
-    here = [each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each]
+    here = [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume]
     assert here == [
         "/tmp/np1/device-plugins",
         "/tmp/np2/cdi",

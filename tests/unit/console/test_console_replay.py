@@ -122,7 +122,7 @@ def test_world_of_a_further_node_is_its_own(recording: Recording) -> None:
 
 def test_modes_and_latencies_of_pleg_are_those_of_their_times(recording: Recording) -> None:
     pleg = world_at(recording, recording.end_ms, overview(recording)[1]).pleg
-    assert [((each.at - BEGIN_MS / 1e3), each.mode) for each in pleg.switches] == [
+    assert [((switch.at - BEGIN_MS / 1e3), switch.mode) for switch in pleg.switches] == [
         (0, "evented"),
         (SWITCHED, "generic"),
     ]
@@ -199,7 +199,7 @@ async def test_pods_of_the_time_are_shown_and_nothing_can_be_changed(pilot: Pilo
     await pilot.pause(0.05)
     assert len(pilot.app.screen_stack) == 2, "the pod's page, and no question"
     assert "delete" not in shown(pilot).splitlines()[-1]
-    assert [each.message for each in pilot.app._notifications] == [READ_ONLY] * 4
+    assert [notification.message for notification in pilot.app._notifications] == [READ_ONLY] * 4
     await pilot.press("k", "r")
     assert len(pilot.app._notifications) == 4, "this page has no such key"
 

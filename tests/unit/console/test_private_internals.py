@@ -110,7 +110,7 @@ def test_argparse_parser_has_actions_and_options() -> None:
     assert isinstance(nested, argparse._SubParsersAction)
     assert nested in parser._actions
     assert parser._option_string_actions["--help"].option_strings == ["-h", "--help"]
-    assert [(each.dest, each.help) for each in nested._choices_actions] == [("a", "the help")]
+    assert [(action.dest, action.help) for action in nested._choices_actions] == [("a", "the help")]
 
 
 def test_pytest_items_have_fixtures_and_state(request: pytest.FixtureRequest) -> None:

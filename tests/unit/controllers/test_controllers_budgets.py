@@ -122,7 +122,10 @@ async def test_stale_disruption_target_is_reset() -> None:
     controller = DisruptionController(api, none, logging.getLogger("t"), none, lambda: informer)  # type: ignore[arg-type]
     await controller._step(("stale-condition", "ns/a"))
     conditions = api.objects["pods"]["ns/a"]["status"]["conditions"]
-    assert [(each["type"], each["status"]) for each in conditions] == [("Ready", "True"), ("DisruptionTarget", "False")]
+    assert [(condition["type"], condition["status"]) for condition in conditions] == [
+        ("Ready", "True"),
+        ("DisruptionTarget", "False"),
+    ]
 
 
 def test_pods_of_a_namespace_are_those_that_the_informer_showed() -> None:

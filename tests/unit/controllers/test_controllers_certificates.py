@@ -53,7 +53,9 @@ def csr(signer: str = KUBELET_CLIENT, *conditions: str, pem: str = "", **spec: A
     return {
         "metadata": {"name": "a", "uid": "u", "resourceVersion": "5", "creationTimestamp": stamp},
         "spec": {"request": pem or request(), "signerName": signer, "usages": usages, "username": "bob", **spec},
-        "status": {"conditions": [{"type": each, "status": "True", "lastUpdateTime": stamp} for each in conditions]},
+        "status": {
+            "conditions": [{"type": condition, "status": "True", "lastUpdateTime": stamp} for condition in conditions]
+        },
     }
 
 
@@ -208,7 +210,7 @@ async def test_approved_request_that_breaks_its_signers_rules_fails(tmp_path: Pa
 def test_second_common_name_of_a_request_is_not_signed(tmp_path: Path) -> None:
     """A node may ask for its own name only; the other would be its name for servers that read the first one."""
     other = x509.NameAttribute(NameOID.COMMON_NAME, "apiserver-kubelet-client")
-    subject = x509.Name([other, *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in NODES),
+    subject = x509.Name([other, *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, node) for node in NODES),
                          x509.NameAttribute(NameOID.COMMON_NAME, NODE)])  # fmt: skip
     hosts = [x509.DNSName("n1"), x509.RegisteredID(x509.ObjectIdentifier("1.2.3.4"))]
     asked = (

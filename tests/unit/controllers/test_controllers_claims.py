@@ -49,7 +49,9 @@ class World:
         """Let the followers read; return whether they are behind, and all claims."""
         for each in self.followers if not late else ():
             each.read(100)
-        return not late and any(each.behind for each in self.followers), dict(self.api.objects["resourceclaims"])
+        return not late and any(follower.behind for follower in self.followers), dict(
+            self.api.objects["resourceclaims"]
+        )
 
     async def until(self, holds: Callable[[], Any], late: bool = False) -> None:
         """Runs until it holds and nothing is left to do; `late`: news of changes never come."""
@@ -239,7 +241,7 @@ async def test_pod_that_a_backup_brings_back_keeps_its_reservation() -> None:
     api.put(PODS, made)
     api.put(RESOURCECLAIMS, claim("c", "a"))
     await world.until(lambda: "ns/a" in world.controller.pods)
-    assert [each["name"] for each in consumers(the(api, RESOURCECLAIMS, "c"))] == ["a"]
+    assert [consumer["name"] for consumer in consumers(the(api, RESOURCECLAIMS, "c"))] == ["a"]
 
 
 async def test_unreserved_allocation_and_foreign_consumers_stay() -> None:

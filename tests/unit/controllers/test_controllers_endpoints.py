@@ -70,10 +70,10 @@ def test_pods_that_are_not_ready_terminate_or_ended_are_told_apart() -> None:
     leaving = pod("b", "10.0.0.2", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     pods = [pod("a", ready=False), leaving, pod("c", "10.0.0.3", status={"phase": "Failed"}), pod("d", "")]
     (found,) = desired_slices(service(), pods)
-    shown = [(each["targetRef"]["name"], *each["conditions"].values()) for each in found["endpoints"]]
+    shown = [(endpoint["targetRef"]["name"], *endpoint["conditions"].values()) for endpoint in found["endpoints"]]
     assert shown == [("a", False, False, False), ("b", False, True, True)]
     (published,) = desired_slices(service(publishNotReadyAddresses=True), pods)
-    assert [each["conditions"]["ready"] for each in published["endpoints"]] == [True, True]
+    assert [endpoint["conditions"]["ready"] for endpoint in published["endpoints"]] == [True, True]
 
 
 def test_pods_with_other_ports_are_in_another_slice() -> None:

@@ -34,10 +34,10 @@ class World:
     """An API server of one kind, and the graph that follows it."""
 
     def __init__(self, nodes: list[GraphNode]) -> None:
-        self.objects = {each.uid: each for each in nodes}
+        self.objects = {node.uid: node for node in nodes}
         self.graph = Graph()
-        self.dirty = [uid for each in nodes for uid in self.graph.put(each)]
-        self.parents = {each.uid: {o.uid for o in each.owners} for each in nodes}
+        self.dirty = [uid for node in nodes for uid in self.graph.put(node)]
+        self.parents = {node.uid: {o.uid for o in node.owners} for node in nodes}
         self.asked: set[str] = set()
 
     def delete(self, uid: str, policy: str) -> None:

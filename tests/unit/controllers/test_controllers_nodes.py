@@ -52,7 +52,7 @@ def node(name: str = "n1", taints: Any = (), **conditions: str) -> views.Node:
 
 
 def identities(taints: Iterable[views.Taint]) -> list[tuple[str, str]]:
-    return [(each["key"], each["effect"]) for each in taints]
+    return [(taint["key"], taint["effect"]) for taint in taints]
 
 
 # heartbeats
@@ -262,8 +262,8 @@ class World:
             for name in self.renewing:
                 spec = {"renewTime": str(time.monotonic_ns())}
                 self.api.put(LEASES, {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec})
-            for each in self.followers:
-                each.read(100)
+            for follower in self.followers:
+                follower.read(100)
             await asyncio.sleep(0.002)
 
 

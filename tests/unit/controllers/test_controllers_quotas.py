@@ -131,7 +131,7 @@ async def test_controllers_of_policies_wait_until_this_process_leads() -> None:
     context: Any = SimpleNamespace(log=logging.getLogger("t"), spawn=spawn)
     client: Any = MemoryApi()
     policies = PolicyControllers(client, context, lambda version, kind: None)
-    first = next(each for each in policies.handlers(RESOURCEQUOTAS) if isinstance(each, FirstObject))
+    first = next(handler for handler in policies.handlers(RESOURCEQUOTAS) if isinstance(handler, FirstObject))
     first.on_add({"metadata": {"name": "q", "namespace": "ns"}})
     await asyncio.sleep(0)
     assert [task.get_name() for task in tasks] == ["policies"]

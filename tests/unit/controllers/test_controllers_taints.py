@@ -51,7 +51,7 @@ class World:
 
     def claim(self, name: str, *pods: str, tolerations: Any = (), device: str = "x", **metadata: Any) -> None:
         result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": device, "tolerations": list(tolerations)}
-        reserved = [{"resource": "pods", "name": each, "uid": f"u-{each}"} for each in pods]
+        reserved = [{"resource": "pods", "name": pod, "uid": f"u-{pod}"} for pod in pods]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
         self.api.put(
             RESOURCECLAIMS, {"metadata": {"name": name, "namespace": "ns", **metadata}, "spec": {}, "status": status}
@@ -83,13 +83,13 @@ class World:
 
     async def until(self, what: str, holds: Callable[[], Any]) -> None:
         end = time.monotonic() + 60
-        while not holds() or any(each.behind for each in self.followers):
+        while not holds() or any(follower.behind for follower in self.followers):
             assert time.monotonic() < end, (what, self.rule_condition())
             await self.turn()
 
     async def turn(self, seconds: float = 0.002) -> None:
-        for each in self.followers:
-            each.read(100)
+        for follower in self.followers:
+            follower.read(100)
         await asyncio.sleep(seconds)
 
 
@@ -108,7 +108,7 @@ async def running_evictor() -> AsyncIterator[World]:
 def steps(uid: str, name: str) -> list[dict[str, str]]:
     """Return the attributes of a pod's steps of one name."""
     batch = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod=uid), 1)), type=SpanBatch)
-    return [each.attributes for each in batch.spans if each.name == name]
+    return [span.attributes for span in batch.spans if span.name == name]
 
 
 def taint(effect: str = "NoExecute", added: float = 0.0) -> Object:

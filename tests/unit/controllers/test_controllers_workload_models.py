@@ -82,7 +82,7 @@ def _complete(life: WorkloadLife, size: int) -> bool:
     deployment = life.objects(DEPLOYMENTS)[0]
     status = deployment.get("status") or {}
     numbers = [status.get(name) or 0 for name in ("replicas", "updatedReplicas", "availableReplicas")]
-    reasons = {each["type"]: each["reason"] for each in status.get("conditions") or ()}
+    reasons = {condition["type"]: condition["reason"] for condition in status.get("conditions") or ()}
     current = status.get("observedGeneration") == meta(deployment)["generation"]
     progressed = deployment["spec"].get("progressDeadlineSeconds") is None or "Progressing" in reasons
     history = len(sets(life)) <= 1 + deployment["spec"].get("revisionHistoryLimit", 10)
@@ -214,7 +214,9 @@ async def test_job_counts_every_pod_once(seed: int, parallelism: int, completion
 
 def _finished(life: WorkloadLife) -> bool:
     conditions = (life.objects(JOBS)[0].get("status") or {}).get("conditions") or ()
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] in ("Complete", "Failed") and condition["status"] == "True" for condition in conditions
+    )
 
 
 @given(seed=SEEDS, limit=st.integers(0, 3))
@@ -226,7 +228,7 @@ async def test_job_fails_after_its_backoff_limit(seed: int, limit: int) -> None:
     await life.run(200)
     await life.settle(lambda: _finished(life))
     status = life.objects(JOBS)[0]["status"]
-    assert [each["type"] for each in status["conditions"]] == ["FailureTarget", "Failed"]
+    assert [condition["type"] for condition in status["conditions"]] == ["FailureTarget", "Failed"]
     assert status["conditions"][1]["reason"] == "BackoffLimitExceeded"
     assert limit < status["failed"] <= limit + 2
     assert not any(pod.active for pod in life.pods())

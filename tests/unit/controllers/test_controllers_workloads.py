@@ -299,11 +299,14 @@ def test_deployment_without_progress_times_out() -> None:
     assert first.wait == pytest.approx(11.0)
     deployment["status"] = first.status
     late = plan(deployment, [set_view(made)], [], NOW + 60).status or {}
-    reasons = {each["type"]: each["reason"] for each in late["conditions"]}
+    reasons = {condition["type"]: condition["reason"] for condition in late["conditions"]}
     assert reasons == {"Available": "MinimumReplicasUnavailable", "Progressing": "ProgressDeadlineExceeded"}
     paused = workload("d", "Deployment", replicas=1, progressDeadlineSeconds=10, paused=True)
     kept = plan(paused, [set_view(made)], [], NOW).status or {}
-    assert {each["reason"] for each in kept["conditions"]} == {"DeploymentPaused", "MinimumReplicasUnavailable"}
+    assert {condition["reason"] for condition in kept["conditions"]} == {
+        "DeploymentPaused",
+        "MinimumReplicasUnavailable",
+    }
 
 
 # jobs

@@ -266,7 +266,7 @@ async def test_claims_published_twice_wait_for_the_write_of_the_first() -> None:
         await asyncio.sleep(0)
         assert not any(each.done() for each in both)
         running = asyncio.create_task(commits.run())
-    assert [each.allocation.claims for each in disk.saved[-1].pods] == [claims.unreferenced]
+    assert [pod.allocation.claims for pod in disk.saved[-1].pods] == [claims.unreferenced]
     running.cancel()
 
 

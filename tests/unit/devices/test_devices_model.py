@@ -360,7 +360,7 @@ async def test_second_release_of_a_pod_is_answered_once_the_first_is_on_disk(tmp
     life.commits.change(admitted)
     releases = [asyncio.create_task(life.admissions.release("p1")) for _ in range(2)]
     await asyncio.sleep(0.01)
-    assert not any(each.done() for each in releases)
+    assert not any(release.done() for release in releases)
     running = asyncio.create_task(life.commits.run())
     await asyncio.gather(*releases)
     assert life.files.load().state.pods == ()

@@ -27,7 +27,7 @@ def node(name: str, ready: bool = True, labels: dict[str, str] | None = None, **
 
 
 def exclusion(pod: views.Pod, node: Object) -> str:
-    return ", ".join(each.text for each in NodeRules(pod, ()).rejections(cast("views.Node", node)))
+    return ", ".join(rejection.text for rejection in NodeRules(pod, ()).rejections(cast("views.Node", node)))
 
 
 def class_object() -> Object:
@@ -38,7 +38,7 @@ def claim(name: str, *results: str, selector: str = "", count: int = 1, node_nam
     exactly: Object = {"deviceClassName": "gpu", "count": count}
     if selector:
         exactly["selectors"] = [{"cel": {"expression": selector}}]
-    devices = [dict(zip(("driver", "pool", "device"), each.split("/"), strict=True)) for each in results]
+    devices = [dict(zip(("driver", "pool", "device"), result.split("/"), strict=True)) for result in results]
     by_name = [{"key": "metadata.name", "operator": "In", "values": [node_name]}]
     where = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": by_name}]}} if node_name else {}
     return {
@@ -84,7 +84,7 @@ def test_pending_claim_shows_rules_counts_and_nodes() -> None:
         f"1      count  request r needs 2, the node has 1 usable: 1 {FALSE}" + " " * 12 + "n2",
     ]
     groups = found.report.claims[0].subrequests[0].rejected
-    assert [(each.rule, each.count) for each in groups] == [("selector", 2), ("in use", 1)]
+    assert [(group.rule, group.count) for group in groups] == [("selector", 2), ("in use", 1)]
     assert groups[1].examples == (f"{DRIVER}/n1/dev-0 (ns/other)",)
 
 
@@ -223,7 +223,10 @@ def test_newest_class_backs_an_extended_resource_and_init_containers_borrow() ->
     classes = [kind("a", "2026-01-01T00:00:00Z"), kind("b", "2026-01-02T00:00:00Z")]
     asking = pod(containers=[container("main", "1")], initContainers=[container("init", "2")])
     found = pod_answer(asking, [*classes, *world()[1:]], GATES)
-    subrequests = [(each.request, each.class_name, each.count) for each in found.report.claims[0].subrequests]
+    subrequests = [
+        (subrequest.request, subrequest.class_name, subrequest.count)
+        for subrequest in found.report.claims[0].subrequests
+    ]
     assert subrequests == [
         ("example.com/gpu of container main", "b", 1),
         ("example.com/gpu of container init", "b", 1),

@@ -62,7 +62,7 @@ def filtered(pod: views.Pod, node: views.Node, *placed: views.Pod) -> list[str]:
 
 
 def why(pod: views.Pod, node: views.Node, *placed: views.Pod) -> list[str]:
-    return [each.text for each in NodeRules(pod, placed).rejections(node)]
+    return [rejection.text for rejection in NodeRules(pod, placed).rejections(node)]
 
 
 EVENT = {
@@ -126,8 +126,8 @@ def test_any_node_is_rejected_for_the_reasons_of_the_event(
 ) -> None:
     wanting["metadata"]["uid"] = "own"
     where = node(spec, ready, labels, **allocatable)
-    for each in others:
-        each["spec"]["nodeName"] = "n"
+    for other in others:
+        other["spec"]["nodeName"] = "n"
     found, event = why(wanting, where, *others), filtered(wanting, where, *others)
     assert len(found) == len(event)
     assert all(text.startswith(as_event(reason)) for text, reason in zip(found, event, strict=True)), (found, event)
@@ -160,7 +160,7 @@ def test_pods_that_ended_count_nowhere_and_nominated_ones_by_their_priority() ->
 
 def test_backed_resource_need_not_be_on_a_node_that_has_none() -> None:
     wanting = pod(containers=[container(**{GPU: "2"})])
-    assert [each.text for each in NodeRules(wanting, (), backed={GPU}).rejections(node({}))] == []
+    assert [rejection.text for rejection in NodeRules(wanting, (), backed={GPU}).rejections(node({}))] == []
     (short,) = NodeRules(wanting, (), backed={GPU}).rejections(node({}, **{GPU: "1"}))
     assert short.text == f"Insufficient {GPU}: requested 2, free 1"
 

@@ -61,8 +61,8 @@ class Used(set[DeviceId]):
 class World:
     def __init__(self, *slices: Any, used: tuple[str, ...] = (), node: Node = N1) -> None:
         self.catalog = Catalog()
-        for each in slices:
-            self.catalog.put(each)
+        for obj in slices:
+            self.catalog.put(obj)
         self.used = Used(DeviceId(DRIVER, "n1", name) for name in used)
         self.node = node
         self.words = Words()
@@ -277,7 +277,7 @@ def test_counters_of_devices_on_other_nodes_count() -> None:
 )
 def test_devices_that_name_counters_nobody_has(consumes: dict[str, Any], fault: str) -> None:
     world = World(*counted({"name": "x", "consumesCounters": [consumes]}, slots=1))
-    assert [each.pool.fault for each in world.catalog.view(N1).pools] == [fault]
+    assert [pool.pool.fault for pool in world.catalog.view(N1).pools] == [fault]
     with pytest.raises(NodeFault):
         world.attempt(claim(exactly())).run()
 

@@ -79,7 +79,7 @@ class World:
             None
             if found is None
             else [
-                [f"{each['device']}:{(each.get('consumedCapacity') or {}).get('m', '-')}" for each in results]
+                [f"{result['device']}:{(result.get('consumedCapacity') or {}).get('m', '-')}" for result in results]
                 for results in found
             ]
         )

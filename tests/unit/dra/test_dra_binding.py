@@ -89,10 +89,10 @@ DEVICE = st.fixed_dictionaries(
 def test_verdict_follows_from_conditions_and_age_alone(devices: list[dict[str, Any]], age: int) -> None:
     names = [f"d{at}" for at in range(len(devices))]
     results = [result(name, binding=each["binding"]) for name, each in zip(names, devices, strict=True)]
-    given_ = [{key: each[key] for key in ("attached", "flashed", "failed") if each[key]} for each in devices]
+    given_ = [{key: device[key] for key in ("attached", "flashed", "failed") if device[key]} for device in devices]
     statuses = [status(name, **each) for name, each in zip(names, given_, strict=True)]
     found = judged(claim(*results, devices=statuses, age=age))
-    bound = [each for each in devices if each["binding"]]
+    bound = [device for device in devices if device["binding"]]
     failed = any(each["failed"] == "True" for each in bound)
     ready = all(each["attached"] == each["flashed"] == "True" for each in bound)
     want = FAILED if failed else READY if ready else FAILED if age >= 600 else WAITING

@@ -41,7 +41,7 @@ def consuming(name: str, amount: str) -> dict[str, Any]:
 
 
 def request(name: str = "gpu", *selectors: str, **exactly: Any) -> dict[str, Any]:
-    cel = [{"cel": {"expression": each}} for each in selectors]
+    cel = [{"cel": {"expression": selector}} for selector in selectors]
     return {"name": name, "exactly": {"deviceClassName": "any", "selectors": cel, **exactly}}
 
 
@@ -56,8 +56,8 @@ def held(devices: Iterable[DeviceId]) -> HeldDevices:
 def report(slices: list[Any], *claims: Any, used: dict[str, str] | None = None, **more: Any) -> DiagnosisReport:
     """`used`: claim by `pool/device`."""
     catalog = Catalog()
-    for each in slices:
-        catalog.put(each)
+    for obj in slices:
+        catalog.put(obj)
     holders = {DeviceId(DRIVER, *key.split("/")): claim for key, claim in (used or {}).items()}
     settings: dict[str, Any] = {"nodes": NODES, "classes": {"any": ANY, "a": MODEL_A}, **more}
     case = Case(claims, catalog, engine=Words(), used=held(holders), holder=lambda id: holders.get(id, ""), **settings)
@@ -69,7 +69,7 @@ def reasons(found: DiagnosisReport, subrequest: int = 0) -> list[tuple[str, str,
 
 
 def node_reasons(found: DiagnosisReport) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(each.rule, each.text, each.examples) for each in found.nodes]
+    return [(node.rule, node.text, node.examples) for node in found.nodes]
 
 
 def test_selectors_of_class_and_request_are_named_with_their_text() -> None:
@@ -175,8 +175,8 @@ def test_shares_leave_too_little_or_device_is_too_small() -> None:
     slices = [slice_("n1", shared("half", "10Gi"), shared("small", "4Gi"), device("none"))]
     taken = HeldDevices([{DeviceId(DRIVER, "n1", "half"): {f"{DRIVER}/memory": 5 * 2**30 * 10**9}}])
     catalog = Catalog()
-    for each in slices:
-        catalog.put(each)
+    for obj in slices:
+        catalog.put(obj)
     case = Case((claim(memory("6Gi")),), catalog, NODES[:1], {"any": ANY}, Words(), taken)
     lacking = "it lacks a requested capacity, has less of it, or its driver allows no such amount"
     assert reasons(Diagnosis(case).run()) == [
@@ -284,8 +284,8 @@ def test_many_nodes_are_diagnosed_in_linear_time(size: int, everywhere: bool) ->
     nodes = tuple(Node(f"n{at}", {}) for at in range(size))
     used = {f"n{at}/d{n}": "ns/x" for at in range(size) for n in range(31)}
     catalog = Catalog()
-    for each in slices:
-        catalog.put(each)
+    for obj in slices:
+        catalog.put(obj)
     holders = {DeviceId(DRIVER, *key.split("/")): name for key, name in used.items()}
     asked = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
     diagnosis = Diagnosis(Case((asked,), catalog, nodes, {"any": ANY}, Words(), held(holders)))
@@ -296,7 +296,7 @@ def test_many_nodes_are_diagnosed_in_linear_time(size: int, everywhere: bool) ->
     assert time.process_time() - began < 5
     subrequest = diagnosis.report.claims[0].subrequests[0]
     assert (subrequest.devices, subrequest.usable, subrequest.most) == (32 * size, size, size if everywhere else 1)
-    assert sum(each.count for each in diagnosis.report.nodes) == size
+    assert sum(node.count for node in diagnosis.report.nodes) == size
 
 
 def test_line_names_frequent_reasons_of_each_request() -> None:
@@ -333,7 +333,7 @@ def test_only_promising_nodes_are_searched() -> None:
     slices = [slice_(f"n{at}", *pair) for at in range(4)]
     asked = claim(request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
     found = report(slices, asked, nodes=tuple(Node(f"n{at}", {}) for at in range(4)), searched=1)
-    assert [(each.rule, each.count) for each in found.nodes] == [("not searched", 3), ("constraint", 1)]
+    assert [(node.rule, node.count) for node in found.nodes] == [("not searched", 3), ("constraint", 1)]
     assert one_line(found).endswith(f"; 1 node(s): no devices satisfy matchAttribute {DRIVER}/numa over all requests")
     assert "not searched" not in one_line(found)
 

@@ -79,7 +79,7 @@ def test_devices_attached_late_have_conditions_that_the_api_accepts() -> None:
 def late_claim(*devices: str, uid: str = "u") -> Any:
     conditions = {"bindingConditions": ["gpu.example.com/attached"], "bindingFailureConditions": ["x/failed"]}
     results = [
-        {"request": "r", "driver": OPTIONS.driver, "pool": "n1", "device": each, **conditions} for each in devices
+        {"request": "r", "driver": OPTIONS.driver, "pool": "n1", "device": device, **conditions} for device in devices
     ]
     allocation = {"devices": {"results": results}}
     return {"metadata": {"name": "c", "namespace": "ns", "uid": uid}, "status": {"allocation": allocation}}
@@ -99,7 +99,7 @@ async def test_attacher_reports_each_allocated_device_once_also_after_conflicts(
         return api.objects["resourceclaims"]["ns/c"]["status"].get("devices")
 
     await until_async("reported", devices)
-    shown = {each["device"]: each["conditions"][0] for each in devices()}
+    shown = {device["device"]: device["conditions"][0] for device in devices()}
     assert (shown["gpu-0"]["type"], shown["gpu-0"]["status"]) == ("gpu.example.com/attached", "True")
     assert (shown["gpu-1"]["type"], shown["gpu-1"]["message"]) == ("x/failed", "no link")
     api.put(RESOURCECLAIMS, {**late_claim(), "status": {}})

@@ -20,8 +20,8 @@ class Cluster:
 
     def __init__(self, *slices: Slice, gates: Gates = Gates()) -> None:  # noqa: B008
         self.tracker = Tracker(gates)
-        for each in slices:
-            self.tracker.put_slice(each)
+        for obj in slices:
+            self.tracker.put_slice(obj)
         self.tracker.settle()
 
     def patch(self, *args: Any, **more: Any) -> list[SliceChange]:

@@ -120,7 +120,7 @@ def test_claim_may_request_any_capacity(form: str) -> None:
 def claim_with(*results: Object, devices: tuple[Object, ...] = ()) -> Object:
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     device = {"driver": "d.example.com", "pool": "p", "device": "x"}
-    allocation = {"devices": {"results": [{"request": "r", **device, **each} for each in results]}}
+    allocation = {"devices": {"results": [{"request": "r", **device, **result} for result in results]}}
     status = {"allocation": allocation, "devices": [{**device, **each} for each in devices]}
     return {"metadata": {"name": "c", "namespace": "ns"}, "spec": spec, "status": status}
 

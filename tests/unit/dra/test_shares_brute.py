@@ -289,7 +289,7 @@ class World:
         """Read what claims hold from their results, and compare it with the ledger."""
         brute = self.brute
         brute.whole, brute.consumed, brute.sharers = Counter(), Counter(), Counter()
-        for each in (each for results in self.claims.values() for each in results):
+        for each in (result for results in self.claims.values() for result in results):
             at = int(each["device"])
             if not each.get("adminAccess"):
                 brute.whole[at] += "shareID" not in each

@@ -83,11 +83,11 @@ def test_individual_cpus_are_ordered_as_by_the_driver() -> None:
     devices = slices("cpus-individual", 1)[0]["devices"]
     assert [device["name"] for device in devices] == [f"cpudev{at:03}" for at in range(64)]
     attributes = [device["attributes"] for device in devices]
-    assert [each["dra.cpu/cpuID"]["int"] for each in attributes] == ordered
-    assert [(each["dra.cpu/socketID"]["int"], each["dra.cpu/coreID"]["int"]) for each in attributes] == [
+    assert [attribute["dra.cpu/cpuID"]["int"] for attribute in attributes] == ordered
+    assert [(attribute["dra.cpu/socketID"]["int"], attribute["dra.cpu/coreID"]["int"]) for attribute in attributes] == [
         cpus[cpu] for cpu in ordered
     ]
-    assert [each["dra.cpu/cacheL3ID"]["int"] for each in attributes] == [cpu % 32 // 8 for cpu in ordered]
+    assert [attribute["dra.cpu/cacheL3ID"]["int"] for attribute in attributes] == [cpu % 32 // 8 for cpu in ordered]
 
 
 def test_find_profile_takes_a_path(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_share_of_pods_crashes_with_an_exit_code(world: FleetWorld) -> None:
     pods = [world.add(f"p{n}") for n in range(4)]
     hit, _ = inject(world, crash="50%", exit_code=3)
     statuses = [world.status(pod)["containerStatuses"][0] for pod in pods]
-    crashed = [each for each in statuses if each["lastState"]]
+    crashed = [status for status in statuses if status["lastState"]]
     assert (hit.pods, len(crashed)) == (2, 2)
     assert {each["lastState"]["terminated"]["exitCode"] for each in crashed} == {3}
     world.advance(11)

@@ -105,7 +105,7 @@ class Lab:
 
     def ready(self, node: str = "gpu-0") -> str:
         conditions = self.api.objects[NODES.plural][node]["status"]["conditions"]
-        return str(next(each["status"] for each in conditions if each["type"] == "Ready"))
+        return str(next(condition["status"] for condition in conditions if condition["type"] == "Ready"))
 
     def allocatable(self) -> str:
         return str(self.api.objects[NODES.plural]["gpu-0"]["status"]["allocatable"][RESOURCE])
@@ -178,7 +178,7 @@ async def test_silent_node_catches_up_when_it_is_back(lab: Lab) -> None:
         lab.bind("late", {})
         await lab.fault(crash="100%", exitCode=3)
         self_reported = lab.api.objects[NODES.plural]["gpu-0"]
-        conditions = [{**each, "status": "Unknown"} for each in self_reported["status"]["conditions"]]
+        conditions = [{**condition, "status": "Unknown"} for condition in self_reported["status"]["conditions"]]
         lab.api.put(NODES, {**self_reported, "status": {**self_reported["status"], "conditions": conditions}})
         await asyncio.sleep(0.3)
         status = await lab.status()
@@ -250,7 +250,7 @@ async def test_script_hits_the_same_for_the_same_seed(tmp_path: Path) -> None:
             hits.append((sick, raised))
             assert (await lab.status())["fault_count"] == 5
     assert hits[0] == hits[1]
-    assert len({repr(each) for each in hits}) > 1
+    assert len({repr(hit) for hit in hits}) > 1
 
 
 async def test_fault_of_a_user_can_be_played_by_a_script(lab: Lab) -> None:

@@ -45,10 +45,10 @@ def test_start_takes_the_time_of_the_profile(world: FleetWorld) -> None:
 def test_init_containers_run_one_after_another(world: FleetWorld) -> None:
     inits = [{"name": "i1", "image": "x"}, {"name": "i2", "image": "x"}]
     pod = world.add("p", annotations={"nodeplane.dev/hollow-duration": "1s"}, initContainers=inits)
-    waiting = [next(iter(each["state"])) for each in world.status(pod)["initContainerStatuses"]]
+    waiting = [next(iter(status["state"])) for status in world.status(pod)["initContainerStatuses"]]
     assert waiting == ["running", "waiting"]
     world.advance(2)
-    assert [each["ready"] for each in world.status(pod)["initContainerStatuses"]] == [True, True]
+    assert [status["ready"] for status in world.status(pod)["initContainerStatuses"]] == [True, True]
     assert "running" in world.status(pod)["containerStatuses"][0]["state"]
 
 
@@ -110,7 +110,7 @@ def test_devices_are_given_once_and_a_pod_without_any_left_is_rejected(world: Fl
 def test_init_container_shows_its_devices_while_it_runs(world: FleetWorld) -> None:
     inits = [{"name": "i", "image": "x", **ONE}]
     pod = world.add("p", ONE, initContainers=inits, annotations={"nodeplane.dev/hollow-duration": "1s"})
-    ((entry,),) = [each["allocatedResourcesStatus"] for each in world.status(pod)["initContainerStatuses"]]
+    ((entry,),) = [status["allocatedResourcesStatus"] for status in world.status(pod)["initContainerStatuses"]]
     assert [one["resourceID"] for one in entry["resources"]] == ["gpu-0"]
     world.advance(1)
     assert "allocatedResourcesStatus" not in world.status(pod)["initContainerStatuses"][0]
@@ -383,4 +383,6 @@ def test_no_device_has_two_owners_and_every_pod_ends(orders: list[tuple[str, str
 def held(world: FleetWorld, pod: Pod) -> list[str]:
     if pod.stage is not PodStage.SYNCING:
         return []
-    return [id for each in world.node.devices.held(pod.uid).containers for one in each.resources for id in one.ids]
+    return [
+        id for container in world.node.devices.held(pod.uid).containers for one in container.resources for id in one.ids
+    ]

@@ -45,7 +45,7 @@ def facts(nodes: list[Any], slices: list[Any]) -> Counter[str]:
     found = Counter[str]()
     for node in nodes:
         name = node["metadata"]["name"]
-        own = sorted(canonical(each["spec"]) for each in slices if each["spec"].get("nodeName") == name)
+        own = sorted(canonical(obj["spec"]) for obj in slices if obj["spec"].get("nodeName") == name)
         fields = {field: node["status"].get(field) or {} for field in ("capacity", "allocatable")}
         fields["allocatable"] = fields["allocatable"] or fields["capacity"]
         quantities = {field: {**dict.fromkeys(MACHINE, "0"), **value} for field, value in fields.items()}

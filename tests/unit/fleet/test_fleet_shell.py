@@ -136,8 +136,8 @@ class Dropping(MemoryApi):
         self, resource: Any, obj: Object, namespace: str, subresource: str, patched: Object | None = None
     ) -> Object:
         obj = copy.deepcopy(obj)
-        for each in (obj.get("status") or {}).get("containerStatuses") or ():
-            if each.pop("allocatedResourcesStatus", None) and self.rejects:
+        for status in (obj.get("status") or {}).get("containerStatuses") or ():
+            if status.pop("allocatedResourcesStatus", None) and self.rejects:
                 raise ApiError(422, {"message": "status.containerStatuses[0].allocatedResourcesStatus: Invalid value"})
         return super()._update(resource, obj, namespace, subresource, patched)
 

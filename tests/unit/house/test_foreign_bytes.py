@@ -228,9 +228,9 @@ def test_foreign_values_without_declared_fields_are_read_by_the_one_reader() -> 
 def _is_loose(call: ast.Call) -> bool:
     text = ast.unparse(call.func)
     if text == "msgspec.json.Decoder":
-        return not call.args and all(each.arg != "float_hook" for each in call.keywords)
+        return not call.args and all(keyword.arg != "float_hook" for keyword in call.keywords)
     if text == "msgspec.json.decode":
-        kind = next((ast.unparse(each.value) for each in call.keywords if each.arg == "type"), "Any")
+        kind = next((ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "type"), "Any")
         return kind in ("Any", "dict", "list", "Object")
     return text in UNDECLARED
 

@@ -245,12 +245,12 @@ def test_increase_brings_usage_up_to_the_new_one_and_never_down(new: Amounts, ol
 def test_charges_never_exceed_a_limit(requests: list[Amounts], limits: Amounts) -> None:
     held = quota(texts(limits))
     granted = []
-    for each in requests:
+    for request in requests:
         try:
-            held = charged(held, each)
+            held = charged(held, request)
         except QuotaExceeded:
             continue
-        granted.append(each)
+        granted.append(request)
     used = parsed(held["status"]["used"])
     assert exceeded(used, limits) == []
     sums = total(*granted)

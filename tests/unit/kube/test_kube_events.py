@@ -26,7 +26,7 @@ async def send(
 
 
 def messages(api: MemoryApi) -> list[tuple[str, int]]:
-    return sorted((each["message"], each["count"]) for each in api.objects["events"].values())
+    return sorted((event["message"], event["count"]) for event in api.objects["events"].values())
 
 
 async def test_event_sent_once_is_not_written_again_after_a_restart() -> None:

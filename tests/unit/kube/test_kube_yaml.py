@@ -56,7 +56,7 @@ def test_aliases_are_refused_where_nobody_allows_them() -> None:
 
 
 def test_documents_are_told_apart() -> None:
-    assert [each.value for each in read_documents("a: 1\n---\n---\nb: 2")] == [{"a": 1}, None, {"b": 2}]
+    assert [document.value for document in read_documents("a: 1\n---\n---\nb: 2")] == [{"a": 1}, None, {"b": 2}]
     assert (read_documents(""), read_yaml("")) == ([], Document(None, []))
     with pytest.raises(NotPlain, match="single document"):
         read_yaml("a: 1\n---\nb: 2")

@@ -67,7 +67,7 @@ def normal(value: object) -> object:
     if isinstance(value, dict):
         return {key: found for key, each in value.items() if (found := normal(each)) is not None} or None
     if isinstance(value, list):
-        return [normal(each) for each in value] or None
+        return [normal(item) for item in value] or None
     return None if value == "" else value
 
 

@@ -218,7 +218,7 @@ async def test_claim_of_extended_resources_that_fails_is_made_anew(killed: bool)
         deleting = asyncio.ensure_future(finish_deletions(api))
 
         def claims() -> list[str]:
-            return [meta(each)["name"] for each in api.objects["resourceclaims"].values() if results_of(each)]
+            return [meta(claim)["name"] for claim in api.objects["resourceclaims"].values() if results_of(claim)]
 
         async with Life(api) as life:
             await waiting(api, life, "p")

@@ -142,7 +142,7 @@ async def test_a_patched_capacity_decides() -> None:
     async with playing() as api:
         put_class(api)
         put_node(api, "n1")
-        put_slice(api, "n1", *({**each, "capacity": {"memory": {"value": "4Gi"}}} for each in devices(2)))
+        put_slice(api, "n1", *({**device, "capacity": {"memory": {"value": "4Gi"}}} for device in devices(2)))
         wants = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) >= 0'
         async with Life(api) as life:
             put_claim(api, "c", wants)

@@ -29,12 +29,12 @@ def pod(*containers: Any, init: tuple[Any, ...] = ()) -> views.Pod:
 
 def requests(*containers: Any, init: tuple[Any, ...] = ()) -> dict[str, int]:
     claim = extended_claim(pod(*containers, init=init), frozenset((GPU,)), {GPU: "gpu"}).claim
-    return {each.name: each.subrequests[0].count for each in claim.requests}
+    return {request.name: request.subrequests[0].count for request in claim.requests}
 
 
 def mappings(*containers: Any, init: tuple[Any, ...] = ()) -> set[tuple[str, str]]:
     made = extended_claim(pod(*containers, init=init), frozenset((GPU,)), {GPU: "gpu"})
-    return {(each.container, each.request) for each in made.mappings}
+    return {(mapping.container, mapping.request) for mapping in made.mappings}
 
 
 def test_the_newest_class_counts_and_the_smaller_name_of_equals() -> None:

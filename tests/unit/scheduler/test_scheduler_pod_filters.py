@@ -172,11 +172,11 @@ def test_spread_without_a_removed_pod_compares_with_its_domain() -> None:
     world.place(pod("two", DB), "b")
     filters = finished(world.cache.pod_filters(pod_view(pod("p", DB, topologySpreadConstraints=[spread()]))))[0]
     views = [node_view(each) for each in world.nodes.values()]
-    assert [filters.reason(each) for each in views] == ["", ""]
+    assert [filters.reason(view) for view in views] == ["", ""]
     copy = filters.copy()
     filters.remove(pod_view(pod("two", DB)), views[1])
-    assert [filters.reason(each) for each in views] == [SPREAD, ""]
-    assert [copy.reason(each) for each in views] == ["", ""]
+    assert [filters.reason(view) for view in views] == [SPREAD, ""]
+    assert [copy.reason(view) for view in views] == ["", ""]
 
 
 def test_spread_min_domains_count_missing_ones_as_empty() -> None:

@@ -283,8 +283,8 @@ def in_vain(api: MemoryApi) -> list[str]:
     """Return pods that wait although a node is free of pods whose rules or labels matter."""
     pods = list(api.objects["pods"].values())
     used = Counter(
-        each["spec"].get("nodeName") for each in pods if meta(each)["labels"] == DB or "affinity" in each["spec"]
+        pod["spec"].get("nodeName") for pod in pods if meta(pod)["labels"] == DB or "affinity" in pod["spec"]
     )
     free = [f"n{at}" for at in range(5) if not used[f"n{at}"]]
-    waiting = [each for each in pods if not each["spec"].get("nodeName") and "topologySpread" not in str(each["spec"])]
+    waiting = [pod for pod in pods if not pod["spec"].get("nodeName") and "topologySpread" not in str(pod["spec"])]
     return [meta(each)["name"] for each in waiting] if free else []

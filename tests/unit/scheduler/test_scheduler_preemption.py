@@ -43,12 +43,12 @@ DISRUPTED = ("True", "PreemptionByScheduler", "default-scheduler: preempting to 
 def steps(uid: str, name: str) -> list[dict[str, str]]:
     """Return the attributes of a pod's steps of one name."""
     batch = msgspec.msgpack.decode(msgspec.msgpack.encode(RECORDER.answer(SpanQuery(pod=uid), 1)), type=SpanBatch)
-    return [each.attributes for each in batch.spans if each.name == name]
+    return [span.attributes for span in batch.spans if span.name == name]
 
 
 def preemptions(uid: str) -> list[tuple[str | None, str | None]]:
     """Return nodes and victims of the preemptions in a pod's trace."""
-    return [(each.get("node"), each.get("victims")) for each in steps(uid, "preempt")]
+    return [(step.get("node"), step.get("victims")) for step in steps(uid, "preempt")]
 
 
 async def test_pod_of_lower_priority_makes_room() -> None:
@@ -431,7 +431,9 @@ async def preempts_the_cheapest(seed: int) -> bool:
     found = {node: cluster.victims(node) for node in cluster.devices}
     candidates = [victims for victims in found.values() if victims is not None]
     cheapest = min(map(cluster.cost, candidates), default=None)
-    expected = [sorted(pod.name for pod in each) for each in candidates if cluster.cost(each) == cheapest]
+    expected = [
+        sorted(pod.name for pod in candidate) for candidate in candidates if cluster.cost(candidate) == cheapest
+    ]
     wanted = [] if not expected or [] in expected else expected
     async with asyncio.timeout(60), Life(api):
         put_pod(api, "new", "mine", priority=cluster.PRIORITY, **cpu_of(cluster.cpu))

@@ -192,7 +192,7 @@ async def test_capacity_that_stays_lowered_has_one_event_over_restarts() -> None
     put_slice(api, "n0", shared("dev"))
 
     def excesses() -> list[Object]:
-        return [each for each in api.objects["events"].values() if each["reason"] == "DeviceCapacityExceeded"]
+        return [event for event in api.objects["events"].values() if event["reason"] == "DeviceCapacityExceeded"]
 
     async with Life(api):
         put_share(api, "p0", 8)
@@ -201,7 +201,7 @@ async def test_capacity_that_stays_lowered_has_one_event_over_restarts() -> None
     for _ in range(3):
         async with Life(api, writes_events=True) as life:
             await until("an event is written", partial(getattr, life.scheduler._tracker_events, "_written"))
-    assert [each["count"] for each in excesses()] == [1]
+    assert [excess["count"] for excess in excesses()] == [1]
     async with Life(api, writes_events=True):
         put_patch(api, "4")
         await until("another event", lambda: len(excesses()) == 2)
@@ -261,7 +261,7 @@ async def test_extended_resource_takes_the_default_of_a_shared_device() -> None:
             "the third waits", lambda: "cannot allocate all claims" in "".join(says(api, f"p{n}") for n in range(3))
         )
     results = [each for claim in api.objects["resourceclaims"].values() for each in results_of(claim)]
-    assert [each["consumedCapacity"] for each in results] == [{"m": "4"}, {"m": "4"}]
+    assert [result["consumedCapacity"] for result in results] == [{"m": "4"}, {"m": "4"}]
 
 
 async def test_devices_are_given_away_whole_with_the_gate_off() -> None:
@@ -278,8 +278,8 @@ async def test_devices_are_given_away_whole_with_the_gate_off() -> None:
         await until("the third waits", lambda: waiting(api) == 1)
         await until("stored request", lambda: "DRAConsumableCapacity feature is disabled" in says(api, "stored"))
     results = [each for claim in api.objects["resourceclaims"].values() for each in results_of(claim)]
-    assert sorted(each["device"] for each in results) == ["one", "two"]
-    assert not any("shareID" in each for each in results)
+    assert sorted(result["device"] for result in results) == ["one", "two"]
+    assert not any("shareID" in result for result in results)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -372,7 +372,7 @@ class Naive:
         if amounts is None:
             return not users
         return (
-            None not in users and None not in reserved and amounts["m"] + sum(each["m"] for each in users) <= self.total
+            None not in users and None not in reserved and amounts["m"] + sum(user["m"] for user in users) <= self.total
         )
 
     def conflicts(self, claim: str) -> set[str]:
@@ -418,7 +418,7 @@ def test_ledger_of_shares_agrees_with_a_naive_one(steps: list[tuple[str, Any, An
             assert (device in ledger) == bool(users)
             reserved = [each[device] for each in naive.reserved.values() if device in each]
             whole = None in users.values() or None in reserved
-            expected = None if whole else sum(each["m"] for each in users.values())
+            expected = None if whole else sum(user["m"] for user in users.values())
             known = ledger.consumed(device)
             assert (None if known is None else known.get("m", 0)) == expected
         assert all(ledger.conflicting_claims(each) == naive.conflicts(each) for each in naive.held)

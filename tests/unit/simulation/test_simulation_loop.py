@@ -35,5 +35,5 @@ def test_sets_of_futures_have_the_order_of_their_first_hash() -> None:
     made = loop()
     futures = [made.create_future() for _ in range(50)]
     first = hash(futures[0])
-    assert [hash(each) - first for each in futures] == list(range(50))
+    assert [hash(future) - first for future in futures] == list(range(50))
     made.close()

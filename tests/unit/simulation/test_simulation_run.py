@@ -132,7 +132,9 @@ def test_forked_closed_early_kills_what_runs(tmp_path: Path) -> None:
 
 
 def test_results_of_processes_that_end_badly_break_a_promise() -> None:
-    found = {each.options.seed: each for each in results(map(options, (3, 4, 5, 6)), fragile, jobs=2, deadline=ENOUGH)}
+    found = {
+        result.options.seed: result for result in results(map(options, (3, 4, 5, 6)), fragile, jobs=2, deadline=ENOUGH)
+    }
     assert [each.promise for each in found[3].broken] == ["durable"]
     assert found[4].broken == ()
     assert found[5].broken[0].promise == found[6].broken[0].promise == HUNG

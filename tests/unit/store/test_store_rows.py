@@ -94,7 +94,7 @@ def test_damaged_row_is_named_once_and_the_rest_is_readable(
     assert found[key].value == DAMAGED
     assert {other: kv for other, kv in found.items() if other != key} == {o: kv for o, kv in good.items() if o != key}
     content(path)
-    named = [each for each in caplog.messages if key.decode() in each]
+    named = [message for message in caplog.messages if key.decode() in message]
     assert len(named) == 1
     assert f"revision={kv.mod_revision}" in named[0]
     with closing(open_reader(options(path).file)) as reader:

@@ -176,5 +176,5 @@ def _request(offers: list[str]) -> web.BaseRequest:
     from aiohttp.test_utils import make_mocked_request
     from multidict import CIMultiDict
 
-    headers = CIMultiDict([("Upgrade", "websocket"), *(("Sec-WebSocket-Protocol", each) for each in offers)])
+    headers = CIMultiDict([("Upgrade", "websocket"), *(("Sec-WebSocket-Protocol", offer) for offer in offers)])
     return make_mocked_request("GET", "/", headers=headers)

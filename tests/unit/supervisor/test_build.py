@@ -135,7 +135,7 @@ def test_commit_is_that_of_the_clone_or_of_the_build(tmp_path: Path) -> None:
 
 def test_version_names_every_gate_once_and_its_first_line_is_the_version() -> None:
     found = about.version()
-    gates = [gate for each in found.documents.values() for gate in each]
+    gates = [gate for document in found.documents.values() for gate in document]
     assert sorted(gates) == sorted(GATES)
     assert about.lines(found)[0] == f"nodeplane {found.version}"
     assert found.libraries["grpcio"]

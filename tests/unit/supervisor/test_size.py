@@ -51,7 +51,9 @@ def carried(load: SizeLoad) -> SizeNeeds | None:
 def figures(found: SizeNeeds) -> dict[str, float]:
     plain = ("machines", "api_processes", "cores", "memory", "disk", "disk_bytes_per_second", "fsyncs_per_second")
     flows = {flow.name: flow.bytes_per_second for flow in found.network}
-    processes = {f"{each.name} {name}": getattr(each, name) for each in found.processes for name in ("count", "cores")}
+    processes = {
+        f"{process.name} {name}": getattr(process, name) for process in found.processes for name in ("count", "cores")
+    }
     return {name: getattr(found, name) for name in plain} | flows | processes
 
 
@@ -69,7 +71,7 @@ def test_needs_grow_with_each_part_of_the_load(made: dict[str, Any], grown: str,
 def test_needs_are_finite_and_not_negative(made: dict[str, Any]) -> None:
     if (found := carried(load_of(**made))) is not None:
         shares = [limit.share for limit in found.limits]
-        memory = [each.memory_each for each in found.processes]
+        memory = [process.memory_each for process in found.processes]
         assert all(math.isfinite(value) and value >= 0 for value in (*figures(found).values(), *shares, *memory))
         assert shares == sorted(shares, reverse=True)
         assert found.fits == (shares[0] <= 1)
@@ -116,7 +118,7 @@ def test_faster_core_needs_fewer_cores() -> None:
 def test_embedded_store_is_one_machine_without_etcd() -> None:
     found = needs(load_of(members=0))
     assert (found.machines, found.etcd_members) == (1, 0)
-    assert {each.name: each.count for each in found.processes}["store"] == 1
+    assert {process.name: process.count for process in found.processes}["store"] == 1
 
 
 @pytest.mark.parametrize("name", costs.CURVES)

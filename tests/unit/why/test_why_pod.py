@@ -214,8 +214,8 @@ def test_pod_of_a_lost_node_names_the_node() -> None:
     found = recorded("fine")
     assert found.node is not None
     node = msgspec.json.decode(msgspec.json.encode(found.node))
-    for each in node["status"]["conditions"]:
-        each["status"] = "Unknown"
+    for condition in node["status"]["conditions"]:
+        condition["status"] = "Unknown"
     lost = diagnose_pod(msgspec.structs.replace(found, node=node))
     assert lost.state == "node not ready"
     assert "its node vm is not Ready" in lost.reason

@@ -77,8 +77,8 @@ def _parts(value: Any) -> dict[str, Any] | None:
         return {}
     if isinstance(value, dict):
         return {f".{key}": each for key, each in value.items()}
-    if isinstance(value, list) and all(isinstance(each, dict) and each.get("name") for each in value):
-        return {f"[{each['name']}]": each for each in value}
+    if isinstance(value, list) and all(isinstance(item, dict) and item.get("name") for item in value):
+        return {f"[{item['name']}]": item for item in value}
     return None
 
 

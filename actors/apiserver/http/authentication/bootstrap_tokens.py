@@ -66,8 +66,8 @@ def _expiration(secret: Object) -> float | None:
 
 
 def _groups(secret: Object) -> tuple[str, ...] | None:
-    extra = [each for each in _data(secret, "auth-extra-groups").decode(errors="replace").split(",") if each]
-    if not all(EXTRA_GROUP.fullmatch(each) for each in extra):
+    extra = [group for group in _data(secret, "auth-extra-groups").decode(errors="replace").split(",") if group]
+    if not all(EXTRA_GROUP.fullmatch(group) for group in extra):
         return None
     return tuple(dict.fromkeys((GROUP, *sorted(extra))))
 

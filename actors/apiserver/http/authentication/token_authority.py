@@ -170,7 +170,7 @@ class TokenAuthority:
             raise BadToken("the token is unknown")
         claims = await self._claims(token)
         check_times(claims, time.time())
-        meant = tuple(each for each in audiences_of(claims) if each in audiences)
+        meant = tuple(audience for audience in audiences_of(claims) if audience in audiences)
         if not meant:
             raise BadToken(f"token audiences {list(audiences_of(claims))} is invalid for {list(audiences)}")
         await self._check_objects(claims)

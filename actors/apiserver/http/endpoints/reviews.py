@@ -157,7 +157,7 @@ def _other_attributes(asked: Object) -> Attributes:
 
 
 def _strings(value: Any) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _invalid(request: Request, field: str, value: Any, detail: str) -> Exception:

@@ -72,7 +72,7 @@ def _time_causes(spec: Object) -> list[Cause]:
 
 def _audience_causes(spec: Object) -> list[Cause]:
     value = spec.get("audiences")
-    good = value is None or (isinstance(value, list) and all(isinstance(each, str) and each for each in value))
+    good = value is None or (isinstance(value, list) and all(isinstance(item, str) and item for item in value))
     return [] if good else [invalid("spec.audiences", value, "must be a list of names")]
 
 

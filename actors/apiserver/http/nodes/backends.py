@@ -134,4 +134,4 @@ def _candidates(endpoints: Object, port: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _addresses(pod: Object) -> set[str]:
-    return {_pod_address(pod), *(text(each, "ip") for each in items(pod, "status", "podIPs"))} - {""}
+    return {_pod_address(pod), *(text(pod_ip, "ip") for pod_ip in items(pod, "status", "podIPs"))} - {""}

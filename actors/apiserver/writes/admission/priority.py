@@ -38,7 +38,7 @@ class OneDefaultClass(Rule):
 
 def default_class(classes: Iterable[Object]) -> Object | None:
     """Return the class marked as the global default; of several, the one with the lowest value."""
-    marked = [each for each in classes if each.get("globalDefault")]
+    marked = [priority_class for priority_class in classes if priority_class.get("globalDefault")]
     return min(marked, key=lambda each: int(each.get("value") or 0), default=None)
 
 

@@ -156,12 +156,12 @@ class WorkloadController:
     ) -> list[Object]:
         orphans = (orphan for orphan in index.orphans(namespace_of(obj)) if adoptable(orphan))
         found = claim(obj, [*index.owned(uid_of(obj)), *orphans], lambda each: each)
-        for each in found.release:
-            await self._reown(each, release(obj, each))
+        for pod in found.release:
+            await self._reown(pod, release(obj, pod))
         if found.adopt and await self._lives(obj):
-            for each in found.adopt:
-                if await self._reown(each, self.adoption(obj, each)):
-                    found.owned.append(each)
+            for pod in found.adopt:
+                if await self._reown(pod, self.adoption(obj, pod)):
+                    found.owned.append(pod)
         return found.owned
 
     def adoption(self, owner: Object, obj: Object) -> Object:

@@ -187,7 +187,7 @@ def trim_pod(pod: Object) -> Object:
         "status": {
             "phase": status.get("phase") or "Pending",
             "conditions": [fields_of(each, CONDITION) for each in status.get("conditions") or ()],
-            **{name: [_container(each) for each in status[name]] for name in STATUSES if status.get(name)},
+            **{name: [_container(container) for container in status[name]] for name in STATUSES if status.get(name)},
         },
     }
 

@@ -46,7 +46,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         found = {key: _plain(each) for key, each in value.items()}
         return {key: each for key, each in found.items() if not _absent(key, each)}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _absent(key: str, value: Any) -> bool:

@@ -86,8 +86,9 @@ class DaemonSetController(WorkloadController):
         settled = await self.settled(obj)
         if settled:
             await self._manage(obj, daemons, hash_of(current))
-            for each in surplus(obj, old, pods):
-                await self._tools.client.delete(CONTROLLERREVISIONS, name_of(each), namespace_of(obj), uid=uid_of(each))
+            for revision in surplus(obj, old, pods):
+                name, uid = name_of(revision), uid_of(revision)
+                await self._tools.client.delete(CONTROLLERREVISIONS, name, namespace_of(obj), uid=uid)
         await self.write_status(obj, daemons.status(observed=settled))
         self.again(obj, daemons.next_available())
 

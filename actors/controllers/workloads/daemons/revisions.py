@@ -74,7 +74,7 @@ def _sorted(value: Any) -> Any:
     """Return a value with its keys in the order in which Go writes maps: kubectl and upstream compare the bytes."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value, key=str.encode)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else value
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def surplus(daemon_set: Object, old: Sequence[Object], pods: Iterable[PodView]) -> list[Object]:
@@ -82,4 +82,4 @@ def surplus(daemon_set: Object, old: Sequence[Object], pods: Iterable[PodView]) 
     limit = (daemon_set.get("spec") or {}).get("revisionHistoryLimit")
     count = len(old) - (DEFAULT_LIMIT if limit is None else int(limit))
     used = {pod.labels.get(REVISION_HASH) for pod in pods}
-    return [each for each in old if hash_of(each) not in used][: max(0, count)]
+    return [revision for revision in old if hash_of(revision) not in used][: max(0, count)]

@@ -61,9 +61,11 @@ class DeploymentController(WorkloadController):
         if not await self._writes.shown(uid_of(obj), self._sets.items):
             self.again(obj, OVERDUE_S)
             return
-        sets = [set_view(each) for each in await self.claim_from(obj, self._sets)]
+        sets = [set_view(replica_set) for replica_set in await self.claim_from(obj, self._sets)]
         new = find_new(obj, sets)
-        old_pods = [pod_view(pod) for each in sets if each is not new for pod in self._pods.owned(each.uid)]
+        old_pods = [
+            pod_view(pod) for replica_set in sets if replica_set is not new for pod in self._pods.owned(replica_set.uid)
+        ]
         decided = plan(obj, sets, old_pods, self._tools.clock())
         await self._apply(obj, decided)
         revision = {REVISION: decided.revision} if decided.revision is not None else None

@@ -54,7 +54,11 @@ class ReplicaSetController(WorkloadController):
         owner = owner_of(obj)
         if owner is None:
             return list(pods)
-        return [pod_view(pod) for each in self._sets.owned(owner.uid) for pod in self._pods.owned(uid_of(each))]
+        return [
+            pod_view(pod)
+            for replica_set in self._sets.owned(owner.uid)
+            for pod in self._pods.owned(uid_of(replica_set))
+        ]
 
 
 class ReplicationControllerController(ReplicaSetController):

@@ -27,9 +27,9 @@ def _pods(rollout: Rollout, sets: Sequence[SetView]) -> int:
     A ReplicaSet that was scaled down may have its pods still, how many is unknown until its controller saw the change.
     Upstream counts the sizes only, and has more pods than the ceiling for a moment.
     """
-    if not all(each.observed for each in sets):
+    if not all(replica_set.observed for replica_set in sets):
         return rollout.ceiling
-    return sum(max(each.replicas, each.actual) for each in sets)
+    return sum(max(replica_set.replicas, replica_set.actual) for replica_set in sets)
 
 
 def _grown(rollout: Rollout, size: int, total: int) -> int:
@@ -73,7 +73,11 @@ def _shrink(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
 
 def is_scaling(rollout: Rollout, sets: Sequence[SetView]) -> bool:
     """Return True if `replicas` changed since a ReplicaSet with pods was scaled last."""
-    return any(each.desired is not None and each.desired != rollout.replicas for each in sets if each.replicas > 0)
+    return any(
+        replica_set.desired is not None and replica_set.desired != rollout.replicas
+        for replica_set in sets
+        if replica_set.replicas > 0
+    )
 
 
 def scale(rollout: Rollout, new: SetView | None, old: Sequence[SetView], before: int) -> Sizes:

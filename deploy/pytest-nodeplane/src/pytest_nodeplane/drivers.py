@@ -42,7 +42,7 @@ def prepare(endpoint: str, version: str, claims: Sequence[Mapping[str, str]]) ->
         reasons = [*errors, *(f"no answer for claim {uid}" for uid in missing)]
         raise PrepareFailed(f"the driver did not prepare the claim: {'; '.join(reasons)}")
     return sorted(
-        PreparedDevice(tuple(each.request_names), each.pool_name, each.device_name, tuple(each.cdi_device_ids))
+        PreparedDevice(tuple(device.request_names), device.pool_name, device.device_name, tuple(device.cdi_device_ids))
         for answer in reply.claims.values()
-        for each in answer.devices
+        for device in answer.devices
     )

@@ -141,7 +141,7 @@ class Killing:
 
     def _kill(self, stopped: int) -> None:
         kill = self.kill
-        started = [each for node in self._nodes if kill.node in ("", node.name) for each in node.processes]
+        started = [process for node in self._nodes if kill.node in ("", node.name) for process in node.processes]
         if kill.program < 0:
             with self._nodes[0].plane.outage:
                 _kill_actor(self._planes[kill.node], kill.victim, stopped)
@@ -157,19 +157,19 @@ def planes_of(plane: Plane) -> dict[str, Plane]:
     for each in plane.further:
         each.wait_started()
     nodes = [plane, *plane.further]
-    return {each.environment["NODE_NAME"]: each for each in nodes} if len(nodes) > 1 else {"": plane}
+    return {node.environment["NODE_NAME"]: node for node in nodes} if len(nodes) > 1 else {"": plane}
 
 
 def _kill_actor(plane: Plane, victim: str, stopped: int) -> None:
     """Kill an actor, let the stopped one go on, and wait until the victim's successor serves."""
-    pids = {each.instance: each.pid for each in ask(plane.layout, Asking.status).actors}
+    pids = {actor.instance: actor.pid for actor in ask(plane.layout, Asking.status).actors}
     before = pids[victim]
     ask(plane.layout, lambda asking: asking.kill(victim, signal.SIGKILL))
     if before != stopped:
         os.kill(stopped, signal.SIGCONT)
 
     def restarted() -> bool:
-        actors = {each.instance: each for each in ask(plane.layout, Asking.status).actors}
+        actors = {actor.instance: actor for actor in ask(plane.layout, Asking.status).actors}
         return actors[victim].pid not in (0, before) and actors[victim].state in SERVING
 
     until(f"{victim} serves again", restarted)

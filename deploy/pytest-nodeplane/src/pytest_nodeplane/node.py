@@ -182,7 +182,7 @@ class Node:
     def _gone(self) -> dict[str, tuple[PluginView, ...]]:
         """Return the resources without a plugin, with the plugins that they had."""
         found = self._plugins().items()
-        return {name: views for name, views in found if all(each.state == PLUGIN_GONE for each in views)}
+        return {name: views for name, views in found if all(view.state == PLUGIN_GONE for view in views)}
 
     def _left_behind(self) -> set[str]:
         """Return the resources of earlier tests that no plugin of this one offers."""
@@ -235,7 +235,7 @@ class Node:
 
         One may run in a pod, which does not request the resource itself.
         """
-        if not self.processes or not all(each.has_ended for each in self.processes):
+        if not self.processes or not all(process.has_ended for process in self.processes):
             return ""
         served = any(view.state != PLUGIN_GONE for view in self._plugins().get(resource, ()))
         if served or not all(resource in str(pod["spec"]) for pod in self.objects("v1", "Pod")):
@@ -349,7 +349,7 @@ class Node:
         slices = self.plane.api.get(
             path.rstrip("/"), {"fieldSelector": f"spec.nodeName={self.name},spec.driver={driver}"}
         )
-        return sum(len(each["spec"].get("devices", ())) for each in slices["items"])
+        return sum(len(item["spec"].get("devices", ())) for item in slices["items"])
 
     # failures
 

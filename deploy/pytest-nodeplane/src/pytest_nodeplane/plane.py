@@ -169,7 +169,7 @@ class Plane:
     def restart_kubelet(self) -> None:
         """Restart all that a kubelet is, in an orderly way; the runtime and its containers go on."""
         actors = self.actors().values()
-        before = {each.instance: each.pid for each in actors if each.group == NODE and each.instance != RUNTIME}
+        before = {actor.instance: actor.pid for actor in actors if actor.group == NODE and actor.instance != RUNTIME}
 
         async def question(asking: Asking) -> None:
             for instance in before:
@@ -188,7 +188,7 @@ class Plane:
         until(f"{', '.join(before)} restarted", restarted)
 
     def wait_serving(self) -> None:
-        until("every actor serves", lambda: all(each.state in SERVING for each in self.actors().values()))
+        until("every actor serves", lambda: all(actor.state in SERVING for actor in self.actors().values()))
 
 
 class FurtherNode(Plane):

@@ -60,7 +60,7 @@ def first_line_with(text: str, sentence: str) -> str:
 
 def programs_sentence(programs: Iterable[Process]) -> str:
     """Return which programs have ended, each with its last line; empty if all run."""
-    return printable("; ".join(_ended(each) for each in programs if not each.runs))
+    return printable("; ".join(_ended(program) for program in programs if not program.runs))
 
 
 def _ended(program: Process) -> str:

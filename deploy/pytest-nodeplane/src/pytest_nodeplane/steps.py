@@ -103,7 +103,7 @@ def kills_of(
     for number, at in enumerate(found, 1):
         names = [at.actor if victim == ACTOR else victim for victim in victims if victim != PROGRAM]
         named = [(name, -1, at.node if name in actors.get(at.node, ()) else first) for name in names]
-        chosen = [(each.name, each.position, each.node) for each in programs] if PROGRAM in victims else []
+        chosen = [(program.name, program.position, program.node) for program in programs] if PROGRAM in victims else []
         kills += [Kill(number, len(found), at, *each) for each in dict.fromkeys([*chosen, *named])]
     return kills
 

@@ -136,5 +136,5 @@ def _ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _started(pod: Mapping[str, Any]) -> bool:
-    states = [each.get("state", {}) for each in pod.get("status", {}).get("containerStatuses", ())]
+    states = [status.get("state", {}) for status in pod.get("status", {}).get("containerStatuses", ())]
     return _phase(pod) == "Running" and bool(states) and all("running" in state for state in states)

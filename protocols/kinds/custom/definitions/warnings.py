@@ -60,5 +60,5 @@ def _schemas(version: Object) -> Iterator[Object]:
             continue
         yield part
         below = [part.get(word) for word in ("additionalProperties", "not", "items")]
-        below += [each for word in ("oneOf", "anyOf", "allOf") for each in part.get(word) or ()]
+        below += [branch for word in ("oneOf", "anyOf", "allOf") for branch in part.get(word) or ()]
         ahead += [*reversed((part.get("properties") or {}).values()), *below]

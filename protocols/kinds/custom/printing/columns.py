@@ -61,11 +61,11 @@ def columns_of(wanted: tuple[Object, ...]) -> tuple[Column, ...]:
     if not wanted:
         return (NAME, AGE)
     columns = [NAME]
-    for each in wanted:
+    for column in wanted:
         try:
-            columns.append(_column(each))
+            columns.append(_column(column))
         except PathInvalid as error:
-            log.info("printer columns from this one on are not shown column=%s error=%s", text(each, "name"), error)
+            log.info("printer columns from this one on are not shown column=%s error=%s", text(column, "name"), error)
             break
     return tuple(columns)
 

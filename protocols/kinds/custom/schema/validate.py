@@ -226,13 +226,13 @@ def _names(part: Any, node: Node) -> Any:
 
 
 def _combined(value: Any, node: Node, path: str) -> list[Cause]:
-    causes = [cause for each in node.all_of for cause in _value(value, each, path, MISSING)]
+    causes = [cause for branch in node.all_of for cause in _value(value, branch, path, MISSING)]
     if node.all_of and causes:
         causes.append(invalid(NOWHERE, "", f'"{path}" must validate all the schemas (allOf)'))
-    if node.any_of and not any(_holds(value, each, path) for each in node.any_of):
+    if node.any_of and not any(_holds(value, branch, path) for branch in node.any_of):
         causes.append(invalid(NOWHERE, "", f'"{path}" must validate at least one schema (anyOf)'))
     if node.one_of:
-        count = sum(_holds(value, each, path) for each in node.one_of)
+        count = sum(_holds(value, branch, path) for branch in node.one_of)
         if count != 1:
             alternatives = f"Found {count} valid alternatives" if count else "Found none valid"
             causes.append(

@@ -111,7 +111,7 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
         """Bring the node's slices in the API into line, whoever has changed or deleted them."""
         found: Any = objects.list_cluster_custom_object(*SLICES, field_selector=selector, _request_timeout=CALL_S)
         name, slices = f"{NODE}-{self.name}", {item["metadata"]["name"]: item for item in found["items"]}
-        newest = max((each["spec"]["pool"]["generation"] for each in slices.values()), default=0)
+        newest = max((obj["spec"]["pool"]["generation"] for obj in slices.values()), default=0)
         current = slices.pop(name, None)
         for other in slices:  # what an earlier version of this driver published
             objects.delete_cluster_custom_object(*SLICES, other, _request_timeout=CALL_S)

@@ -111,7 +111,7 @@ async def _without_pods(stage: AgentStage) -> None:
 def kinds(resource: str) -> list[list[pb.ContainerResources]]:
     """Return the containers of pods."""
     nodes = [pb.TopologyInfo(nodes=[pb.NUMANode(ID=node)]) for node in (0, 1)]
-    twice = [pb.ContainerDevices(resource_name=resource, device_ids=["both"], topology=each) for each in nodes]
+    twice = [pb.ContainerDevices(resource_name=resource, device_ids=["both"], topology=node) for node in nodes]
     memory = [pb.ContainerMemory(memory_type="memory", size=1 << 30, topology=nodes[0])]
     claimed = pb.ClaimResource(driver_name="another.example", pool_name="pool", device_name="device")
     claims = [pb.DynamicResource(claim_name=name, claim_namespace="conform") for name in ("new", "prepared")]

@@ -86,7 +86,7 @@ async def opaque_config(driver: DriverPeer) -> None:
     opaque = {"driver": "other.nodeplane.example", "parameters": PARAMETERS}
     claim = await driver.objects.create_claim([offered.result()], [{"source": "FromClass", "opaque": opaque}])
     try:
-        if (found := [key_of(each) for each in await driver.prepared(claim)]) != keys([offered]):
+        if (found := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
             raise Failed(f"{offered.name} was allocated with a configuration of another driver, the answer has {found}")
     finally:
         await driver.drop(claim)
@@ -107,7 +107,7 @@ async def other_drivers(driver: DriverPeer) -> None:
     offered = driver.offered()[0]
     claim = await driver.objects.create_claim([FOREIGN, offered.result()])
     try:
-        if (found := [key_of(each) for each in await driver.prepared(claim)]) != keys([offered]):
+        if (found := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
             raise Failed(f"{offered.name} was allocated beside a device of another driver, the answer has {found}")
     finally:
         await driver.drop(claim)
@@ -123,7 +123,7 @@ async def other_drivers(driver: DriverPeer) -> None:
 )
 async def shares(driver: DriverPeer) -> None:
     """Prepare two shares, unprepare one, and prepare the other again."""
-    shared = [each for each in driver.offered() if each.device.get("allowMultipleAllocations")][:1]
+    shared = [offered for offered in driver.offered() if offered.device.get("allowMultipleAllocations")][:1]
     if not shared:
         raise NotApplicable("no device has allowMultipleAllocations")
     async with driver.claim(shared) as first, driver.claim(shared) as second:
@@ -227,7 +227,7 @@ async def _prepare(driver: DriverPeer, offered: Offered, others: Set[str] = froz
     """Prepare and unprepare a claim, beside CDI devices of others. Raises Failed."""
     claim = await driver.objects.create_claim([admin_result(offered)])
     try:
-        if [key_of(each) for each in await driver.prepared(claim)] != keys([offered]):
+        if [key_of(device) for device in await driver.prepared(claim)] != keys([offered]):
             raise Failed("the answer has another device")
         if lost := await driver.undeclared(set(others)):
             raise Failed(await driver.why_undeclared(min(lost), "and with both prepared"))
@@ -255,7 +255,7 @@ POLL_S = 0.2
 )
 async def binding_conditions(driver: DriverPeer) -> None:
     """Allocate such a device, and wait."""
-    found = [each for each in driver.offered() if each.device.get("bindingConditions")][:1]
+    found = [offered for offered in driver.offered() if offered.device.get("bindingConditions")][:1]
     if not found:
         raise NotApplicable("no device has bindingConditions")
     wanted = set(found[0].device["bindingConditions"])

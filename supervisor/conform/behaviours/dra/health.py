@@ -29,18 +29,18 @@ async def health_report(driver: DriverPeer) -> None:
     if driver.health is None:
         raise NotApplicable("GetInfo names no health service")
     reported = await driver.first_health(driver.health)
-    names = [(each.device.pool_name, each.device.device_name) for each in reported]
+    names = [(report.device.pool_name, report.device.device_name) for report in reported]
     published = {(pool.name, device.name) for pool in driver.pools for device in pool.devices}
     faults = [f"{pool}/{name} is missing" for pool, name in sorted(published - set(names))]
     faults += [f"{pool}/{name} is in no slice" for pool, name in sorted(set(names) - published)]
     faults += [f"{pool}/{name} is there twice" for pool, name in set(names) if names.count((pool, name)) > 1]
-    for each in reported:
-        if each.health_check_timeout_seconds < 0:
-            faults.append(f"{each.device.device_name} has the timeout {each.health_check_timeout_seconds}")
-        if each.health not in (0, 1, 2):
-            faults.append(f"{each.device.device_name} has the health {each.health}")
-        if len(each.message.encode()) > LONGEST:
-            faults.append(f"{each.device.device_name} has a message of {len(each.message.encode())} bytes")
+    for report in reported:
+        if report.health_check_timeout_seconds < 0:
+            faults.append(f"{report.device.device_name} has the timeout {report.health_check_timeout_seconds}")
+        if report.health not in (0, 1, 2):
+            faults.append(f"{report.device.device_name} has the health {report.health}")
+        if len(report.message.encode()) > LONGEST:
+            faults.append(f"{report.device.device_name} has a message of {len(report.message.encode())} bytes")
     if faults:
         raise Failed(several(faults))
 
@@ -151,12 +151,12 @@ async def health_versions(driver: DriverPeer) -> None:
     """Open a stream of each beside the first, twice."""
     if driver.health is None:
         raise NotApplicable("GetInfo names no health service")
-    first = {each.device.device_name for each in await driver.first_health(driver.health)}
+    first = {report.device.device_name for report in await driver.first_health(driver.health)}
     for version in driver.health_versions * 2:
         another = driver.another()
         stream = another.watch(version)
         try:
-            names = {each.device.device_name for each in await another.first_health(stream)}
+            names = {report.device.device_name for report in await another.first_health(stream)}
         except Failed as error:
             raise Failed(f"{version}: {error}") from None
         finally:

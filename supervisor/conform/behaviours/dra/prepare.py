@@ -87,7 +87,7 @@ async def prepare_claims(driver: DriverPeer) -> None:
     async with driver.claim([first]) as one, driver.claim([second]) as other:
         answers = await driver.prepare(one, other)
         for claim, offered in ((one, first), (other, second)):
-            if [key_of(each) for each in answer_of(claim, answers)] != keys([offered]):
+            if [key_of(device) for device in answer_of(claim, answers)] != keys([offered]):
                 raise Failed(f"the answer for claim {claim.name} has other devices than {offered.name}")
         if len(answers) > 2 or (await driver.unprepare(one, other)).keys() != {one.uid, other.uid}:
             raise Failed("2 claims were asked for, the answer has other uids")
@@ -227,9 +227,9 @@ async def namespaces(driver: DriverPeer) -> None:
     """Prepare a claim of a new namespace."""
     offered = driver.offered()[:1]
     objects = await driver.objects.of_namespace(f"conform-{uuid4().hex[:8]}")
-    claim = await objects.create_claim([each.result() for each in offered])
+    claim = await objects.create_claim([device.result() for device in offered])
     try:
-        if [key_of(each) for each in await driver.prepared(claim)] != keys(offered):
+        if [key_of(device) for device in await driver.prepared(claim)] != keys(offered):
             raise Failed(f"the claim of namespace {claim.namespace} has another device than {offered[0].name}")
         await driver.unprepared(claim)
     finally:
@@ -255,7 +255,7 @@ async def reallocated(driver: DriverPeer) -> None:
         await driver.unprepared(claim)
         await driver.objects.deallocate(claim.name)
         await driver.objects.allocate(claim.name, [second.result()])
-        found = [key_of(each) for each in await driver.prepared(claim)]
+        found = [key_of(device) for device in await driver.prepared(claim)]
         if found != keys([second]):
             names = ", ".join(map("/".join, found)) or "none"
             raise Failed(f"the claim had {first.name}, and was allocated {second.name} later; the answer has {names}")

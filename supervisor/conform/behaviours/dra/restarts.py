@@ -144,7 +144,7 @@ async def names_stay(stage: DriverStage) -> None:
     drivers = await stage.drivers()
     before = {driver.name: names_of(driver.pools) for driver in drivers}
     await stage.program.terminate(stage.timeout)
-    for each in (each for driver in drivers for pool in driver.pools for each in pool.slices):
+    for each in (published for driver in drivers for pool in driver.pools for published in pool.slices):
         await stage.objects.delete(f"{PATH}/{each['metadata']['name']}")
     await stage.restart_program()
     for driver in await stage.serve_started():

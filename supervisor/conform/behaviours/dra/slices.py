@@ -73,7 +73,7 @@ OTHERS = ("allNodes", "nodeSelector", "perDeviceNodeSelection")
 )
 async def node_name(driver: DriverPeer) -> None:
     """Look at the newest slices."""
-    for each in (each for pool in driver.pools for each in pool.slices):
+    for each in (published for pool in driver.pools for published in pool.slices):
         spec, name = each["spec"], each["metadata"]["name"]
         if not any(spec.get(other) for other in OTHERS) and spec.get("nodeName") != driver.objects.node:
             raise Failed(f"slice {name} has nodeName {spec.get('nodeName')!r}, the node is {driver.objects.node}")
@@ -94,7 +94,9 @@ async def slices_edited(stage: DriverStage) -> None:
     """Write a slice without its first device and with a higher generation, as an earlier version would have."""
     for driver in await stage.drivers():
         before = names_of(driver.pools)
-        edited = next((each for pool in driver.pools for each in pool.slices if each["spec"].get("devices")), None)
+        edited = next(
+            (published for pool in driver.pools for published in pool.slices if published["spec"].get("devices")), None
+        )
         if edited is None:
             raise NotApplicable("no slice has a device")
         spec, name = edited["spec"], edited["metadata"]["name"]
@@ -143,7 +145,11 @@ WATCHED_S = 1.5
 async def slices_of_others(stage: DriverStage) -> None:
     """Write a slice as an instance on another node does, and see whether it stays."""
     for driver in await stage.drivers():
-        if any(each["spec"].get("nodeName") != stage.objects.node for pool in driver.pools for each in pool.slices):
+        if any(
+            published["spec"].get("nodeName") != stage.objects.node
+            for pool in driver.pools
+            for published in pool.slices
+        ):
             raise NotApplicable("the driver has slices that are not of this node: it may own all of them")
         node, name = f"{stage.objects.node}-other", f"conform-{uuid4().hex[:8]}"
         pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
@@ -152,7 +158,7 @@ async def slices_of_others(stage: DriverStage) -> None:
         written = await stage.objects.ask("POST", PATH, body)
         try:
             await asyncio.sleep(WATCHED_S)
-            found = {each["metadata"]["name"]: each for each in await stage.objects.slices(driver.name)}
+            found = {obj["metadata"]["name"]: obj for obj in await stage.objects.slices(driver.name)}
         finally:
             await stage.objects.delete(f"{PATH}/{name}")
         if name not in found:
@@ -173,10 +179,10 @@ async def slices_restored(stage: DriverStage) -> None:
     """Delete one slice of each driver, then all."""
     for driver in await stage.drivers():
         before = names_of(driver.pools)
-        slices = [each for pool in driver.pools for each in pool.slices]
+        slices = [published for pool in driver.pools for published in pool.slices]
         for some in (slices[:1], slices):
-            for each in some:
-                await stage.objects.delete(f"{PATH}/{each['metadata']['name']}")
+            for published in some:
+                await stage.objects.delete(f"{PATH}/{published['metadata']['name']}")
             await stage.complete(driver, before)
 
 
@@ -199,7 +205,7 @@ async def slices_stay(stage: DriverStage) -> None:
 
 async def _versions(stage: DriverStage, driver: str) -> dict[str, str]:
     slices = await stage.objects.slices(driver)
-    return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in slices}
+    return {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in slices}
 
 
 NODES = "/api/v1/nodes"
@@ -230,7 +236,7 @@ async def pools_apart(stage: DriverStage) -> None:
 
 
 def _is_of(pool: Pool, node: str) -> bool:
-    return all(each["spec"].get("nodeName") == node for each in pool.slices)
+    return all(published["spec"].get("nodeName") == node for published in pool.slices)
 
 
 @asynccontextmanager
@@ -255,8 +261,8 @@ async def _instance_on(stage: DriverStage, node: str) -> AsyncIterator[Program]:
 
 
 async def _slices_of(stage: DriverStage, drivers: set[str], node: str) -> list[Object]:
-    found = [each for driver in drivers for each in await stage.objects.slices(driver)]
-    return [each for each in found if each["spec"].get("nodeName") == node]
+    found = [obj for driver in drivers for obj in await stage.objects.slices(driver)]
+    return [obj for obj in found if obj["spec"].get("nodeName") == node]
 
 
 async def _pools_of(stage: DriverStage, program: Program, drivers: set[str], node: str) -> set[tuple[str, str]]:
@@ -265,11 +271,11 @@ async def _pools_of(stage: DriverStage, program: Program, drivers: set[str], nod
     while True:
         found = await _slices_of(stage, drivers, node)
         if found or not program.runs or time.monotonic() > deadline:
-            return {(each["spec"]["driver"], each["spec"]["pool"]["name"]) for each in found}
+            return {(obj["spec"]["driver"], obj["spec"]["pool"]["name"]) for obj in found}
         await asyncio.sleep(POLL_S)
 
 
 async def _remove(stage: DriverStage, node: str) -> None:
-    for each in await _slices_of(stage, stage.names, node):
-        await stage.objects.delete(f"{PATH}/{each['metadata']['name']}")
+    for obj in await _slices_of(stage, stage.names, node):
+        await stage.objects.delete(f"{PATH}/{obj['metadata']['name']}")
     await stage.objects.delete(f"{NODES}/{node}")

@@ -48,7 +48,7 @@ def destination_of(service: Service, stored: Object | None, slices: Iterable[Obj
     if port is None:
         raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
     targets = [
-        (address, number) for each in slices for address, number in _endpoints(each, service.name, port.get("name"))
+        (address, number) for obj in slices for address, number in _endpoints(obj, service.name, port.get("name"))
     ]
     if not targets:
         raise WebhookFailed(f'no endpoints available for service "{service.name}"')

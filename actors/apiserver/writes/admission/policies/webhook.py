@@ -80,7 +80,7 @@ def _webhook(configuration: str, mutating: bool, hook: Object) -> Webhook:
         ignores=hook.get("failurePolicy") == "Ignore",
         seconds=int(hook.get("timeoutSeconds") or 10),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
-        version=next((each for each in asked if each in VERSIONS), VERSIONS[0]),
+        version=next((version for version in asked if version in VERSIONS), VERSIONS[0]),
         ca=_decoded(client.get("caBundle")),
         url=str(client.get("url") or ""),
         service=None if service is None else _service(service),
@@ -193,8 +193,8 @@ def _patch(response: _Response) -> list[Any] | None:
 
 def _warnings(given: tuple[str, ...]) -> tuple[str, ...]:
     left, shown = WARNING_CHARACTERS, []
-    for each in given[:WARNINGS]:
-        text = each[:left]
+    for warning in given[:WARNINGS]:
+        text = warning[:left]
         left -= len(text)
         if text:
             shown.append(text)
