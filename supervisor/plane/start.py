@@ -41,14 +41,16 @@ def start(
     """
     adapt = adapt or (lambda prepared: prepared)
     begin = Begin(time.monotonic() - process_age_s(), limits or SupervisionLimits(), adapt, ready_s if detach else 0.0)
+    prepared = prepare(options, group, slot)  # before the fork: errors reach the caller's terminal
     if not detach:
-        return run_prepared(prepare(options, group, slot), begin, -1)
-    prepare(options, group, slot).release()  # errors reach the caller's terminal
+        return run_prepared(prepared, begin, -1)
     parent_end, report_to = detach_plane(options)
     if parent_end >= 0:
+        prepared.hand_over()
         return wait_until_started(parent_end)
     try:
-        return run_prepared(prepare(options, group, slot), begin, report_to)
+        prepared.lock.take_over()
+        return run_prepared(prepared, begin, report_to)
     except (NodeplaneError, OSError) as error:
         Console(supervisor_name(group, slot), report_to).failed(explain(error))
         return exit_code(error)

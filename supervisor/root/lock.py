@@ -26,10 +26,15 @@ class SupervisorLocks:
         self._descriptors: list[int] = []
         try:
             self._take(run_dir / PLANE, fcntl.LOCK_EX if name == ROOT_NAME else fcntl.LOCK_SH)
-            own = self._take(self._pid_file, fcntl.LOCK_EX)
+            self._take(self._pid_file, fcntl.LOCK_EX)
         except BlockingIOError:
             self._close()
             raise AlreadyRunning(_conflict(run_dir, name)) from None
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Record this process as the holder: the one that took them, or a fork of it."""
+        own = self._descriptors[-1]
         os.ftruncate(own, 0)
         os.pwrite(own, f"{os.getpid()}\n".encode(), 0)
 
@@ -46,6 +51,10 @@ class SupervisorLocks:
         if self._descriptors and not self.lost:
             with suppress(OSError):
                 self._pid_file.unlink()
+        self._close()
+
+    def hand_over(self) -> None:
+        """Leave them to a fork of this process."""
         self._close()
 
     def _take(self, path: Path, kind: int) -> int:

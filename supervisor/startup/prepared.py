@@ -83,6 +83,12 @@ class Prepared(msgspec.Struct, frozen=True):
             self.port.release()
         self.lock.release()
 
+    def hand_over(self) -> None:
+        """Leave port and locks to a fork of this process, which calls `lock.take_over`."""
+        if self.port:
+            self.port.release()
+        self.lock.hand_over()
+
 
 class SettingsLock:
     """Held while settings are agreed on and saved, since groups may start at the same time."""
