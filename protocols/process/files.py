@@ -40,6 +40,20 @@ class WholeFile(NamedTuple):
     mode: int = 0o600
 
 
+def write_for_this_run(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` with mode 0600, whole for every reader, but not on disk: for what a start writes anew.
+
+    Raises OSError.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_draft(draft, WholeFile(path, data))
+        os.rename(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
 def write_all(files: Sequence[WholeFile]) -> None:
     """Replace several files, each as `write_atomic` does; together they wait for the disk little longer than one.
 
