@@ -92,13 +92,21 @@ STATUS_S = 5.0
 """Period of the Status poll (upstream's), and the deadline of its calls."""
 SLOW_S, SLOW_AFTER = 10.0, 12
 """Period after so many good answers in a row; at multiples of it, so that other periodic work wakes up with it."""
-RETRY_S = 0.1
-MOST_RETRIES = 100
-"""Period while the runtime does not answer, for this many polls."""
+FIRST_RETRY_S, FIRST_RETRIES = 0.02, 25
+RETRY_S, MOST_RETRIES = 0.1, 100
+"""Periods while the runtime does not answer, and the polls after which a longer one follows.
+
+The embedded runtime starts together with this process.
+"""
 VERSION_S = 60.0
 """Period of Version while the runtime answers; after a failure it is asked at once."""
 SILENCE_S = 30.0
 """A runtime without a good answer for this long counts as down (upstream's limit); its event stream is cut."""
+
+
+def retry_delay(tries: int) -> float:
+    """Return seconds until the next poll after so many bad answers in a row."""
+    return FIRST_RETRY_S if tries <= FIRST_RETRIES else RETRY_S
 
 
 def poll_delay(good: int, now: float) -> float:
@@ -138,11 +146,11 @@ class StatusPoller:
         while True:
             self._now.clear()
             tries = 0 if await self._check() else tries + 1
-            wait = RETRY_S if 0 < tries <= MOST_RETRIES else poll_delay(self._good, time.monotonic())
+            wait = retry_delay(tries) if 0 < tries <= MOST_RETRIES else poll_delay(self._good, time.monotonic())
             try:
                 async with asyncio.timeout(wait):
                     await self._now.wait()
-                await asyncio.sleep(RETRY_S if tries else 0)
+                await asyncio.sleep(retry_delay(tries) if tries else 0)
             except TimeoutError:
                 continue
 
