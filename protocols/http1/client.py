@@ -11,6 +11,8 @@ from protocols.process.deadlines import Deadlines
 
 KEEP_S = 60.0
 """Seconds that an unused connection stays open: less than servers wait for the next request."""
+STREAM_DIALS = 4
+"""Connections for streams that are opened at once: a client of 60 watches leaves room for the requests of others."""
 CHECK_S = 1.0
 """Seconds between two checks of the files behind the TLS context, which cost as much as a fifth of a request."""
 
@@ -21,7 +23,7 @@ class HttpClient:
     def __init__(self, address: Address, connections: int) -> None:
         """`connections` are those for requests; the caller bounds the number of streams."""
         self._address = address
-        self._slots = asyncio.Semaphore(connections)
+        self._slots, self._stream_dials = asyncio.Semaphore(connections), asyncio.Semaphore(STREAM_DIALS)
         self._idle: list[Http1Connection] = []
         """Longest idle first."""
         self._used: dict[Http1Connection, None] = {}
@@ -65,7 +67,8 @@ class HttpClient:
         connection = None
         try:
             with self._deadlines.within(seconds):
-                connection = await self._dialed()
+                async with self._stream_dials:
+                    connection = await self._dialed()
                 self._used[connection] = None
                 await connection.begin(request)
             yield connection

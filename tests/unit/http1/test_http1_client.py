@@ -5,12 +5,13 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from protocols.http1 import client as client_module
 from protocols.http1 import connection as connection_module
-from protocols.http1.client import HttpClient
+from protocols.http1.client import STREAM_DIALS, HttpClient
 from protocols.http1.connection import Address, ConnectionBroken, Http1Connection, NotSent
 from protocols.http1.response import HttpFailed, ResponseInvalid
 from tests.support.waiting import until_true
@@ -249,6 +250,28 @@ async def test_stream_yields_what_arrives_until_its_end() -> None:
             got.append(await anext(answer.chunks(PATIENCE_S)))
         assert got == [b"hello", b","]
         assert [chunk async for chunk in answer.chunks(PATIENCE_S)] == []
+
+
+async def test_streams_open_a_few_connections_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, most, dial = 0, 0, connection_module.dial
+
+    async def counted(*arguments: Any) -> Http1Connection:
+        nonlocal opening, most
+        opening += 1
+        most = max(most, opening)
+        try:
+            return await dial(*arguments)
+        finally:
+            opening -= 1
+
+    async def stream(client: HttpClient) -> int:
+        async with client.stream(REQUEST, PATIENCE_S) as answer:
+            return answer.status
+
+    monkeypatch.setattr(client_module, "dial", counted)
+    async with world(answering(STREAM)) as (_, client):
+        assert await asyncio.gather(*(stream(client) for _ in range(3 * STREAM_DIALS))) == [200] * 3 * STREAM_DIALS
+    assert most == STREAM_DIALS
 
 
 async def test_stream_that_breaks_yields_what_came_before() -> None:
