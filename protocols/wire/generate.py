@@ -1,6 +1,6 @@
 """Compiles every .proto beside this file: `python -m protocols.wire.generate [--check]`.
 
-The product names methods itself (`methods.py`); gRPC's stubs are for tests, where programs are written as users do.
+The product names methods itself (`methods.py`); tests/support/stubs.py makes clients and servers as users write them.
 `--check` compiles into a temporary directory and exits with 1 when the committed code differs.
 """
 
@@ -11,32 +11,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-FOLDER, STUBS_FOLDER = HERE.relative_to(ROOT), Path("tests/support/stubs")
-STUBS = (
-    "deviceplugin_v1beta1",
-    "dra_v1",
-    "dra_v1beta1",
-    "drahealth_v1",
-    "drahealth_v1alpha1",
-    "pluginregistration_v1",
-    "podresources_v1",
-)
-"""Services that have stubs."""
-MADE = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py")
+FOLDER = HERE.relative_to(ROOT)
+MADE = ("*_pb2.py", "*_pb2.pyi")
 
 
 def generate(target: Path) -> None:
-    """Write the generated modules below `target`, in the package folders they belong to."""
+    """Write the generated modules below `target`, in the package folder they belong to."""
     flags = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
-    _compile(flags, [str(path.relative_to(ROOT)) for path in sorted(HERE.glob("*.proto"))])
-    with tempfile.TemporaryDirectory() as temporary:
-        _compile([f"--grpc_python_out={temporary}"], [str(FOLDER / f"{name}.proto") for name in STUBS])
-        (target / STUBS_FOLDER).mkdir(parents=True, exist_ok=True)
-        for made in (Path(temporary) / FOLDER).iterdir():
-            (target / STUBS_FOLDER / made.name).write_bytes(made.read_bytes())
-
-
-def _compile(flags: list[str], protos: list[str]) -> None:
+    protos = [str(path.relative_to(ROOT)) for path in sorted(HERE.glob("*.proto"))]
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", *flags, *protos]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
 
@@ -51,8 +33,7 @@ def differences() -> list[str]:
 
 
 def _made(root: Path) -> dict[str, bytes]:
-    folders = (root / FOLDER, root / STUBS_FOLDER)
-    paths = (path for folder in folders for pattern in MADE for path in folder.glob(pattern))
+    paths = (path for pattern in MADE for path in (root / FOLDER).glob(pattern))
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -48,7 +49,7 @@ def has_device(pod: pb.PodResources) -> bool:
     return any(entry.device_ids for entry in entries if entry.resource_name == RESOURCE)
 
 
-def list_pods(stub: service.PodResourcesListerStub) -> None:
+def list_pods(stub: Any) -> None:
     reply = stub.List(pb.ListPodResourcesRequest(), timeout=None if BUG == "has_no_deadline" else 5)
     if BUG != "ignores_deleted":
         pods.clear()
@@ -56,13 +57,13 @@ def list_pods(stub: service.PodResourcesListerStub) -> None:
     show()
 
 
-def poll(stub: service.PodResourcesListerStub) -> None:
+def poll(stub: Any) -> None:
     while not ended.is_set():
         list_pods(stub)
         ended.wait(PERIOD_S)
 
 
-def watch(stub: service.PodResourcesListerStub, first: bool) -> None:
+def watch(stub: Any, first: bool) -> None:
     if BUG == "lists_before_it_watches":
         list_pods(stub)
     stream = stub.ListAndWatch(pb.ListAndWatchPodResourcesRequest(), timeout=0.5 if BUG == "watches_briefly" else None)
@@ -96,7 +97,7 @@ def learn(first: bool) -> None:
             failed(error.code(), stub)
 
 
-def failed(code: grpc.StatusCode, stub: service.PodResourcesListerStub) -> None:
+def failed(code: grpc.StatusCode, stub: Any) -> None:
     print(code, flush=True)
     if FATAL.get(BUG) == code or (BUG == "ends_without_kubelet" and not Path(SOCKET).exists()):
         os._exit(3)

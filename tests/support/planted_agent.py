@@ -6,6 +6,7 @@ Each bug is a function that replaces a part of the correct agent; a name that is
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -52,7 +53,7 @@ def ignores_updates() -> None:
 
 @bug
 def adds_each_list() -> None:
-    def list_pods(stub: service.PodResourcesListerStub) -> None:
+    def list_pods(stub: Any) -> None:
         reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
         sample.pods.update(sample.key(pod) for pod in reply.pod_resources if sample.has_device(pod))
         sample.show()
@@ -62,7 +63,7 @@ def adds_each_list() -> None:
 
 @bug
 def knows_devices_by_their_ids() -> None:
-    def list_pods(stub: service.PodResourcesListerStub) -> None:
+    def list_pods(stub: Any) -> None:
         reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
         entries = [
             (pod, entry) for pod in reply.pod_resources for container in pod.containers for entry in container.devices
@@ -79,7 +80,7 @@ def knows_devices_by_their_ids() -> None:
 def ignores_an_empty_list() -> None:
     correct = sample.key
 
-    def list_pods(stub: service.PodResourcesListerStub) -> None:
+    def list_pods(stub: Any) -> None:
         reply = stub.List(pb.ListPodResourcesRequest(), timeout=5)
         if reply.pod_resources:
             sample.pods.clear()
@@ -93,7 +94,7 @@ def ignores_an_empty_list() -> None:
 def expects_pods() -> None:
     correct = sample.list_pods
 
-    def list_pods(stub: service.PodResourcesListerStub) -> None:
+    def list_pods(stub: Any) -> None:
         correct(stub)
         max(sample.pods)
 
@@ -107,7 +108,7 @@ def expects_pods() -> None:
 def ends_at_a_deadline() -> None:
     correct = sample.failed
 
-    def failed(code: grpc.StatusCode, stub: service.PodResourcesListerStub) -> None:
+    def failed(code: grpc.StatusCode, stub: Any) -> None:
         if code == grpc.StatusCode.DEADLINE_EXCEEDED:
             sys.exit(3)
         correct(code, stub)
@@ -117,7 +118,7 @@ def ends_at_a_deadline() -> None:
 
 @bug
 def lists_once_only() -> None:
-    def poll(stub: service.PodResourcesListerStub) -> None:
+    def poll(stub: Any) -> None:
         sample.list_pods(stub)
         sample.ended.wait()
 
@@ -128,7 +129,7 @@ def lists_once_only() -> None:
 def asks_for_each_pod() -> None:
     correct = sample.list_pods
 
-    def list_pods(stub: service.PodResourcesListerStub) -> None:
+    def list_pods(stub: Any) -> None:
         correct(stub)
         for namespace, name in sorted(sample.pods):
             stub.Get(pb.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace), timeout=5)

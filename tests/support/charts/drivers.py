@@ -145,7 +145,7 @@ def dra_driver() -> None:
     ):
         path.unlink(missing_ok=True)
         server = grpc.server(ThreadPoolExecutor(4))
-        add(driver, server)  # type: ignore[no-untyped-call]
+        add(driver, server)
         server.add_insecure_port(f"unix:{path}")
         server.start()
         servers.append(server)

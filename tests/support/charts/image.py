@@ -22,7 +22,7 @@ from tests.support.charts.programs import PROGRAMS
 from tests.support.images import LINKS, busybox, entry
 
 REPO = Path(__file__).parents[3]
-NEEDED = ("protocols/wire", "tests/support/charts", "tests/support/stubs")
+NEEDED = ("protocols/wire", "tests/support/charts", "tests/support/stubs.py")
 SKIPPED = re.compile(
     r"/(test|tests|idlelib|ensurepip|lib2to3|tkinter|turtledemo|pydoc_data|dist-packages|site-packages)$|/config-3"
 )
