@@ -59,7 +59,7 @@ def _families(values: Iterable[object]) -> Iterator[Declared]:
 
 def api_table(found: Iterable[Row]) -> list[str]:
     kept = [row.family for row in found if row.actor in API]
-    cells = [f"| `{each.name}` | {each.kind} | {', '.join(each.labels)} | {each.help} |" for each in kept]
+    cells = [f"| `{family.name}` | {family.kind} | {', '.join(family.labels)} | {family.help} |" for family in kept]
     return ["| name | type | labels | meaning |", "|---|---|---|---|", *cells]
 
 

@@ -38,7 +38,9 @@ def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
 def claim_names(pod: views.Pod) -> dict[str, str | None]:
     """Return the claim's name by entry: None if it is not created yet, "" if the pod does not need it."""
     status = pod.get("status") or {}
-    made = {each.get("name"): each.get("resourceClaimName") or "" for each in status.get("resourceClaimStatuses") or ()}
+    made = {
+        entry.get("name"): entry.get("resourceClaimName") or "" for entry in status.get("resourceClaimStatuses") or ()
+    }
     return {
         str(entry.get("name")): entry.get("resourceClaimName") or made.get(entry.get("name"))
         for entry in claim_entries(pod)

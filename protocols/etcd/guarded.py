@@ -61,7 +61,7 @@ def put_result(response: pb.TxnResponse) -> Written:
     revision = response.header.revision
     if response.succeeded:
         return Written(True, revision)
-    taken = tuple(kv.key for each in response.responses[1:] for kv in each.response_range.kvs)
+    taken = tuple(kv.key for part in response.responses[1:] for kv in part.response_range.kvs)
     return Written(False, revision, _current(response), taken)
 
 

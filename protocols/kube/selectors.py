@@ -79,15 +79,15 @@ def _merged(requirements: list[Requirement]) -> Callable[[str], bool]:
     """Return one test for all requirements on one key; its argument is the value of a label that exists."""
     banned: set[str] = set()
     allowed: set[str] | None = None
-    compared = [each for each in requirements if each.operator in (ABOVE, BELOW)]
-    never = any(each.operator == ABSENT for each in requirements)
+    compared = [term for term in requirements if term.operator in (ABOVE, BELOW)]
+    never = any(term.operator == ABSENT for term in requirements)
     for each in requirements:
         if each.operator == IN:
             allowed = set(each.values) if allowed is None else allowed & set(each.values)
         elif each.operator == NOT_IN:
             banned.update(each.values)
-    above = max((int(each.values[0]) for each in compared if each.operator == ABOVE), default=None)
-    below = min((int(each.values[0]) for each in compared if each.operator == BELOW), default=None)
+    above = max((int(term.values[0]) for term in compared if term.operator == ABOVE), default=None)
+    below = min((int(term.values[0]) for term in compared if term.operator == BELOW), default=None)
 
     def test(value: str) -> bool:
         if never or type(value) is not str or value in banned or (allowed is not None and value not in allowed):

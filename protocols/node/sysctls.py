@@ -44,7 +44,7 @@ def unsafe_sysctls(text: str) -> tuple[str, ...]:
     for pattern in patterns:
         prefix = pattern.removesuffix("*")
         if "*" in prefix or not namespace_of(prefix):
-            known = ", ".join(f"{each}*" for each in PREFIXES)
+            known = ", ".join(f"{start}*" for start in PREFIXES)
             raise SettingsInvalid(f"{pattern!r} is no sysctl of a namespace; use kernel.sem, or names of {known}")
     return patterns
 

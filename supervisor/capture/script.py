@@ -54,7 +54,7 @@ def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) ->
     if builder.first is None:
         raise NothingToCapture(f"the record of {resource} holds no registration that was followed by a list of devices")
     script: dict[str, Any] = {"resource": resource, "devices": list(builder.first.values())}
-    script |= builder.options | answers_of([each for each in ordered if each.method == ALLOCATE.name])
+    script |= builder.options | answers_of([call for call in ordered if call.method == ALLOCATE.name])
     calls = {method: kept for method, faults in builder.faults.items() if (kept := _trimmed(faults))}
     if builder.first_delay:
         calls[LIST_AND_WATCH.name] = [{"delay": builder.first_delay}]

@@ -33,7 +33,7 @@ def pod_words(found: dict[str, Any]) -> list[str]:
         condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions", [])
     ):
         words.append("ready")
-    if any(each.get("restartCount", 0) for each in status.get("containerStatuses", [])):
+    if any(container.get("restartCount", 0) for container in status.get("containerStatuses", [])):
         words.append("restarted")
     return words
 

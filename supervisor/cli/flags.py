@@ -68,7 +68,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, _Subcommand]:
     """Return the subcommands of a parser. Like the next two, it reads what argparse keeps to itself."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             return {name: _Subcommand(nested, helps.get(name, "")) for name, nested in action.choices.items()}
     return {}
 

@@ -131,8 +131,8 @@ def placements(snapshot: DeviceSnapshot, claims: list[Object]) -> list[Placement
     Raises UsageError for an invalid claim.
     """
     slices = list(snapshot.tracker.slices())
-    names = {each.reach.node for each in slices}
-    names |= {device.extras.reach.node for each in slices for device in each.devices if device.extras.reach}
+    names = {pool_slice.reach.node for pool_slice in slices}
+    names |= {device.extras.reach.node for pool_slice in slices for device in pool_slice.devices if device.extras.reach}
     nodes = [Node(name, {"kubernetes.io/hostname": name}) for name in sorted(names - {""})] or [Node(ANY, {})]
     return [_placed(snapshot, claim, node) for claim in claims for node in nodes]
 

@@ -22,8 +22,8 @@ def reason_of(found: PodAnswer, claim: str = "") -> str:
 
     Several nodes are named, each with its reason; what keeps devices from the requests follows.
     """
-    claims = tuple(each for each in found.report.claims if claim in ("", each.claim))
-    if fault := next((each for each in claims if each.fault), None):
+    claims = tuple(diagnosed for diagnosed in found.report.claims if claim in ("", diagnosed.claim))
+    if fault := next((diagnosed for diagnosed in claims if diagnosed.fault), None):
         return fault.fault if claim else f"claim {fault.claim}: {fault.fault}"
     groups = sorted((*found.nodes, *found.report.nodes), key=lambda each: -each.count)
     several = len({name for group in groups for name in group.examples}) > 1

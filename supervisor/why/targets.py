@@ -66,6 +66,6 @@ def target_of(text: str, namespace: str) -> WhyTarget:
         kind, name = "pod", text
     kind = kind.partition(".")[0].removesuffix("s").removeprefix("resource")
     if kind not in KINDS or not name:
-        hint = did_you_mean(kind, {each: f"{each}/{name}" for each in KINDS}) if kind not in KINDS else ""
+        hint = did_you_mean(kind, {known: f"{known}/{name}" for known in KINDS}) if kind not in KINDS else ""
         raise UsageError(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")
     return WhyTarget(kind, name, namespace)

@@ -89,4 +89,4 @@ def _environment(pod: Object, resource: str) -> Iterator[str]:
     for kind in CONTAINER_LISTS:
         for container in items(pod, "spec", kind):
             yield from (text(variable, "valueFrom", key, "name") for variable in items(container, "env"))
-            yield from (text(each, source, "name") for each in items(container, "envFrom"))
+            yield from (text(env_from, source, "name") for env_from in items(container, "envFrom"))

@@ -207,7 +207,10 @@ class ResourceClaimController:
 
     def _usable(self, claim: views.ResourceClaim, pod: views.Pod, entry: str) -> bool:
         """Return False for a generated claim of another pod."""
-        made = any(each.get("name") == entry and each.get("resourceClaimTemplateName") for each in claim_entries(pod))
+        made = any(
+            claim_entry.get("name") == entry and claim_entry.get("resourceClaimTemplateName")
+            for claim_entry in claim_entries(pod)
+        )
         return is_owned_by(claim, pod) if made else True
 
     async def _process(self, claim: views.ResourceClaim) -> None:

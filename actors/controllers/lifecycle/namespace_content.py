@@ -70,12 +70,12 @@ class Remaining(msgspec.Struct):
 def ending_conditions(namespace: Object, remaining: Remaining, now: str) -> list[Object] | None:
     """Return the conditions of a namespace that ends, with those of others; None if nothing changed."""
     before: list[Object] = list((namespace.get("status") or {}).get("conditions") or ())
-    known: Mapping[str, Object] = {str(each.get("type")): each for each in before}
+    known: Mapping[str, Object] = {str(condition.get("type")): condition for condition in before}
     faults = remaining.faults()
     made = [_condition(kind, faults.get(kind), known.get(kind) or {}, now) for kind in FINE]
-    if all(each == known.get(each["type"]) for each in made):
+    if all(condition == known.get(condition["type"]) for condition in made):
         return None
-    return [*(each for each in before if each.get("type") not in FINE), *made]
+    return [*(condition for condition in before if condition.get("type") not in FINE), *made]
 
 
 def _condition(kind: str, fault: tuple[str, str] | None, known: Object, now: str) -> Object:

@@ -194,7 +194,7 @@ class NamespaceController:
         await self._delete(PODS, name, left)
         if left.objects or left.errors:
             return left
-        for resource in (*CONTENT, *(each for each in self._kinds.custom() if each.namespaced)):
+        for resource in (*CONTENT, *(custom for custom in self._kinds.custom() if custom.namespaced)):
             await self._delete(resource, name, left)
         return left
 

@@ -79,7 +79,7 @@ class QuotaController:
     def on_update(self, old: Object, new: Object) -> None:
         key = key_of(new)
         if self._mine.get(key) != version_of(new):
-            before, after = (parsed((each.get("status") or {}).get("used")) for each in (old, new))
+            before, after = (parsed((quota.get("status") or {}).get("used")) for quota in (old, new))
             self._in_flight[key].charged(increase(after, before), self._clock())
         self.on_add(new)
 

@@ -136,7 +136,9 @@ class RuleStatusWriter:
         wait = due(rule, wanted, known, self._written.get(rule.uid, float("-inf")), time.monotonic())
         if wait is None or wait > 0:
             return wait or 0.0
-        others = [each for each in (known.get("status") or {}).get("conditions") or () if each.get("type") != CONDITION]
+        others = [
+            other for other in (known.get("status") or {}).get("conditions") or () if other.get("type") != CONDITION
+        ]
         body = {"metadata": {"uid": rule.uid}, "status": {"conditions": [*others, wanted]}}
         self._written[rule.uid] = time.monotonic()
         with suppress_status(404, 409):

@@ -238,7 +238,7 @@ class PodStep:
         plan = compute_actions(
             self._spec, status, pod.backoffs, self._now_ns, counts, self._verdicts(), tuple(pod.replaced)
         )
-        kill = tuple(each for each in plan.kill if not self._runtime.is_stopping(each.id))
+        kill = tuple(container for container in plan.kill if not self._runtime.is_stopping(container.id))
         self._outcome.events += new_backoffs(self._spec, status, plan.waiting, pod.announced)
         return msgspec.structs.replace(plan, kill=kill)
 

@@ -229,7 +229,7 @@ class DeviceFit:
 
     def _is_still_free(self, fit: Fit, demand: Demand) -> bool:
         counters = Counters(self._inputs.used(demand))
-        picks = [pick for each in fit.picks for pick in each]
+        picks = [pick for picked in fit.picks for pick in picked]
         taken = {pick.device for pick in picks if not pick.admin}
         return self._is_available(held_by_picks(picks), demand.kept) and all(
             self._can_consume(counters, device) for device in taken

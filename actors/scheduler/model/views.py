@@ -34,7 +34,9 @@ def retained_pod(pod: views.Pod) -> Object:
     spec: Object = {**(pod.get("spec") or {})}
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         if kind in spec:
-            spec[kind] = [{name: each[name] for name in each if name not in RUN} for each in spec[kind] or ()]
+            spec[kind] = [
+                {name: container[name] for name in container if name not in RUN} for container in spec[kind] or ()
+            ]
     return {**pod, "metadata": metadata, "spec": spec}
 
 

@@ -110,8 +110,8 @@ class NodeScorer(msgspec.Struct, frozen=True):
             scores[name] = cached[1]
         if self.preferences:
             wanted = {name: self.preferences.get(name, INDIFFERENT) for name in fitting}
-            affinity = max(each.affinity for each in wanted.values()) or 1
-            taints = max(each.taints for each in wanted.values()) or 1
+            affinity = max(raw.affinity for raw in wanted.values()) or 1
+            taints = max(raw.taints for raw in wanted.values()) or 1
             for name, each in wanted.items():
                 scores[name] += NODE_AFFINITY * (FULL * each.affinity // affinity)
                 scores[name] += TAINT_TOLERATION * (FULL - FULL * each.taints // taints) + each.images

@@ -257,7 +257,7 @@ class StoreFollower:
                 together, batches = batches, []
                 self._take(together)
                 if not watch.more:
-                    await self._wait_for_batch(watch, sum([len(each.events) for each in together]))
+                    await self._wait_for_batch(watch, sum([len(pending.events) for pending in together]))
         finally:
             self._take(batches)
 

@@ -112,13 +112,13 @@ def tree_of(serialized: bytes) -> Node:
 
 def types_of(serialized: bytes) -> Types:
     """Return the types of nodes by their ids, as the library writes them."""
-    return {_number(each, 1): message(each, 2) for each in _messages(message(serialized, _CHECKED), _TYPES)}
+    return {_number(entry, 1): message(entry, 2) for entry in _messages(message(serialized, _CHECKED), _TYPES)}
 
 
 def places_of(serialized: bytes) -> Places:
     """Return the characters at which nodes begin, by their ids."""
     source = message(message(serialized, _CHECKED), _SOURCE)
-    return {_number(each, 1): _number(each, 2) for each in _messages(source, _PLACES)}
+    return {_number(entry, 1): _number(entry, 2) for entry in _messages(source, _PLACES)}
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:

@@ -100,7 +100,7 @@ class Selections:
 
     async def _compile(self, expressions: Sequence[str], owner: str) -> None:
         """Have expressions compiled. Those with errors get them again with the devices."""
-        questions = [encode(CheckSelector(each)) for each in expressions]
+        questions = [encode(CheckSelector(text)) for text in expressions]
         found = await self._client.ask(questions, owner) if questions else ()
         for expression, answer in zip(expressions, found, strict=True):
             if isinstance(answer, Checked):

@@ -205,7 +205,9 @@ class Attempt:
     def _has_too_few_values(self, indices: DeviceIndices, request: RequestData) -> bool:
         """Return True if a distinctAttribute constraint has fewer unused values than devices are still to be chosen."""
         plan = self._plans[indices.claim]
-        distinct = (each for each in self._constraints[indices.claim] if isinstance(each, DistinctAttributeConstraint))
+        distinct = (
+            other for other in self._constraints[indices.claim] if isinstance(other, DistinctAttributeConstraint)
+        )
         for constraint in distinct:
             if not constraint.covers(request.subrequest.name):
                 continue

@@ -133,7 +133,7 @@ def _lack(needs: list[_Need]) -> dict[_Need, int]:
 
 def _later(needs: list[_Need], need: _Need) -> list[_Need]:
     """Return the containers that start after this init container has ended."""
-    return [each for each in needs if each.permanent and each.index > need.index]
+    return [other for other in needs if other.permanent and other.index > need.index]
 
 
 def _borrowed(needs: list[_Need], need: _Need, extra: _Need | None, lack: int) -> list[str]:

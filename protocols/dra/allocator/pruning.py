@@ -50,7 +50,7 @@ class EquivalentDevices:
             room = self._room(device) if device.is_shared else None
         except AllocationFault:  # a selector fails that the search may never evaluate: this device equals no other
             return device
-        whole = tuple(device in each for each in self._all_devices)
+        whole = tuple(device in all_devices for all_devices in self._all_devices)
         values = tuple(device.spec.attributes.get(name) for name in self._attributes)
         counters = (pool.id, tuple(sorted(device.consumes.items()))) if device.consumes else ()
         return fits, whole, values, counters, room

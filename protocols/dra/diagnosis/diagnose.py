@@ -93,7 +93,7 @@ class Diagnosis:
         """Yield between short pieces of work; `report` is set at the end."""
         for claim in self._case.claims:
             yield from self._claim(claim)
-        if any(each.fault for each in self._claims):
+        if any(diagnosed.fault for diagnosed in self._claims):
             self.report = DiagnosisReport(tuple(self._claims), ())
         else:
             yield from self._nodes()

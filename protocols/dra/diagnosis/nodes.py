@@ -49,7 +49,7 @@ def _of_claim(claim: Claim, inputs: AllocatorInputs) -> Search:
         if not (yield from _part_fits(msgspec.structs.replace(free, requests=(request,)), claim, inputs)):
             return Rejection(COUNT, _too_few(request))
     if len(claim.requests) > 1 and not (yield from _part_fits(free, claim, inputs)):
-        names = ", ".join(each.name for each in claim.requests)
+        names = ", ".join(asked.name for asked in claim.requests)
         return Rejection(TOGETHER, f"requests {names} need the same devices or counters")
     for constraint in claim.constraints:
         if not (yield from _part_fits(msgspec.structs.replace(claim, constraints=(constraint,)), claim, inputs)):

@@ -59,7 +59,7 @@ def registrations(versions: dict[str, list[str]]) -> Iterable[Object]:
 
 
 def _available(obj: Object) -> str:
-    condition = next((each for each in items(obj, "status", "conditions") if each.get("type") == "Available"), {})
+    condition = next((entry for entry in items(obj, "status", "conditions") if entry.get("type") == "Available"), {})
     return str(condition.get("status") or "Unknown")
 
 

@@ -57,7 +57,7 @@ def _is_preemptable(pod: Occupant, other: Occupant) -> bool:
 def _lower(by_quality: Mapping[str, Mapping[str, Occupant]], quality: str) -> list[Occupant]:
     """Return the pods of lower quality, which go before."""
     order = (BEST_EFFORT, BURSTABLE, GUARANTEED)
-    return [pod for each in order[: order.index(quality)] for pod in by_quality[each].values()]
+    return [pod for lower in order[: order.index(quality)] for pod in by_quality[lower].values()]
 
 
 def still_needed(needed: Amounts, freed: Iterable[Occupant]) -> Amounts:

@@ -139,7 +139,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         if fault := self.rejection():
             return fault
         info = attempt.info
-        others = [each.peer for each in self.attempts if each.peer and each.name == info.name]
+        others = [other.peer for other in self.attempts if other.peer and other.name == info.name]
         faults = (type_fault(info), name_fault(info), versions_fault(info))
         if fault := next(filter(None, faults), ""):
             return fault

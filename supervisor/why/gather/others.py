@@ -129,7 +129,7 @@ async def _dra_device(sources: Sources, name: str, manager: DeviceManager, known
     driver = name.partition("/")[0]
     objects = await list_objects(sources.client, (*RESOURCES, RESOURCECLAIMS), driver=driver if "/" in name else "")
     published = await explanations(objects, sources.gates)
-    explanation = next((each for each in published if each.device == name), None)
+    explanation = next((explained for explained in published if explained.device == name), None)
     holders = tuple(_holder(obj) for obj in objects if obj.get("kind") == "ResourceClaim" and _holds(obj, name))
     if explanation is None and not holders and name not in manager.health:
         raise unknown("device", name, [*known, *(explained.device for explained in published)], "nodeplane devices")

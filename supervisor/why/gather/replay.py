@@ -156,7 +156,7 @@ class RecordedApi:
         found = [
             obj
             for _, obj in sorted(objects.items())
-            if (not namespace or namespace_of(obj) == namespace) and all(_field(obj, *each) for each in wanted)
+            if (not namespace or namespace_of(obj) == namespace) and all(_field(obj, *field) for field in wanted)
         ]
         return {"items": found[: int((query or {}).get("limit", len(found)))]}
 

@@ -83,7 +83,7 @@ RULES: tuple[Rule, ...] = (_not_ready, _pressure, _unschedulable, _tainted, _rea
 
 def _odd_conditions(node: views.Node) -> list[Object]:
     conditions = rows(mapping(node.get("status")).get("conditions"))
-    return [each for each in conditions if each.get("status") != EXPECTED.get(str(each.get("type")), "False")]
+    return [entry for entry in conditions if entry.get("status") != EXPECTED.get(str(entry.get("type")), "False")]
 
 
 def _condition(entry: Mapping[str, Any], now: float) -> str:
@@ -114,7 +114,7 @@ def _adopting(found: NodeEvidence) -> Iterator[str]:
 
 def _evidence(found: NodeEvidence) -> Iterator[str]:
     yield from _processes(found)
-    for each in _odd_conditions(found.node):
-        yield f"condition {each.get('type')} is {_condition(each, found.now)}"
+    for odd in _odd_conditions(found.node):
+        yield f"condition {odd.get('type')} is {_condition(odd, found.now)}"
     yield from (f"taint {taint_text(taint)}" for taint in node_taints(found.node))
     yield from (event_line(event) for event in found.events[-4:])

@@ -29,7 +29,7 @@ NOT_STARTED, OUT_OF_MEMORY = "StartError", "OOMKilled"
 
 def crash_loop(found: PodEvidence) -> Finding | None:
     """Explain a container that ended and is started again and again."""
-    crashed = [each for each in containers(found.pod or {}) if each.waiting in CRASHES or _crashed(each)]
+    crashed = [status for status in containers(found.pod or {}) if status.waiting in CRASHES or _crashed(status)]
     if not crashed:
         return None
     container = crashed[0]
@@ -83,7 +83,9 @@ def _killed_by(found: PodEvidence, container: ContainerView, run: ContainerEnd) 
         return f"the node ended it since its postStart hook ({hook}) failed"
     for event in reversed(found.events):
         if event.reason == "Killing" and container.name in event.message and "probe" in event.message:
-            answer = next((_answer(each.message) for each in reversed(found.events) if each.reason == "Unhealthy"), "")
+            answer = next(
+                (_answer(reported.message) for reported in reversed(found.events) if reported.reason == "Unhealthy"), ""
+            )
             killed = abs(event.at - run.finished) < BEFORE_S
             return f"the node ended it: {event.message.rstrip('.')}; last answer: {answer}" if killed else ""
     return ""
@@ -136,7 +138,7 @@ def _log_command(found: PodEvidence, container: ContainerView) -> str:
 def partly_ended(found: PodEvidence) -> Finding | None:
     """Explain a container that ended while others run, or that is about to be started again."""
     pod = found.pod or {}
-    over = [(each, each.ended) for each in containers(pod) if each.kind == APP and each.ended]
+    over = [(status, status.ended) for status in containers(pod) if status.kind == APP and status.ended]
     if status_of(pod).get("phase") != "Running" or not over:
         return None
     container, run = next(((each, run) for each, run in over if run.code), over[0])
@@ -162,7 +164,9 @@ def restarted(found: PodEvidence) -> Finding | None:
 
 def not_ready(found: PodEvidence) -> Finding | None:
     """Explain a container that runs and whose probe has not succeeded."""
-    unready = [each for each in containers(found.pod or {}) if each.kind == APP and each.running and not each.ready]
+    unready = [
+        status for status in containers(found.pod or {}) if status.kind == APP and status.running and not status.ready
+    ]
     if not unready:
         return None
     container = unready[0]
@@ -217,7 +221,7 @@ def gate(found: PodEvidence) -> Finding | None:
     """Explain a pod with a readiness gate that is not met."""
     pod = found.pod or {}
     gates = (str(row.get("conditionType")) for row in rows(spec_of(pod).get("readinessGates")))
-    unmet = [each for each in gates if (condition(pod, each) or {}).get("status") != "True"]
+    unmet = [name for name in gates if (condition(pod, name) or {}).get("status") != "True"]
     if status_of(pod).get("phase") != "Running" or not unmet:
         return None
     reason = f"readiness gate {unmet[0]}: the condition is {(condition(pod, unmet[0]) or {}).get('status', 'missing')}"

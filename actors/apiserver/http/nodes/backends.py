@@ -127,10 +127,13 @@ def _port_name(service: Object, port: str) -> str:
 def _candidates(endpoints: Object, port: str) -> Iterator[tuple[str, int, str]]:
     """Yield address, port and pod of each endpoint that has the port."""
     for subset in items(endpoints, "subsets"):
-        number = next((at(each, "port") for each in items(subset, "ports") if text(each, "name") == port), None)
+        number = next(
+            (at(subset_port, "port") for subset_port in items(subset, "ports") if text(subset_port, "name") == port),
+            None,
+        )
         if isinstance(number, int):
             backed = (address for address in items(subset, "addresses") if text(address, "targetRef", "kind") == "Pod")
-            yield from ((text(each, "ip"), number, text(each, "targetRef", "name")) for each in backed)
+            yield from ((text(endpoint, "ip"), number, text(endpoint, "targetRef", "name")) for endpoint in backed)
 
 
 def _addresses(pod: Object) -> set[str]:

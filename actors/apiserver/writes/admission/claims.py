@@ -39,7 +39,7 @@ class ClaimRights(Rule):
     def apply(self, change: Change) -> None:
         """Raise Invalid with a cause for each right that the change requires and its author lacks."""
         row = change.target.resource
-        status, before = (each.get("status") or {} for each in (change.sent, change.old or {}))
+        status, before = (claim.get("status") or {} for claim in (change.sent, change.old or {}))
         causes = [*self._binding_causes(change, status, before), *self._driver_causes(change, status, before)]
         if causes:
             raise invalid_object(row.kind, row.group, change.target.name, causes)

@@ -198,5 +198,5 @@ def _add_index(spec: Object, hostname: str) -> None:
     variable = {"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         known = container.get("env") or []
-        if all(each.get("name") != INDEX_VARIABLE for each in known):
+        if all(entry.get("name") != INDEX_VARIABLE for entry in known):
             container["env"] = [*known, variable]

@@ -35,7 +35,7 @@ class DeploymentController(WorkloadController):
         self._writes.forget(uid_of(obj))
 
     def replica_set_changed(self, old: Object | None, new: Object) -> None:
-        owners = {owner_of(each) for each in (old, new) if each is not None}
+        owners = {owner_of(version) for version in (old, new) if version is not None}
         for owner in owners - {None}:
             if owner is not None and owner.kind == self.kind:
                 self.enqueue_owner(owner, new)

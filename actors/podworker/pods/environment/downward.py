@@ -61,7 +61,7 @@ def resource_value(
     if owner is None:
         raise ContainerConfigInvalid(f"resourceFieldRef names container {name!r}, which the pod has not")
     named, _, resource = str(reference.get("resource") or "").partition(".")
-    side = next((each for each in SIDES if each == named), None)
+    side = next((known for known in SIDES if known == named), None)
     if side is None or not resource:
         raise ContainerConfigInvalid(f"resource {reference.get('resource')!r} is not limits.NAME or requests.NAME")
     divisor = milli(reference.get("divisor")) or 1000

@@ -76,8 +76,8 @@ class ResyncSuppression:
 
     def replace(self, old: object, new: object) -> None:
         """Exchange an input for an object that makes no difference to a sync."""
-        self._seen = tuple(new if each is old else each for each in self._seen)
-        self._current = tuple(new if each is old else each for each in self._current)
+        self._seen = tuple(new if seen is old else seen for seen in self._seen)
+        self._current = tuple(new if current is old else current for current in self._current)
 
     def skip(self, inputs: tuple[Any, ...]) -> bool:
         """Return True, and count it, if a resync may be skipped.

@@ -46,9 +46,9 @@ class Options(NamedTuple):
             found = behaviours((root / folder for folder in self.behaviours), KINDS[self.kind])
         except UsageError as error:
             raise pytest.UsageError(f"mark conform: {error}") from None
-        if unknown := set(self.only) - {each.name for each in found}:
+        if unknown := set(self.only) - {behaviour.name for behaviour in found}:
             raise pytest.UsageError(f"mark conform: no behaviour is called {min(unknown)!r}")
-        return [each for each in found if not self.only or each.name in self.only]
+        return [behaviour for behaviour in found if not self.only or behaviour.name in self.only]
 
 
 def options_of(mark: pytest.Mark) -> Options:
@@ -65,7 +65,9 @@ def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark) -> None:
         raise pytest.UsageError(f"{metafunc.function.__name__} has the mark conform: call its fixture, conform")
     options = options_of(mark)
     chosen = options.chosen(metafunc.config.rootpath)
-    metafunc.parametrize("conform", [(options, each) for each in chosen], indirect=True, ids=[e.name for e in chosen])
+    metafunc.parametrize(
+        "conform", [(options, behaviour) for behaviour in chosen], indirect=True, ids=[e.name for e in chosen]
+    )
 
 
 class Stages:

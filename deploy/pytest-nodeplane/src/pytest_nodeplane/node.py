@@ -107,7 +107,7 @@ class Node:
 
     def apply(self, manifest: Manifest) -> list[Object]:
         """Apply objects, those without a namespace in that of the test; return them as the API has them."""
-        return [self._apply(each) for each in objects_of(manifest)]
+        return [self._apply(obj) for obj in objects_of(manifest)]
 
     def _apply(self, manifest: Mapping[str, Any]) -> Object:
         self._await_withdrawal()
@@ -373,10 +373,12 @@ def objects_of(manifest: Manifest) -> list[Mapping[str, Any]]:
     if isinstance(manifest, Path):
         manifest = manifest.read_text()
     if isinstance(manifest, str):
-        found = [each for each in yaml.safe_load_all(manifest) if each]
+        found = [document for document in yaml.safe_load_all(manifest) if document]
     else:
         found = [manifest] if isinstance(manifest, Mapping) else list(manifest)
-    return [item for each in found for item in (each["items"] if each.get("kind") == "List" else [each])]
+    return [
+        item for document in found for item in (document["items"] if document.get("kind") == "List" else [document])
+    ]
 
 
 def _reference(version: str, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:

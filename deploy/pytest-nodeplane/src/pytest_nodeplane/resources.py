@@ -56,7 +56,7 @@ class Watch:
 
     def _seen(self) -> str:
         """Return the events that were passed, and the error that ended the watch."""
-        last = [f"{each.action.name} {each.pod.namespace}/{each.pod.name}" for each in self.seen[-MAX_SHOWN:]]
+        last = [f"{event.action.name} {event.pod.namespace}/{event.pod.name}" for event in self.seen[-MAX_SHOWN:]]
         ended = [f"The watch has ended: {self._error!r}"] if self._error else []
         return ". ".join([*ended, f"Seen: {', '.join(last) or 'no event'}"])
 

@@ -28,7 +28,7 @@ class StepReports:
         """Let `--lf` select the tests whose kills failed: it knows no items that are not collected."""
         plugin = self._session.config.pluginmanager.get_plugin("lfplugin")
         failed: dict[object, bool] = getattr(plugin, "lastfailed", {})  # by ids, which are texts before pytest 9.2
-        for nodeid in [each for each in failed if str(each) in self._tests]:
+        for nodeid in [failure for failure in failed if str(failure) in self._tests]:
             del failed[nodeid]
             failed[self._tests[str(nodeid)]] = True
 

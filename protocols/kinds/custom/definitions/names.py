@@ -113,7 +113,7 @@ def _clashes(words: list[str]) -> str:
 
 
 def _conditions(obj: Object, fault: tuple[str, str]) -> list[Object]:
-    before = {text(each, "type"): each for each in items(obj, "status", "conditions")}
+    before = {text(entry, "type"): entry for entry in items(obj, "status", "conditions")}
     reason, message = fault if fault[0] else ("NoConflicts", "no conflicts found")
     wanted = [_condition("NamesAccepted", not fault[0], reason, message)]
     if text(before.get("Established"), "status") == "True":
@@ -124,9 +124,9 @@ def _conditions(obj: Object, fault: tuple[str, str]) -> list[Object]:
         text_ = "the initial names have been accepted"
         wanted.append(_condition("Established", True, "InitialNamesAccepted", text_))
     wanted += _more(obj)
-    mine = {each["type"] for each in wanted}
+    mine = {entry["type"] for entry in wanted}
     kept = [each for kind, each in before.items() if kind not in mine]
-    return [_same_or_new(before.get(each["type"]), each) for each in wanted] + kept
+    return [_same_or_new(before.get(entry["type"]), entry) for entry in wanted] + kept
 
 
 def _more(obj: Object) -> list[Object]:

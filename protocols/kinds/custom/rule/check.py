@@ -67,11 +67,11 @@ def rule_faults(raw: Raw, path: str) -> list[Cause]:
 
 def _total_faults(costs: list["_Cost"], path: str) -> list[Cause]:
     """Check the total cost of the schema; the most expensive rules are named."""
-    cost = total(*(each.cost for each in costs))
+    cost = total(*(estimate.cost for estimate in costs))
     if cost <= SCHEMA_COST:
         return []
     dearest = sorted((each for each in costs if each.cost >= SCHEMA_COST // 100), key=lambda each: -each.cost)
-    causes = [forbidden(each.path, CONTRIBUTED) for each in dearest[:NAMED]]
+    causes = [forbidden(estimate.path, CONTRIBUTED) for estimate in dearest[:NAMED]]
     what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
     return [*causes, forbidden(path, _exceeded(what, cost, SCHEMA_COST))]
 

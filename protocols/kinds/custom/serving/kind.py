@@ -84,7 +84,7 @@ class Kind:
 def _warning(definition: Definition, version: Version) -> str:
     if not version.deprecated or version.warning:
         return version.warning
-    newer = [each.name for each in definition.versions if each.served and not each.deprecated]
+    newer = [other.name for other in definition.versions if other.served and not other.deprecated]
     newer = sorted((name for name in newer if priority(name) < priority(version.name)), key=priority)
     deprecation = f"{definition.group}/{version.name} {definition.names.kind} is deprecated"
     return f"{deprecation}; use {definition.group}/{newer[0]} {definition.names.kind}" if newer else deprecation

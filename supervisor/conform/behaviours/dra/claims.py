@@ -55,10 +55,10 @@ async def requests_apart(driver: DriverPeer) -> None:
         devices = await driver.prepared(claim)
     finally:
         await driver.drop(claim)
-    if [key_of(each) for each in devices] != keys([first, second]):
+    if [key_of(prepared) for prepared in devices] != keys([first, second]):
         raise Failed("two requests have a device each, the answer has others")
     for offered, other, request in ((first, second, "first"), (second, first, "second")):
-        device = next(each for each in devices if key_of(each) == (offered.pool, offered.name))
+        device = next(prepared for prepared in devices if key_of(prepared) == (offered.pool, offered.name))
         if (names := list(device.request_names)) != [request]:
             raise Failed(f"{offered.name} is for request {request}, its request_names are {names}")
         for id in device.cdi_device_ids:

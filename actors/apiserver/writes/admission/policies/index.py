@@ -94,7 +94,7 @@ class PolicyIndex:
         return follow
 
     def _find(self, row: Served, subresource: str, operation: str) -> Hooks | None:
-        rows = (row, *(each for each in self._table.rows if each.store == row.store and each is not row))
+        rows = (row, *(other for other in self._table.rows if other.store == row.store and other is not row))
         where = rows, subresource, operation
         hooks = Hooks(
             mutating=tuple(self._policies("mutating", *where)),
