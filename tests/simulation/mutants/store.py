@@ -59,14 +59,13 @@ STORE = (
         "half-commit",
         LOG,
         old="""\
-            db.execute("BEGIN IMMEDIATE")
-            self._write(commit)
-            db.execute("COMMIT")
+        self.db.execute(f"{INSERT} {places}", [value for row in rows for value in row])
 """,
         new="""\
-            self._write(commit)
+        for row in rows:
+            self.db.execute(f"{INSERT} (?, ?, ?, ?, ?, ?, ?)", row)
 """,
-        mistake="A commit of several statements is no transaction: a kill between them leaves a part.",
+        mistake="A commit of several keys is a statement for each: a kill between them leaves a part.",
     ),
     Mutant(
         "failed-commit-applied",
