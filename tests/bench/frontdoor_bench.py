@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.process.settings import PodResourcesSettings
+from protocols.process.tasks import awaited
 from tests.bench.row import Row, at_least, at_most
 from tests.support.device_node import RESOURCE, DeviceNode, until
 from tests.support.pod_resources_client import Agent
@@ -22,6 +24,7 @@ PAUSE_S = 0.01
 CROWD, CROWD_TURNS = 1000, 9
 PODS, CONTAINERS = 110, 500
 LISTS, RATE_S = 500, 3.0
+FLOOD = 8000
 FREE = PodResourcesSettings(qps=0, watchers_per_client=4096)
 
 
@@ -35,7 +38,7 @@ async def _run() -> list[Row]:
     try:
         node.plugin("--resource", RESOURCE, "--devices", str(DEVICES))
         await node.settled(DEVICES, DEVICES)
-        return [*await _latency(node), await _crowd(node), *await _list(node)]
+        return [*await _latency(node), await _crowd(node), *await _list(node), await _beside_flood(node)]
     finally:
         await node.end()
 
@@ -123,6 +126,32 @@ async def _crowd(node: DeviceNode) -> Row:
         moments = (await found(out))[::2]
     medians = [(median(seen) - began) / 1e6 for seen, began in zip(moments, acknowledged, strict=True)]
     return at_most("frontdoor: the same at the median of 1,000 watchers", medians, "ms", 50.0)
+
+
+async def _beside_flood(node: DeviceNode) -> Row:
+    """The slowest List of one process while another has thousands of calls open; beside it, of a bare grpc.aio."""
+    ours, bare = [], []
+    for _ in range(ROUNDS):
+        ours.append(await _slowest(node.layout.pod_resources_socket))
+        async with role("bare", node.root / "bare.sock", 0):
+            bare.append(await _slowest(node.root / "bare.sock"))
+    name = f"frontdoor: List beside {FLOOD:,} calls of another process, slowest"
+    return at_most(name, ours, "ms", 1000.0, median(bare))
+
+
+async def _slowest(socket: Path) -> float:
+    """Milliseconds of the slowest List during a flood."""
+    agent, taken = Agent(socket), []
+    await agent.list_all()
+    async with role("flood", socket, FLOOD) as out:
+        flood = awaited(found(out), "flood")
+        while not flood.done():
+            began = time.perf_counter()
+            await agent.list_all()
+            taken.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(PAUSE_S)
+    await agent.close()
+    return max(taken)
 
 
 async def _list(node: DeviceNode) -> list[Row]:

@@ -20,6 +20,8 @@ from protocols.wire.pod_resources import LIST, LIST_AND_WATCH
 from tests.bench.frontdoor_http2 import DATA, HELLO, MORE, frames, watch_request
 
 PAUSE_S = 0.003
+MANY_CALLS = (("grpc.server.max_pending_requests", 16384), ("grpc.server.max_pending_requests_hard_limit", 32768))
+"""As the front door: beyond its limit gRPC drops calls."""
 CALLERS = 4
 
 
@@ -95,7 +97,7 @@ async def bare(socket: str, reply: str) -> None:
     async def listed(request: Any, context: Any) -> bytes:
         return body
 
-    server = grpc.aio.server(options=LIMITS)
+    server = grpc.aio.server(options=(*LIMITS, *MANY_CALLS))
     service = Service().unary(LIST, listed, encode=bytes).stream(LIST_AND_WATCH, stream, encode=bytes)
     server.add_generic_rpc_handlers((service.handler(),))
     server.add_insecure_port(f"unix:{socket}")
@@ -133,11 +135,26 @@ async def _rate(call: Any, seconds: float) -> float:
     return done / (time.perf_counter() - began)
 
 
+async def flood(socket: str, count: str) -> None:
+    """So many Lists at once on eight connections: the seconds until all are answered."""
+    channels = [unix_channel(socket) for _ in range(8)]
+    for channel in channels:
+        await channel.channel_ready()
+    print("ready", flush=True)
+    began = time.perf_counter()
+    methods: list[Any] = [channel.unary_unary(LIST.path) for channel in channels]
+    await asyncio.gather(*(methods[at % len(methods)](b"") for at in range(int(count))))
+    print(json.dumps(time.perf_counter() - began), flush=True)
+    for channel in channels:
+        await channel.close()
+
+
 ROLES: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "watch": watch,
     "crowd": crowd,
     "bare": bare,
     "lister": lister,
+    "flood": flood,
 }
 
 if __name__ == "__main__":

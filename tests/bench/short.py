@@ -69,7 +69,7 @@ SHORT: dict[str, dict[str, dict[str, Any]]] = {
     "frontdoor": {
         "frontdoor_bench": {
             "DEVICES": 30, "TURNS": 10, "WARM": 1, "CROWD": 10, "CROWD_TURNS": 1, "PODS": 5, "CONTAINERS": 20,
-            "LISTS": 10, "ROUNDS": 1, "RATE_S": 0.2,
+            "LISTS": 10, "ROUNDS": 1, "RATE_S": 0.2, "FLOOD": 50,
         }
     },
     "devices.allocations": {"devices_bench": {"WORKERS": 5, "DEVICES": 10, "SECONDS": 0.2}},

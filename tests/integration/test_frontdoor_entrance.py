@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import stat
+import sys
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,7 +20,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from actors.frontdoor.serving import endpoint
 from actors.frontdoor.serving.errors import MetadataInvalid
-from actors.frontdoor.serving.listener import UNKNOWN_PEER, ConnectionLimits
+from actors.frontdoor.serving.listener import UNKNOWN_PEER, ConnectionLimits, Peer
+from actors.frontdoor.serving.pacing import UNANSWERED
 from actors.frontdoor.serving.relay import PREFACE
 from actors.frontdoor.serving.server import MAX_STREAMS_OF_CLIENT
 from protocols.bus import Event, Op
@@ -145,6 +147,43 @@ async def test_calls_by_the_thousand_are_answered_not_dropped() -> None:
         calls = [LIST.unary(channel)(v1.ListPodResourcesRequest()) for channel in channels for _ in range(100)]
         codes = {await call.code() for call in calls}
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
+FLOOD = """
+import asyncio, sys
+from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire.methods import unix_channel
+from protocols.wire.pod_resources import LIST
+
+async def main():
+    channels = [unix_channel(sys.argv[1]) for _ in range(8)]
+    await asyncio.gather(*(LIST.unary(c)(v1.ListPodResourcesRequest()) for _ in range(500) for c in channels))
+
+asyncio.run(main())
+"""
+"""4,000 calls at once."""
+
+
+async def test_call_is_not_behind_thousands_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_front_door() as door:
+        agent, admit, callers = Agent(door.socket), door.endpoint.admit, list[int]()
+
+        def noting(context: Any, method: str) -> Peer:
+            peer = admit(context, method)
+            callers.append(peer.pid)
+            return peer
+
+        monkeypatch.setattr(door.endpoint, "admit", noting)
+        await agent.list_all()
+        flood = await asyncio.create_subprocess_exec(sys.executable, "-c", FLOOD, str(door.socket))
+        await until("the flood", lambda: len(callers) > 1500, timeout=60)
+        before = len(callers)
+        await agent.list_all()
+        ahead = callers.index(os.getpid(), before) - before
+        assert await flood.wait() == 0
+        await agent.close()
+    assert len(callers) == 4002, "all were answered"
+    assert ahead < 10 * UNANSWERED
 
 
 @pytest.mark.parametrize("path", [STREAMS[1], *BIDIRECTIONAL])

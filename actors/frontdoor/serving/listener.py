@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from actors.frontdoor.serving.pacing import ClientShare, RequestGate
 from actors.frontdoor.serving.relay import ClientEnd, ClientEndEvents, RelayEnd
 from protocols.process.sockets import let_group_in, prepare_socket, remove_socket
 from protocols.process.tasks import Tasks, report
@@ -97,6 +98,7 @@ class Listener:
         self._open: dict[int, ClientConnection] = {}
         self._peers_by_name: dict[str, Peer] = {}
         self._open_by_client: Counter[str] = Counter()
+        self._shares: dict[str, ClientShare] = {}
         self._server: asyncio.Server | None = None
         self._last_number = 0
 
@@ -147,6 +149,7 @@ class Listener:
             return False
         self._open[connection.number] = connection
         self._open_by_client[client] += 1
+        connection.share = self._shares.setdefault(client, connection.share)
         return True
 
     def register_name(self, name: str, peer: Peer) -> None:
@@ -160,6 +163,7 @@ class Listener:
         self._open_by_client[client] -= 1
         if not self._open_by_client[client]:
             del self._open_by_client[client]
+            self._shares.pop(client, None)
         self._options.on_closed(connection.peer)
 
 
@@ -174,6 +178,8 @@ class ClientConnection:
         self._server_end = RelayEnd(options.limits.buffer_bytes, self._on_lost)
         # gRPC sends its settings at once, before the client's first bytes have been relayed.
         self._server_end.other = self.client_end
+        self.share = ClientShare()
+        """Of the client: all of its connections have the same one."""
         self._preface_timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks(self._broken)
         self._rejected = False
@@ -211,6 +217,7 @@ class ClientConnection:
         self.reject("broken")
 
     async def _join(self) -> None:
+        self._server_end.gate = RequestGate(self.share, self._server_end.write, lambda: self.client_end.read(True))
         private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             private.setblocking(False)

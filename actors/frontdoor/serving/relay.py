@@ -1,6 +1,7 @@
 """Relay bytes between a client's connection and its private connection to the gRPC server.
 
-Bytes pass as they come; when one end cannot take more, the other end is not read from.
+Bytes pass as they come, but for requests of a client over its share (pacing.py); when one end cannot take more, the
+other end is not read from.
 """
 
 import asyncio
@@ -8,6 +9,8 @@ from collections.abc import Callable
 from typing import cast
 
 import msgspec
+
+from actors.frontdoor.serving.pacing import RequestGate
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """First bytes of every HTTP/2 client (RFC 9113, section 3.4)."""
@@ -20,6 +23,10 @@ class RelayEnd(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.other: RelayEnd | None = None
         self.half_closed = False
+        self.gate: RequestGate | None = None
+        """Counts requests and answers. The client's end has it once they are joined."""
+        self._is_full = False
+        """True while the transport takes no more bytes."""
         self._buffer_bytes = buffer_bytes
         self._on_lost = on_lost
 
@@ -28,8 +35,15 @@ class RelayEnd(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self._buffer_bytes)
 
     def data_received(self, data: bytes) -> None:
-        if self.other and self.other.transport:
-            self.other.transport.write(data)
+        if self.gate:
+            self.gate.answer(data)
+        if self.other:
+            self.other.write(data)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, if there is a connection."""
+        if self.transport:
+            self.transport.write(data)
 
     def eof_received(self) -> bool:
         # An end that has written its last byte may still read; close only when both have half-closed.
@@ -41,19 +55,32 @@ class RelayEnd(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        if (source := self._source()) is not None:
-            source.pause_reading()
+        self._is_full = True
+        if self.other:
+            self.other.read(False)
 
     def resume_writing(self) -> None:
-        if (source := self._source()) is not None:
-            source.resume_reading()
+        self._is_full = False
+        if self.other:
+            self.other.read(not self.other.holds)
 
-    def _source(self) -> asyncio.Transport | None:
-        """Return the transport that this end's bytes come from, while it is open."""
-        transport = self.other.transport if self.other else None
-        return None if transport is None or transport.is_closing() else transport
+    @property
+    def holds(self) -> bool:
+        """True while bytes of this end are held back."""
+        return False
+
+    def read(self, more: bool) -> None:
+        """Read on, if the other end takes it, or stop reading."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        if more and not (self.other and self.other._is_full):
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self.gate:
+            self.gate.close()
         self._on_lost()
         if self.other:
             self.other.close()
@@ -90,8 +117,8 @@ class ClientEnd(RelayEnd):
         self._events.on_accepted()
 
     def data_received(self, data: bytes) -> None:
-        if self.other:
-            return super().data_received(data)
+        if self.gate:
+            return self._pass_on(data)
         self.received += data
         if self.preface_seen:
             return None
@@ -105,10 +132,22 @@ class ClientEnd(RelayEnd):
         return None
 
     def join(self, server: RelayEnd) -> None:
-        """Pass on the bytes held back so far, and all later ones, to `server`."""
+        """Pass on the bytes held back so far, and all later ones, to `server`, as its gate allows."""
         if self.transport is None or server.transport is None:
             return
         self.other = server
-        server.transport.write(bytes(self.received))
+        self.gate = server.gate
+        server.write(PREFACE)
+        self.read(True)
+        self._pass_on(bytes(self.received[len(PREFACE) :]))
         self.received.clear()
-        self.transport.resume_reading()
+
+    @property
+    def holds(self) -> bool:
+        return self.gate is not None and self.gate.holds
+
+    def _pass_on(self, data: bytes) -> None:
+        if self.gate:
+            self.gate.take(data)
+        if self.holds:
+            self.read(False)
