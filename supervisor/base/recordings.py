@@ -4,6 +4,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from protocols.kube.errors import TimeInvalid
 from protocols.kube.times import format_micro, parse_time
 from protocols.recording.frames import RecordingInvalid
 from protocols.recording.reader import Recording
@@ -43,7 +44,7 @@ def _parsed(text: str, begin_ms: int) -> int:
         if "T" in text.upper():
             return int(parse_time(text.upper()) * 1_000)
         clock = time.strptime(text, "%H:%M:%S")
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, TimeInvalid):
         raise UsageError(f"--at {text!r} is no time; give HH:MM:SS, 2026-01-02T15:04:05Z, or +SECONDS") from None
     day = datetime.fromtimestamp(begin_ms / 1_000)
     at = day.replace(hour=clock.tm_hour, minute=clock.tm_min, second=min(clock.tm_sec, 59), microsecond=999_000)

@@ -73,7 +73,8 @@ class TestPlane:
             self._process.returncode = os.waitstatus_to_exitcode(status)
 
     def start(self, timeout: float = START_S, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Return when every actor serves. Raises PlaneNotStarted, also when `stopped` becomes true."""
+        """Return when every actor serves. Raises PlaneNotStarted, also when `stopped` becomes true, SettingsInvalid."""
+        layout(str(self.root)).check_socket_paths()
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             path = self.root / "ready.sock"

@@ -16,6 +16,7 @@ IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "Inval
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
 VOLUMES, CLAIMS = "FailedMount", "FailedPrepareDynamicResources"
 SANDBOX_EVENTS = ("FailedCreatePodSandBox", "NetworkNotReady")
+NO_NETWORK = "give the runtime a CNI configuration; without one only pods with hostNetwork: true run"
 RECENT_S = 600.0
 """An older failure has been tried again since, with another result: resyncs come each 90 s."""
 
@@ -93,7 +94,8 @@ def sandbox(found: PodEvidence) -> Finding | None:
     event = _failing(found, SANDBOX_EVENTS)
     if event is None:
         return None
-    return Finding("waiting for its sandbox", event.message, (event_line(event),), ("see `nodeplane logs runtime`",))
+    advice = NO_NETWORK if event.reason == "NetworkNotReady" else "see `nodeplane logs cri` and the log of the runtime"
+    return Finding("waiting for its sandbox", event.message, (event_line(event),), (advice,))
 
 
 def post_start(found: PodEvidence) -> Finding | None:

@@ -26,6 +26,7 @@ from tests.support.settings import plane_settings
         (["test", "--", "no-such-program"], 127, "not found"),
         (["test", "--", "/etc/passwd"], 126, "not executable"),
         (["test", "--", "/nonexistent/x"], 127, "not found"),
+        (["test", "--root", "/tmp/" + "x" * 100, "--", "true"], 2, "use a shorter --root"),
     ],
 )
 def test_command_that_cannot_run_has_the_exit_code_of_a_shell(

@@ -231,18 +231,19 @@ def test_pod_that_its_node_has_not_seen_waits_for_its_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "state"),
+    ("reason", "state", "advice"),
     [
-        ("FailedCreatePodSandBox", "waiting for its sandbox"),
-        ("NetworkNotReady", "waiting for its sandbox"),
-        ("FailedPrepareDynamicResources", "waiting for its driver"),
+        ("FailedCreatePodSandBox", "waiting for its sandbox", "`nodeplane logs cri`"),
+        ("NetworkNotReady", "waiting for its sandbox", "CNI configuration"),
+        ("FailedPrepareDynamicResources", "waiting for its driver", "--drivers"),
     ],
 )
-def test_failure_before_the_containers_is_that_of_its_event(reason: str, state: str) -> None:
+def test_failure_before_the_containers_is_that_of_its_event(reason: str, state: str, advice: str) -> None:
     found = recorded("novolume")
     assert found.pod is not None
     event = msgspec.structs.replace(found.events[-1], at=found.now, reason=reason, message="no room")
     failing = diagnose_pod(msgspec.structs.replace(found, events=(event,)))
     assert (failing.state, failing.reason) == (state, "no room")
+    assert advice in failing.advice[0]
     old = msgspec.structs.replace(event, at=found.now - 3600)
     assert diagnose_pod(msgspec.structs.replace(found, events=(old,))).state == "starting"
