@@ -30,6 +30,8 @@ STYLES = {
 
 CLEAR = "\x1b[H\x1b[2J"
 MIN_CLIPPED = 8
+WIDEST = 200
+"""Characters of the longest cell of a plain table to which the others of its column are padded."""
 UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Characters that change what a terminal shows; JSON encoders escape those below U+0020 themselves."""
 
@@ -116,9 +118,13 @@ def json_text(encoded: bytes) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return left-aligned columns of printable cells, two blanks apart; the last one is not padded."""
+    """Return left-aligned columns of printable cells, two blanks apart; the last one is not padded.
+
+    A cell over WIDEST shifts its own row only: plugins choose ids of 1,024 characters, and one of them is no reason to
+    pad all rows.
+    """
     rows = [tuple(map(printable, row)) for row in rows]
-    widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
+    widths = [max(len(cell) for cell in column if len(cell) <= WIDEST) for column in zip(header, *rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
     )

@@ -11,7 +11,7 @@ import pytest
 from protocols.errors import NodeplaneError
 from protocols.process.texts import LineFormatter, printable
 from supervisor.base.errors import guard
-from supervisor.base.terminal import Table, print_json, show, working
+from supervisor.base.terminal import Table, print_json, show, table, working
 
 ACTORS = Table(("ACTOR", "STATE"), [("store", "live"), ("[bold]pleg[/]", "failed")])
 PLAIN = "ACTOR          STATE\nstore          live\n[bold]pleg[/]  failed\n\napi  https://x\n"
@@ -125,3 +125,8 @@ def test_spinner_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     assert "importing" in terminal.getvalue()
     assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
+
+
+def test_long_cell_shifts_its_own_row_only() -> None:
+    lines = table(("DEVICE", "HEALTH"), [("x" * 1024, "Healthy"), ("gpu-0", "Healthy")]).splitlines()
+    assert lines == ["DEVICE  HEALTH", f"{'x' * 1024}  Healthy", "gpu-0   Healthy"]
