@@ -78,6 +78,7 @@ def test_wrong_mark_is_an_error_of_the_collection(mark: str, text: str, tmp_path
     (tmp_path / "test_wrong.py").write_text(code)
     done = run(tmp_path, "--collect-only")
     assert text in done.stdout + done.stderr
+    assert "conforming.py" not in done.stdout, "one line, and no traceback"
     assert done.returncode != 0
 
 

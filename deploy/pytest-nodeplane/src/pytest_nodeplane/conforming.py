@@ -47,7 +47,9 @@ class Options(NamedTuple):
         except UsageError as error:
             raise pytest.UsageError(f"mark conform: {error}") from None
         if unknown := set(self.only) - {behaviour.name for behaviour in found}:
-            raise pytest.UsageError(f"mark conform: no behaviour is called {min(unknown)!r}")
+            raise pytest.UsageError(
+                f"mark conform: no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them"
+            )
         return [behaviour for behaviour in found if not self.only or behaviour.name in self.only]
 
 
@@ -60,11 +62,14 @@ def options_of(mark: pytest.Mark) -> Options:
 
 
 def parametrize(metafunc: pytest.Metafunc, mark: pytest.Mark) -> None:
-    """Make an item of each behaviour. Raises pytest.UsageError."""
-    if "conform" not in metafunc.fixturenames:
-        raise pytest.UsageError(f"{metafunc.function.__name__} has the mark conform: call its fixture, conform")
-    options = options_of(mark)
-    chosen = options.chosen(metafunc.config.rootpath)
+    """Make an item of each behaviour; a wrong mark is an error of the collection, in one line."""
+    try:
+        if "conform" not in metafunc.fixturenames:
+            raise pytest.UsageError(f"{metafunc.function.__name__} has the mark conform: call its fixture, conform")
+        options = options_of(mark)
+        chosen = options.chosen(metafunc.config.rootpath)
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)
     metafunc.parametrize(
         "conform", [(options, behaviour) for behaviour in chosen], indirect=True, ids=[e.name for e in chosen]
     )
