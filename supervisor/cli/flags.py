@@ -18,7 +18,7 @@ HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", 
 
 
 MISSING = "the following arguments are required: "
-"""How argparse begins this error; it names no choices."""
+"""Prefix of argparse's error, which lists no choices."""
 
 
 class Parser(argparse.ArgumentParser):

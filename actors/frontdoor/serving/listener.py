@@ -179,7 +179,7 @@ class ClientConnection:
         # gRPC sends its settings at once, before the client's first bytes have been relayed.
         self._server_end.other = self.client_end
         self.share = ClientShare()
-        """Of the client: all of its connections have the same one."""
+        """The share of the client, common to its connections."""
         self._preface_timer: asyncio.TimerHandle | None = None
         self._tasks = Tasks(self._broken)
         self._rejected = False
