@@ -172,7 +172,8 @@ class Bus:
             await self._host.close()
             self._host = None
         if sockets:
-            await asyncio.to_thread(sockets.term)
+            # Shielded: a queued work that is cancelled never runs, and the context would stay open.
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, sockets.term))
         if sockets and self.epoch:
             sockets.remove_files(self.options.name)
         self._lock.release()

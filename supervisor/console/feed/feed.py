@@ -39,8 +39,10 @@ class Feed:
         self._tasks = [awaited(self._forever(work)) for work in self._work()]
 
     async def close(self) -> None:
-        await cancel(*self._tasks)
-        await self._bus.close()
+        try:
+            await cancel(*self._tasks)
+        finally:  # also of a console that ends while one of them hangs
+            await self._bus.close()
 
     def _work(self) -> list[Callable[[], Awaitable[None]]]:
         supervisors, metrics = self.supervisors, self.metrics

@@ -1,6 +1,9 @@
 """Ring, sync desk, replica, follower details and the lock: one rule a test."""
 
+import asyncio
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.bus import NameTaken, error_for
+from protocols.bus import Bus, BusOptions, NameTaken, error_for
 from protocols.bus.bus import NameLock
 from protocols.bus.errors import BusError, NotFound, failure_of
 from protocols.bus.follower import Clock, Follower, FollowerOptions, Heard, Link, Send, Synced
@@ -17,6 +20,7 @@ from protocols.bus.frames import BusyFrame, MoreFrame, ReplayFrame, SnapshotFram
 from protocols.bus.stream import OVERHEAD, ChunkLimits, DeskLimits, Ring, Stream, SyncDesk
 from protocols.bus.types import EdgeSource, Event, Op, StateSource
 from protocols.errors import SettingsInvalid
+from tests.support.waiting import until_async
 
 
 @given(st.integers(1, 20), st.integers(0, 60), st.integers(0, 70))
@@ -172,3 +176,18 @@ def test_errors_over_the_wire_keep_code() -> None:
     assert failure_of(SettingsInvalid("bad")).code == "INVALID_ARGUMENT"
     assert failure_of(KeyError("k")).code == "INTERNAL"
     assert failure_of(BusError("ABORTED", "m")).code == "ABORTED"
+
+
+async def test_close_that_is_cancelled_while_threads_are_busy_leaves_no_context(tmp_path: Path) -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    bus, free = Bus(BusOptions(name="", run_dir=tmp_path)), threading.Event()
+    await bus.start()
+    assert bus._sockets
+    context, busy = bus._sockets._context, asyncio.get_running_loop().run_in_executor(None, free.wait)
+    closing = asyncio.create_task(bus.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    free.set()
+    await busy
+    await until_async("it is closed", lambda: context.closed)
