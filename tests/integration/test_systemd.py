@@ -89,7 +89,7 @@ def test_units_when_started_are_confined_and_outlive_a_hung_supervisor(tmp_path:
     assert code == 0, output
     facts = dict(line.removeprefix("FACT ").split("=", 1) for line in output.splitlines() if line.startswith("FACT "))
     assert [facts[group] for group in ("control", "watcher", "node", "adopt", "up")] == ["active"] * 5
-    assert facts["control.status"] == "6 of 6 actors serve"
+    assert facts["control.status"] == "4 of 4 actors serve"
     confined = {name: value for name, value in facts.items() if name.rpartition(".")[2].isdigit()}
     assert len(confined) >= 3 + 3 + 4 + 1 + 3, "supervisors, forkservers, actors of control, watcher and adopt"
     assert set(confined.values()) == {"0000000000000000 1 2"}, "no capability, no new privileges, a filter"
