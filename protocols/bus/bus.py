@@ -172,8 +172,8 @@ class Bus:
             await self._host.close()
             self._host = None
         if sockets:
-            # Shielded: a queued work that is cancelled never runs, and the context would stay open.
-            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, sockets.term))
+            # Shielded: work that is cancelled while it waits for a thread never runs, and the context would stay open.
+            await asyncio.shield(asyncio.to_thread(sockets.term))
         if sockets and self.epoch:
             sockets.remove_files(self.options.name)
         self._lock.release()
