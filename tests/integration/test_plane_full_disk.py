@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import run_command
 from tests.support.insults import refused
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
@@ -96,8 +97,8 @@ def test_a_device_order_on_a_full_disk_is_refused_or_kept(disk_and_plane: tuple[
         plane.kill("devices")
         until("unhealthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Unhealthy"}, every=0.1)
         # The status is from before the kill until the plugin has registered with the new process.
-        until("the device is back", lambda: device in plane.nodeplane("devices", check=False), every=0.1)
-        plane.nodeplane(*words[:-1], "healthy")
+        healthy = (*words[:-1], "healthy")
+        until("the device is back", lambda: run_command(healthy, plane.environment, 60).returncode == 0, every=0.1)
         until("healthy", lambda: device_health(plane.get("pod", "resident")) == {device: "Healthy"}, every=0.1)
 
 
