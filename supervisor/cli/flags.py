@@ -45,9 +45,8 @@ class Parser(argparse.ArgumentParser):
 
 def _chosen(parser: argparse.ArgumentParser, found: argparse.Namespace) -> argparse.ArgumentParser:
     """Return the parser of the subcommand that these arguments name."""
-    while nested := subcommands(parser):
-        [action] = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
-        parser = nested[getattr(found, action.dest)].parser
+    while (choice := _choice_of(parser)) is not None:
+        parser = choice.choices[getattr(found, choice.dest)]
     return parser
 
 
@@ -66,11 +65,15 @@ class _Subcommand(NamedTuple):
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, _Subcommand]:
     """Return the subcommands of a parser. Like the next two, it reads what argparse keeps to itself."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            return {name: _Subcommand(nested, helps.get(name, "")) for name, nested in action.choices.items()}
-    return {}
+    choice = _choice_of(parser)
+    if choice is None:
+        return {}
+    helps = {action.dest: action.help or "" for action in choice._choices_actions}
+    return {name: _Subcommand(nested, helps.get(name, "")) for name, nested in choice.choices.items()}
+
+
+def _choice_of(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser] | None":
+    return next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
 
 
 def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
