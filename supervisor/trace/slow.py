@@ -22,13 +22,14 @@ class Gap(NamedTuple):
 def start_of(steps: Sequence[Row]) -> tuple[int, int] | None:
     """Return begin and end, in ns of the trace, of a pod's start: from its creation to its first container's start.
 
-    Init containers that others waited for do not count. None where the trace does not hold both.
+    Init containers that others waited for do not count. None where the trace does not hold both, and where the
+    container started first: that of a static pod may, before the API has the pod.
     """
     inits = {row.attributes.get("container") for row in steps if row.name == INIT}
     created = [row.start_ns for row in steps if row.name == "create" and "apiserver" in row.actor]
     started = [row.start_ns + row.duration_ns for row in steps
                if row.name == LAST_STEP and row.attributes.get("container") not in inits]  # fmt: skip
-    return (created[0], min(started)) if created and started else None
+    return (created[0], min(started)) if created and started and created[0] < min(started) else None
 
 
 def slowest(steps: Sequence[Row]) -> tuple[str, int]:

@@ -132,6 +132,15 @@ def test_start_with_an_init_container_ends_with_the_container_that_waited_for_it
     assert slowest(steps) == ("step 'wait for init container' of podworker (prep)", 14)
 
 
+def test_static_pod_that_ran_before_the_api_had_it_has_no_start() -> None:
+    steps = [
+        Row("start container", "podworker", 0, 1, 0, {"container": "main"}, 0),
+        Row("create", "apiserver-0", 2, 1, 0, {}, 0),
+    ]
+    assert start_of(steps) is None
+    assert slowest(steps) == ("", 0)
+
+
 def test_advice_about_a_plugin_that_never_registered_asks_for_no_diagnosis_of_it() -> None:
     found = recorded("plugin-gone")
     never = PluginEvidence(resource="example.com/gpu", now=found.now)
