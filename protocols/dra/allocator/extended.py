@@ -26,7 +26,12 @@ MAX_REQUESTS = 32
 
 
 class TooManyRequests(DraError):
-    """Raised when more containers request an extended resource than a claim has requests."""
+    """Raised when the containers' extended resources need more requests than a claim may have."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"extended resources of the containers need {count} requests; a claim has at most {MAX_REQUESTS}"
+        )
 
 
 def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
@@ -97,16 +102,14 @@ def extended_claim(pod: Mapping[str, Any], resources: frozenset[str], classes: B
         asked, mapped = _of_resource(resource, _needs(pod, resource), classes[resource])
         requests += asked
         mappings += mapped
+    _check_count(len(requests))
     claim = Claim(f"{namespace_of(pod)}/<extended-resources>", f"extended {uid_of(pod)}", tuple(requests), (), ())
     return ExtendedClaim(claim, tuple(mappings))
 
 
 def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[list[Request], list[RequestMapping]]:
     counts = {need.request: need.count for need in needs if need.permanent}
-    if len(counts) > MAX_REQUESTS:
-        raise TooManyRequests(
-            f"{len(counts)} containers request {resource}, a claim has at most {MAX_REQUESTS} requests"
-        )
+    _check_count(len(counts))
     lack = _lack(needs)
     extra = max((need for need in lack if lack[need] > 0), key=lambda need: (lack[need], -need.index), default=None)
     if extra is not None:
@@ -118,6 +121,11 @@ def _of_resource(resource: str, needs: list[_Need], class_name: str) -> tuple[li
             RequestMapping(need.container, resource, name) for name in _borrowed(permanent, need, extra, lack[need])
         ]
     return [Request(name, (SubRequest(name, class_name, count=count),)) for name, count in counts.items()], mappings
+
+
+def _check_count(requests: int) -> None:
+    if requests > MAX_REQUESTS:
+        raise TooManyRequests(requests)
 
 
 def _lack(needs: list[_Need]) -> dict[_Need, int]:

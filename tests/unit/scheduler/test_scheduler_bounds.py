@@ -133,8 +133,20 @@ def gpus(apps: int, inits: int) -> views.Pod:
 
 def test_extended_claim_of_more_containers_than_requests_is_refused() -> None:
     assert len(extended_claim(gpus(MAX_REQUESTS, 0), frozenset((GPU,)), {GPU: "gpu"}).claim.requests) == MAX_REQUESTS
-    with pytest.raises(TooManyRequests, match=r"33 containers request example\.com/gpu"):
+    with pytest.raises(TooManyRequests, match="need 33 requests"):
         extended_claim(gpus(MAX_REQUESTS + 1, 0), frozenset((GPU,)), {GPU: "gpu"})
+
+
+def test_requests_of_all_extended_resources_share_the_limit_of_the_claim() -> None:
+    other = "example.com/fpga"
+    both = frozenset((GPU, other))
+    with pytest.raises(TooManyRequests, match="need 40 requests"):
+        extended_claim(pod(containers=[container(**{GPU: 1, other: 1})] * 20), both, {GPU: "gpu", other: "fpga"})
+    larger_init = pod(
+        containers=[container(**{GPU: 1})] * MAX_REQUESTS, initContainers=[container(**{GPU: MAX_REQUESTS + 1})]
+    )
+    with pytest.raises(TooManyRequests, match="need 33 requests"):
+        extended_claim(larger_init, frozenset((GPU,)), {GPU: "gpu"})
 
 
 def test_extended_claim_of_many_init_containers_is_linear() -> None:
