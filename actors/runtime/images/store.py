@@ -58,7 +58,6 @@ _FILE, _SPOOL = "image.json", "archive.tar"
 _MODE = 0o700
 """Only root may reach the files of images, since they hold set-user-ID programs."""
 _PREFIX = "sha256:"
-_DIGITS = 64
 _LOG = logging.getLogger("runtime")
 
 
@@ -149,7 +148,8 @@ class ImageStore:
         image = self.find(reference)
         if image is None:
             raise NotFound(f'image "{reference}" not found')
-        names = () if _is_id(reference) else tuple(name for name in image.names if name != full_name(reference))
+        removed = full_name(reference)
+        names = tuple(name for name in image.names if name != removed) if removed in image.names else ()
         if names:
             self._save_with_names(msgspec.structs.replace(image, names=names))
             return
@@ -227,11 +227,6 @@ def _discard(place: Path) -> None:
                     if not os.path.islink(f"{directory}/{folder}"):
                         os.chmod(f"{directory}/{folder}", 0o700)
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _is_id(reference: str) -> bool:
-    digits = reference.removeprefix(_PREFIX)
-    return reference.startswith(_PREFIX) or (len(digits) == _DIGITS and set(digits) <= set("0123456789abcdef"))
 
 
 def _size(root: str) -> int:

@@ -100,6 +100,14 @@ def test_names_move_and_images_go_with_their_last_one(tmp_path: Path) -> None:
         kept.remove("other", set())
 
 
+@pytest.mark.parametrize("whole", ["", "sha256:"])
+def test_removal_by_the_beginning_of_an_id_removes_the_image(tmp_path: Path, whole: str) -> None:
+    kept = store(tmp_path)
+    image = kept.import_(images.docker_archive(tmp_path / "a.tar", "box:1"), "box:1", "other")
+    kept.remove(whole + image.id.removeprefix("sha256:")[:12], set())
+    assert store(tmp_path).all() == []
+
+
 def test_a_directory_is_used_in_place(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "file").write_text("x" * 10)
