@@ -207,6 +207,7 @@ def test_resources_of_a_pod_as_a_whole() -> None:
         ({"requests": {"cpu": "1"}}, {}, "/kubepods/burstable/poduid-p"),
         ({"limits": {"cpu": "1", "memory": "1Gi"}}, {}, "/kubepods/poduid-p"),
         ({}, {"limits": {"memory": "1Gi"}}, "/kubepods/burstable/poduid-p"),
+        ({}, {"limits": {"cpu": "0", "memory": "1Gi"}}, "/kubepods/burstable/poduid-p"),
     ],
 )
 def test_cgroup_of_a_pod_is_in_kubelets_layout(resources: Object, own: Object, parent: str) -> None:

@@ -60,13 +60,13 @@ def cgroup_parent(uid: str, spec: views.PodSpec) -> str:
 
 
 def _resources(spec: views.PodSpec) -> "cri_pb2.LinuxContainerResources":
-    """Return the resources of the whole pod; `unified` has those that the pod sets itself, for its cgroup."""
+    """Return the resources of the whole pod; `unified` has those it sets itself, for its cgroup. No limit if 0."""
     found = linux_resources(pod_resources(spec))
     own = spec.get("resources") or {}
     limits, requests = own.get("limits") or {}, own.get("requests") or {}
-    if "cpu" in limits:
+    if "cpu" in limits and found.cpu_quota:
         found.unified["cpu.max"] = f"{found.cpu_quota} {found.cpu_period}"
-    if "memory" in limits:
+    if "memory" in limits and found.memory_limit_in_bytes:
         found.unified["memory.max"] = str(found.memory_limit_in_bytes)
     if "cpu" in requests:
         found.unified["cpu.weight"] = str(1 + (found.cpu_shares - 2) * 9999 // 262142)
