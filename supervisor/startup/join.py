@@ -81,12 +81,15 @@ def joined_settings(settings: Settings, found: NodeConfig) -> Settings:
 
 def address_towards(host: str, port: int) -> str:
     """Return our address towards another machine; "" if it is this machine. Sends nothing."""
-    with contextlib.suppress(OSError):
-        for family, kind, _, _, target in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
-            with socket.socket(family, kind) as probe:
-                probe.connect(target)
-                found = str(probe.getsockname()[0])
-            return "" if ipaddress.ip_address(found).is_loopback else found
+    try:
+        targets = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except OSError:
+        return ""
+    for family, kind, _, _, target in targets:
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:  # a family without a route
+            probe.connect(target)
+            address = str(probe.getsockname()[0])
+            return "" if ipaddress.ip_address(address).is_loopback else address
     return ""
 
 
