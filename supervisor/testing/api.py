@@ -1,6 +1,5 @@
 """A small blocking client of a plane's API, with the rights of its administrator and one idle connection."""
 
-import contextlib
 import http.client
 import json
 import ssl
@@ -8,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from protocols.kube.jsons import read_json
+import msgspec
+
+from protocols.kube.jsons import read_json_object
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError
@@ -104,9 +105,13 @@ class Api:
         encoded = json.dumps(body).encode() if body is not None else None
         headers = {"Accept": "application/json", "Content-Type": content}
         if self._connection:
-            with contextlib.suppress(OSError, http.client.HTTPException):
+            try:
                 return self._exchange(self._connection, method, target, encoded, headers)
-            self.close()
+            except TimeoutError:
+                self.close()
+                raise  # the request may have taken effect
+            except (OSError, http.client.HTTPException):
+                self.close()
         self._connection = http.client.HTTPSConnection(
             self._server.hostname or "", self._server.port, timeout=TIMEOUT_S, context=self._tls
         )
@@ -125,10 +130,16 @@ class Api:
     ) -> dict[str, Any]:
         connection.request(method, target, body, dict(headers))
         answer = connection.getresponse()
-        found = read_json(answer.read(MAX_ANSWER) or b"{}")
+        body = answer.read(MAX_ANSWER)
+        try:
+            found = read_json_object(body or b"{}")
+        except msgspec.DecodeError:
+            raise ApiError(
+                answer.status, "", f"the answer is no JSON object ({answer.status} {answer.reason})"
+            ) from None
         if answer.status >= 400:
             raise ApiError(answer.status, str(found.get("reason", "")), str(found.get("message", answer.reason)))
-        return dict(found)
+        return found
 
 
 def _base(version: str) -> str:
