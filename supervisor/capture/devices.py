@@ -72,7 +72,8 @@ def offers(known: Published, zero_ns: int) -> tuple[set[str], list[Step]]:
     away = names - present
     for at_ns, offered in known.offered[first + 1 :] if zero_ns else ():
         changes = {"add": sorted(offered & names - present), "remove": sorted(present - offered)}
-        steps.append({"at": time_of(at_ns, zero_ns), **{name: found for name, found in changes.items() if found}})
+        if any(changes.values()):  # else it changed devices that were cut
+            steps.append({"at": time_of(at_ns, zero_ns), **{name: found for name, found in changes.items() if found}})
         present = offered & names
     return away, steps
 

@@ -12,7 +12,7 @@ from actors.simulator.driver.script import DriverScript
 from protocols.messages.calls import CallRecord
 from protocols.process.scripts import parse_script
 from supervisor.capture.claims import LASTING, name_pattern
-from supervisor.capture.devices import Published, Version, published, published_over_time
+from supervisor.capture.devices import Published, Version, offers, published, published_over_time
 from supervisor.capture.driver import calls_of, captured_driver, is_driver
 from supervisor.capture.parts import CALLS_ROOM, DEVICES_ROOM, ROOM, NothingToCapture, script_text
 
@@ -353,6 +353,13 @@ def test_devices_that_come_and_go_in_slices_do_so_in_steps() -> None:
         {"at": "9s", "remove": ["third"]},
     ]
     assert published_over_time([], "n") == Published()
+
+
+def test_a_change_of_devices_that_were_cut_is_no_step() -> None:
+    names = frozenset({"left", "right"})
+    versions = ((0, names), (5 * 10**9, names | {"cut"}), (9 * 10**9, names - {"left"}))
+    away, steps = offers(DEVICES._replace(offered=versions), 1)
+    assert (away, [sorted(step) for step in steps]) == (set(), [["at", "remove"]])
 
 
 def test_without_slices_devices_have_the_names_that_calls_hold() -> None:
