@@ -37,9 +37,9 @@ def versions(definition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def condition(definition: Mapping[str, Any], kind: str) -> str:
     """Return the status of a condition; empty if it is not there."""
     found = (definition.get("status") or {}).get("conditions")
-    for version in found if isinstance(found, list) else ():
-        if isinstance(version, dict) and version.get("type") == kind:
-            return str(version.get("status") or "")
+    for entry in found if isinstance(found, list) else ():
+        if isinstance(entry, dict) and entry.get("type") == kind:
+            return str(entry.get("status") or "")
     return ""
 
 

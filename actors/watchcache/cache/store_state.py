@@ -194,9 +194,9 @@ class StoreState:
     def take(self, batch: WatchBatch, now: float) -> list[PublishedEvent]:
         """Apply a batch of the watch; return the changes to publish. Changes applied before are ignored."""
         changes = []
-        target_age = [event for event in batch.events if event.kv.mod_revision > self.position]
-        self.recent.note(target_age)
-        for event in target_age:
+        fresh = [event for event in batch.events if event.kv.mod_revision > self.position]
+        self.recent.note(fresh)
+        for event in fresh:
             found = self._demux.find(event.kv.key)
             if found is None:
                 self._take_unclaimed(event)

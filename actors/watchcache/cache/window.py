@@ -66,10 +66,10 @@ class Window:
     def _resize(self, now: float) -> None:
         if len(self._entries) < self.capacity:
             return
-        target_age = now - self._options.target_age
-        if self._entries[0].at > target_age:
+        cutoff = now - self._options.target_age
+        if self._entries[0].at > cutoff:
             self._grow()
-        elif self._entries[-(self.capacity // 4)].at < target_age:
+        elif self._entries[-(self.capacity // 4)].at < cutoff:
             self._shrink()
 
     def _grow(self) -> None:
