@@ -22,6 +22,9 @@ CONNECT_S = 3.0
 PONG_S = 0.01
 """Delay of an answer to a ping. Go's servers measure latency with a ping for the next message after the last answer:
 answered at once, that is a ping for nearly each message, and costs both sides as much as the call."""
+UNREAD = 64 << 20
+"""Bytes that a server does not read while it sends, after which the connection ends: answers to settings and pings grow
+with what it sends."""
 LOST = "the connection broke"
 
 
@@ -139,6 +142,8 @@ class Http2Connection(asyncio.Protocol):
         try:
             self._session.feed(data)
         except BadHttp2:
+            self.close()
+        if self._transport is not None and self._transport.get_write_buffer_size() > UNREAD:
             self.close()
         if self._greeted is not None and not self._greeted.done() and self._session.set_up:
             self._greeted.set_result(None)

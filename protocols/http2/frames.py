@@ -20,6 +20,13 @@ LARGEST_FRAME = 16_384
 """Largest frame: ours, and the default of RFC 9113."""
 GOING_AWAY = "the server is going away"
 """Text of the error of a call that the server has not begun and will not begin."""
+LARGEST_WINDOW = (1 << 31) - 1
+_RANGES = {
+    ENABLE_PUSH: (0, 1),
+    INITIAL_WINDOW_SIZE: (0, LARGEST_WINDOW),
+    MAX_FRAME_SIZE: (LARGEST_FRAME, (1 << 24) - 1),
+}
+"""Values of RFC 9113, section 6.5.2. A frame of size 0 would never carry what waits."""
 _HEAD = struct.Struct(">HBBBI")
 _SETTING = struct.Struct(">HI")
 
@@ -38,11 +45,20 @@ def pack_settings(pairs: dict[int, int]) -> bytes:
     return pack(SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in pairs.items()))
 
 
-def read_settings(payload: bytes) -> list[tuple[int, int]]:
-    """Raises BadHttp2."""
+def read_settings(payload: bytes) -> dict[int, int]:
+    """Return the settings of a frame: the last value of each, of the table's size the smallest. Raises BadHttp2.
+
+    A frame may repeat a setting 2,730 times; a new window costs the owner a visit to each stream.
+    """
     if len(payload) % _SETTING.size:
         raise BadHttp2("settings are cut off")
-    return list(_SETTING.iter_unpack(payload))
+    settings: dict[int, int] = {}
+    for name, value in _SETTING.iter_unpack(payload):
+        smallest, largest = _RANGES.get(name, (0, value))
+        if not smallest <= value <= largest:
+            raise BadHttp2(f"setting {name} is {value}, not between {smallest} and {largest}")
+        settings[name] = min(value, settings.get(name, value)) if name == HEADER_TABLE_SIZE else value
+    return settings
 
 
 def number_of(payload: bytes) -> int:

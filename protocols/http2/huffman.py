@@ -46,6 +46,8 @@ LENGTHS: dict[int, tuple[int, ...]] = {
     30: (10, 13, 22),
 }  # fmt: skip
 """Length of the code in bits: its symbols, in order. The end-of-string symbol, of 30 bits, never stands in a value."""
+KNOWN_TEXT = 256
+"""Bytes of a value whose text is remembered; 256 values are."""
 PADDING = 7
 """A value ends with fewer bits than this of ones, or none."""
 
@@ -64,9 +66,12 @@ def _codes() -> dict[tuple[int, int], int]:
 _CODES = _codes()
 
 
-@functools.lru_cache(maxsize=256)
 def decode(data: bytes) -> bytes:
-    """Raises BadHttp2. Values repeat, so it need not be quick."""
+    """Raises BadHttp2. Short values repeat, so it need not be quick: 1 us a byte."""
+    return _known(data) if len(data) <= KNOWN_TEXT else _decode(data)
+
+
+def _decode(data: bytes) -> bytes:
     found, code, length = bytearray(), 0, 0
     for bit in f"{int.from_bytes(data):0{8 * len(data)}b}" if data else "":
         code, length = code << 1 | (bit == "1"), length + 1
@@ -77,3 +82,6 @@ def decode(data: bytes) -> bytes:
     if length > PADDING or code != (1 << length) - 1:
         raise BadHttp2("a header's value does not end as the Huffman code must")
     return bytes(found)
+
+
+_known = functools.lru_cache(maxsize=256)(_decode)

@@ -153,16 +153,21 @@ class ServerSession(Session):
             raise BadHttp2("requests that are not complete are too large together")
         if last:
             self._complete(stream)
+        elif len(messages) > 1:  # empty ones without end would cost memory, but no bytes
+            self._reject(stream, messages)
 
     def _complete(self, stream: Http2Stream) -> None:
         messages = self._requests.pop(stream.id)
         self._unread -= stream.unread + sum(map(len, messages))
         named = dict(stream.headers)
         if len(messages) != 1 or stream.unread:
-            self.end(stream.id, "INTERNAL", f"{len(messages)} complete messages in a request, where one is expected")
+            self._reject(stream, messages)
             return
         path = named.get(b":path", b"").decode(errors="replace")
         self._on_request(Request(stream.id, path, messages[0], timeout_of(named.get(b"grpc-timeout", b""))))
+
+    def _reject(self, stream: Http2Stream, messages: list[bytes]) -> None:
+        self.end(stream.id, "INTERNAL", f"{len(messages)} complete messages in a request, where one is expected")
 
     def _on_stream_reset(self, stream: Http2Stream, code: int) -> None:
         if self._forget(stream) is None:

@@ -7,14 +7,24 @@ large and only kept open, since the owner bounds what it holds by how much it re
 from typing import ClassVar
 
 from protocols.http2 import frames as h2
-from protocols.http2.frames import BadHttp2, Splitter, number_of, pack, pack_settings, read_settings, unpadded
+from protocols.http2.frames import (
+    LARGEST_WINDOW,
+    BadHttp2,
+    Splitter,
+    number_of,
+    pack,
+    pack_settings,
+    read_settings,
+    unpadded,
+)
 from protocols.http2.hpack import TABLE_SIZE, Decoder, Encoder, Header
 from protocols.http2.stream import Http2Stream
 
 WINDOW = 1 << 30
 FIRST_WINDOW = 65_535
-LARGEST_WINDOW = (1 << 31) - 1
 HEADERS_LIMIT = 64 * 1024
+SETTINGS_AT_ONCE = 8
+"""SETTINGS frames in one read: each may visit all streams. Peers that adapt their windows send one a round trip."""
 
 
 class Session:
@@ -31,10 +41,12 @@ class Session:
         self._blocked: dict[int, Http2Stream] = {}
         """Streams that wait for the connection's window alone."""
         self._taken = 0
-        self._block: tuple[int, int, bytes] | None = None
+        self._block: tuple[int, int, bytearray] | None = None
         """Headers that continue in the next frame: stream, flags, bytes so far."""
         self.set_up = False
         """True after the other side's settings."""
+        self._settings_read = 0
+        """SETTINGS frames among the bytes that are fed now."""
         self._answers: list[bytes] = []
         """Answers to pings, sent when the owner of the socket takes them."""
         self.draining = False
@@ -59,6 +71,7 @@ class Session:
 
     def feed(self, data: bytes) -> None:
         """Handle received bytes. Raises BadHttp2."""
+        self._settings_read = 0
         for kind, flags, stream, payload in self._splitter.feed(data):
             if (self._block is None) is (kind == h2.CONTINUATION):
                 raise BadHttp2("headers are interrupted, or continue where none began")
@@ -141,22 +154,24 @@ class Session:
     def _on_headers(self, flags: int, id: int, payload: bytes) -> None:
         if flags & (h2.PADDED | h2.PRIORITIZED):
             payload = unpadded(flags, payload)
-        self._on_block(flags, id, payload)
+        if flags & h2.END_HEADERS:
+            self._on_block(flags, id, payload)
+        else:
+            self._block = (id, flags, bytearray(payload))
 
     def _on_continuation(self, flags: int, id: int, payload: bytes) -> None:
-        began, first, block = self._block or (0, 0, b"")
+        began, first, block = self._block or (0, 0, bytearray())
         if began != id:
             raise BadHttp2("headers of one stream are interrupted by another's")
-        self._on_block(first & ~h2.END_HEADERS | flags & h2.END_HEADERS, id, block + payload)
+        block += payload
+        if len(block) > HEADERS_LIMIT:
+            raise BadHttp2("headers are too long")
+        if flags & h2.END_HEADERS:
+            self._block = None
+            self._on_block(first, id, bytes(block))
 
     def _on_block(self, flags: int, id: int, block: bytes) -> None:
         """Decode headers even of cancelled calls: all streams share the header table."""
-        if len(block) > HEADERS_LIMIT:
-            raise BadHttp2("headers are too long")
-        if not flags & h2.END_HEADERS:
-            self._block = (id, flags, block)
-            return
-        self._block = None
         self._on_header_list(id, self._decoder.decode(block), bool(flags & h2.END_STREAM))
 
     def _on_reset(self, flags: int, id: int, payload: bytes) -> None:
@@ -167,7 +182,10 @@ class Session:
     def _on_settings(self, flags: int, id: int, payload: bytes) -> None:
         if flags & h2.ACK:
             return
-        for name, value in read_settings(payload):
+        self._settings_read += 1
+        if self._settings_read > SETTINGS_AT_ONCE:
+            raise BadHttp2("the other side changes its settings without end")
+        for name, value in read_settings(payload).items():
             self._set(name, value)
         self.set_up = True
         self._out.append(pack(h2.SETTINGS, h2.ACK, 0))

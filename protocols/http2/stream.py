@@ -20,6 +20,10 @@ RESETS = {
     ENHANCE_YOUR_CALM: "RESOURCE_EXHAUSTED",
 }
 HTTP = {400: "INTERNAL", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "UNIMPLEMENTED"}
+STATUS = frozenset({b":status", b"grpc-status", b"grpc-message"})
+"""Headers that are read."""
+DIGITS = 9
+"""Digits of a status. int() raises for 4,301."""
 _PREFIX = struct.Struct(">BI")
 
 End = tuple[str, str]
@@ -83,21 +87,22 @@ class Http2Stream:
             yield message
 
     def add_headers(self, headers: list[Header]) -> None:
-        """Add headers, or the trailers at the end."""
-        self._trailers.update(headers)
+        """Note the status in headers, or in the trailers at the end. A server may send others without end."""
+        self._trailers.update(header for header in headers if header[0] in STATUS)
 
     def end(self) -> End:
         """Return the status from the trailers; without one the server does not speak gRPC."""
         status = self._trailers.get(b"grpc-status", b"")
         if status == b"0":
             return FINE
-        if status.isdigit():
+        if status.isdigit() and len(status) <= DIGITS:
             code = int(status)
             text = unquote_to_bytes(self._trailers.get(b"grpc-message", b"")).decode(errors="replace")
             return (CODES[code] if code < len(CODES) else "UNKNOWN"), text
         status = self._trailers.get(b":status", b"")
-        known = HTTP.get(int(status), "UNAVAILABLE") if status.isdigit() else "UNAVAILABLE"
-        return known, f"what answers does not speak gRPC (HTTP status {status.decode(errors='replace') or 'none'})"
+        known = HTTP.get(int(status), "UNAVAILABLE") if status.isdigit() and len(status) <= DIGITS else "UNAVAILABLE"
+        shown = status[:16].decode(errors="replace") or "none"
+        return known, f"what answers does not speak gRPC (HTTP status {shown})"
 
 
 def reset(code: int) -> End:

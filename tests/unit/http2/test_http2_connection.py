@@ -1,6 +1,8 @@
 """Calls over sockets to servers that hang, close and come back: each ends with a fault of gRPC, none hangs."""
 
 import asyncio
+import contextlib
+import functools
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -195,3 +197,25 @@ async def test_who_asks_whether_it_stands_meanwhile_shares_the_try() -> None:
     async with running() as (channel, member):
         assert all(await asyncio.gather(*(channel.stands(10.0) for _ in range(5))))
         assert member.connections == 1
+
+
+async def test_server_that_sends_and_does_not_read_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_module, "UNREAD", 100_000)
+    server, line = socket.socketpair(socket.AF_UNIX)
+    server.settimeout(60)
+    lost = asyncio.get_running_loop().create_future()
+    listener = mock.Mock(on_lost=lost.set_result)
+    made = functools.partial(line_module.Http2Connection, line_module.Address(), listener)
+    _, connection = await asyncio.get_running_loop().create_unix_connection(made, sock=line)
+    asks = pack(h2.SETTINGS, 0, 0) + pack(h2.PING, 0, 0, bytes(16_000)) * 10
+
+    def send() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                server.sendall(asks)
+
+    async with asyncio.timeout(60):
+        sending = asyncio.get_running_loop().run_in_executor(None, send)
+        assert await lost is connection
+        server.close()
+        await sending

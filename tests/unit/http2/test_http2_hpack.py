@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.http2.frames import BadHttp2
-from protocols.http2.hpack import Decoder, Encoder
-from protocols.http2.huffman import _CODES, decode
+from protocols.http2.hpack import KNOWN_BLOCK, Decoder, Encoder
+from protocols.http2.huffman import _CODES, KNOWN_TEXT, decode
 
 REQUESTS = (
     ("828684418cf1e3c2e5f23a6ba0ab90f4ff", {b":path": b"/", b":authority": b"www.example.com"}),
@@ -79,6 +79,15 @@ def test_a_remembered_block_is_as_good_as_a_new_one() -> None:
     first, second = ((b":method", b"POST"), (b"a", b"1")), ((b"b", b"2"), (b"a", b"1"))
     for headers in (first, first, first, second, first, second, second, first):
         assert decoder.decode(encoder.encode(headers)) == list(headers)
+
+
+def test_only_short_blocks_and_texts_are_remembered() -> None:
+    decoder, short, long = Decoder(), b"\x82" * KNOWN_BLOCK, b"\x82" * (KNOWN_BLOCK + 1)
+    assert decoder.decode(short) is decoder.decode(short)
+    assert decoder.decode(long) is not decoder.decode(long)
+    short, long = b"\0" * (KNOWN_TEXT - 1), b"\0" * (KNOWN_TEXT + 4)
+    assert decode(short) is decode(short)
+    assert decode(long) is not decode(long)
 
 
 def test_a_remembered_block_is_read_anew_after_the_table_changed() -> None:

@@ -144,6 +144,7 @@ def test_reset_cancels_a_call_that_runs_and_forgets_one_that_did_not_begin() -> 
         pytest.param(pack(h2.DATA, h2.END_STREAM, 1, b"\0\0\0"), id="cut off"),
         pytest.param(pack(h2.DATA, h2.END_STREAM, 1, b""), id="none"),
         pytest.param(pack(h2.DATA, h2.END_STREAM, 1, message(b"") * 2), id="two"),
+        pytest.param(pack(h2.DATA, 0, 1, message(b"") * 2), id="two, and no end"),
         pytest.param(pack(h2.DATA, 0, 1, message(b"x" * 101)), id="too large"),
         pytest.param(pack(h2.DATA, 0, 1, b"\1" + message(b"x")[1:]), id="compressed"),
     ],

@@ -1,6 +1,7 @@
 """The client's end of HTTP/2 against a server made of frames: calls, windows, refusals, farewells, and nonsense."""
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -8,9 +9,9 @@ from hypothesis import strategies as st
 
 from protocols.http2 import frames as h2
 from protocols.http2.client_session import Http2Session
-from protocols.http2.frames import PREFACE, BadHttp2, Splitter, pack, pack_settings
+from protocols.http2.frames import LARGEST_WINDOW, PREFACE, BadHttp2, Splitter, pack, pack_settings, read_settings
 from protocols.http2.hpack import Encoder
-from protocols.http2.session import FIRST_WINDOW, LARGEST_WINDOW
+from protocols.http2.session import FIRST_WINDOW, SETTINGS_AT_ONCE
 
 PATH = ((b":path", b"/x"),)
 OK = ((b"grpc-status", b"0"), (b"grpc-message", b""))
@@ -112,6 +113,28 @@ def test_faults_are_sent_with_their_code() -> None:
     assert pair.ended[0][2] == "etcdserver: compacted!"
 
 
+@pytest.mark.parametrize("header", [b"grpc-status", b":status"])
+def test_status_of_5000_digits_is_an_error_of_the_call(header: bytes) -> None:
+    pair = Pair()
+    pair.ask(1)
+    pair.session.feed(pair.answer(1, status=((b":status", b""), (header, b"9" * 5000))))
+    ((_, code, text),) = pair.ended
+    assert code == "UNAVAILABLE"
+    assert len(text) < 100
+
+
+def test_headers_without_end_are_not_retained() -> None:
+    pair = Pair()
+    pair.ask(1)
+    tracemalloc.start()
+    for frame in range(20):
+        block = b"".join(b"\0\4%04d\1x" % (500 * frame + n) for n in range(500))
+        pair.session.feed(pack(h2.HEADERS, h2.END_HEADERS, 1, block))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 200_000
+
+
 def test_a_farewell_ends_what_the_server_has_not_begun() -> None:
     pair = Pair()
     pair.ask(1)
@@ -161,6 +184,10 @@ def test_padding_priorities_and_headers_in_pieces() -> None:
         pack(h2.PUSH_PROMISE, 0, 1),
         pack(h2.DATA, h2.PADDED, 1, b"\5"),
         pack(h2.SETTINGS, 0, 0, b"abc"),
+        pack_settings({h2.MAX_FRAME_SIZE: 0}),
+        pack_settings({h2.MAX_FRAME_SIZE: 1 << 24}),
+        pack_settings({h2.INITIAL_WINDOW_SIZE: LARGEST_WINDOW + 1}),
+        pack_settings({}) * (SETTINGS_AT_ONCE + 1),
         pack(h2.WINDOW_UPDATE, 0, 0, b"a"),
         pack(h2.WINDOW_UPDATE, 0, 0, LARGEST_WINDOW.to_bytes(4)),
         pack(h2.DATA, 0, 1, bytes(20_000)),
@@ -172,6 +199,12 @@ def test_nonsense_ends_the_connection(told: bytes) -> None:
     pair.ask(1)
     with pytest.raises(BadHttp2):
         pair.session.feed(told)
+
+
+def test_setting_that_a_frame_repeats_visits_each_stream_once() -> None:
+    windows = [pack_settings({h2.INITIAL_WINDOW_SIZE: size})[9:] for size in (0, LARGEST_WINDOW, 5)]
+    tables = [pack_settings({h2.HEADER_TABLE_SIZE: size})[9:] for size in (0, 4096)]
+    assert read_settings(b"".join((windows + tables) * 500)) == {h2.INITIAL_WINDOW_SIZE: 5, h2.HEADER_TABLE_SIZE: 0}
 
 
 @given(st.binary(max_size=200))
