@@ -16,12 +16,14 @@ from protocols.errors import NodeplaneError
 from protocols.process.tasks import awaited, cancel
 from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import MESSAGES, Received
-from protocols.streams.spdy_channels import in_pieces
+from protocols.streams.spdy_channels import in_pieces, paced
 from protocols.streams.spdy_frames import SpdyBroken
 from protocols.streams.spdy_peers import BytesToSend, Client, Data, Reset, StreamEnded
 from protocols.streams.websocket_channels import CODECS, received, sent
 
 MOST_PORTS = 32
+UNSENT = 8 << 20
+"""Bytes for the far end that wait: a message of the client, and answers to pings, which the far end may not read."""
 _OVER = aiohttp.WSMessage(aiohttp.WSMsgType.CLOSED, None, None)
 
 
@@ -116,7 +118,7 @@ class PortChannels(Received):
     async def send_bytes(self, data: bytes) -> None:
         """Raises ConnectionError."""
         try:
-            for event in self._spdy.feed(data):
+            async for event in paced(self._spdy, data):
                 match event:
                     case BytesToSend(answer):
                         self._outgoing += answer
@@ -126,6 +128,8 @@ class PortChannels(Received):
                         self._ended(stream)
         except SpdyBroken as error:
             raise ConnectionResetError(str(error)) from None
+        if len(self._outgoing) > UNSENT:
+            raise ConnectionResetError("the far end sends pings and reads no answers")
         if self._outgoing or self._over:
             self._woken.set()
 

@@ -241,7 +241,7 @@ async def client_of_a_port_forward_learns_of_its_end(patch: Patch) -> None:
     patch.setattr(forwarding, "_connection", Breaks())
     pair = _Pair(port=80)
     pair.data, pair.error = 1, 3
-    forwarding._tasks.start(forwarding._forward("0", pair), "port forward")
+    forwarding._tasks.start(forwarding._forward(pair), "port forward")
     await until_async("ended", lambda: not len(forwarding._tasks))
     [sent] = [call.args[0] for call in socket.send_bytes.call_args_list]
     assert sent == forwarding._spdy.reset(1) + forwarding._spdy.reset(3)

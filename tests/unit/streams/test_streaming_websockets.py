@@ -22,8 +22,8 @@ from protocols.streams.accepting import (
     websocket_protocol,
 )
 from protocols.streams.channels import CLOSE, ERROR, STDERR, STDIN, STDOUT, V4, V5, exit_status, failure_status
-from protocols.streams.port_channels import PortsInvalid, ports_of
-from protocols.streams.spdy_frames import pack_data
+from protocols.streams.port_channels import UNSENT, PortChannels, PortsInvalid, ports_of
+from protocols.streams.spdy_frames import PING, SpdyFrame, pack, pack_data
 from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer
 from protocols.streams.websocket_channels import BASE64_CHANNEL, BASE64_V4, CHANNEL, CODECS, UNNAMED, received, sent
 
@@ -178,3 +178,12 @@ def _request(offers: list[str]) -> web.BaseRequest:
 
     headers = CIMultiDict([("Upgrade", "websocket"), *(("Sec-WebSocket-Protocol", offer) for offer in offers)])
     return make_mocked_request("GET", "/", headers=headers)
+
+
+async def test_far_end_that_pings_and_reads_no_answers_is_hung_up_on() -> None:
+    channels = PortChannels(web.WebSocketResponse(), V4, (80,))
+    ping = pack(SpdyFrame(PING, 0, 0, bytes(1 << 20)))
+    for _ in range((UNSENT >> 20) - 1):
+        await channels.send_bytes(ping)
+    with pytest.raises(ConnectionResetError, match="reads no answers"):
+        await channels.send_bytes(ping)
