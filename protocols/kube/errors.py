@@ -33,6 +33,10 @@ class PatchTooLarge(KubeError, http=413, grpc="RESOURCE_EXHAUSTED"):
     """Raised when a patch has too many operations, or copies too much."""
 
 
+class DefaultsTooLarge(KubeError, http=413, grpc="RESOURCE_EXHAUSTED"):
+    """Raised when the defaults of a custom resource's schema would make an object too large."""
+
+
 class SelectorInvalid(KubeError):
     """Raised when a label or field selector does not parse."""
 

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kinds.custom.definitions.definition import Definition, Names, Version
-from protocols.kinds.custom.schema.coercion import drop_nulls, fill
+from protocols.kinds.custom.schema.coercion import MOST_SHOWN, drop_nulls, fill
 from protocols.kinds.custom.schema.node import Node
 from protocols.kinds.custom.serving.kind import Kind
+from protocols.kinds.custom.serving.resources import CustomConverter
 from protocols.kinds.custom.serving.strategy import CustomStrategy
 from protocols.kinds.shapes.clean import WrongType
+from protocols.kube.errors import DefaultsTooLarge
 from protocols.kube.names import VALUE_TEXT
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -73,6 +75,15 @@ def test_a_null_counts_as_left_out_where_none_may_stand() -> None:
     assert faults(list=[None]) == [
         'spec.list[0]: Invalid value: "null": spec.list[0] in body must be of type string: "null"'
     ]
+
+
+def test_stored_object_is_shown_with_the_defaults_that_fit() -> None:
+    item = {"type": "object", "properties": {"a": {**TEXT, "default": "x" * (MOST_SHOWN // 4)}}}
+    large = kind(properties={"spec": {"type": "array", "items": item}})
+    shown = CustomConverter(large).to_version({**made(), "spec": [{} for _ in range(10)]})
+    assert [len(each) for each in shown["spec"]] == [1] * 3 + [0] * 7
+    with pytest.raises(DefaultsTooLarge):
+        CustomStrategy(large).default({**made(), "spec": [{} for _ in range(100)]})
 
 
 def test_a_list_may_keep_what_its_items_do_not_name() -> None:

@@ -17,6 +17,7 @@ from protocols.kinds.custom.schema.ownership import shape_of
 from protocols.kinds.custom.schema.pattern import Pattern, PatternInvalid
 from protocols.kinds.custom.schema.validate import schema_causes
 from protocols.kinds.shapes.shape import MAP, STRUCT, Shape
+from protocols.kube.errors import DefaultsTooLarge
 
 SPEC: dict[str, Any] = {
     "type": "object",
@@ -149,6 +150,23 @@ def test_defaults_fill_what_is_left_out() -> None:
     obj: dict[str, Any] = {"spec": {"size": None, "maybe": None, "steps": [{"id": "a"}, {"id": "b", "run": "y"}]}}
     fill(obj, ROOT)
     assert obj["spec"] == {"size": 2, "maybe": None, "steps": [{"id": "a", "run": "x"}, {"id": "b", "run": "y"}]}
+
+
+def test_defaults_beyond_the_bound_are_an_error_and_the_rest_stays_missing() -> None:
+    item = {"type": "object", "properties": {"a": {"type": "string", "default": "x" * 98}}}
+    node = Node({"type": "object", "properties": {"list": {"type": "array", "items": item}}})
+    obj: dict[str, Any] = {"list": [{} for _ in range(10)]}
+    with pytest.raises(DefaultsTooLarge, match="more than 450 bytes"):
+        fill(obj, node, 450)
+    assert [len(each) for each in obj["list"]] == [1] * 4 + [0] * 6
+    fill(obj, node, 600)
+    assert all(each == {"a": "x" * 98} for each in obj["list"])
+
+
+def test_defaults_within_defaults_count() -> None:
+    inner = {"type": "object", "default": {}, "properties": {"a": {"type": "string", "default": "x" * 98}}}
+    with pytest.raises(DefaultsTooLarge):
+        fill({}, Node({"type": "object", "properties": {"b": inner}}), 101)
 
 
 VALUES = st.recursive(

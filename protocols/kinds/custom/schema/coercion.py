@@ -3,6 +3,7 @@
 from typing import Any
 
 from protocols.kinds.custom.schema.node import MISSING, Node
+from protocols.kube.errors import DefaultsTooLarge
 from protocols.kube.meta import Object
 from protocols.kube.objects import fresh_copy
 
@@ -32,27 +33,51 @@ def has_defaults(node: Node) -> bool:
     return node.default is not MISSING or any(map(has_defaults, parts))
 
 
-def fill(value: Any, node: Node) -> None:
-    """Fill in place. A null that is not nullable counts as missing if there is a default."""
-    if isinstance(value, dict):
-        for name, part in node.properties.items():
-            if part.default is not MISSING and _left_out(value, name, part):
-                value[name] = fresh_copy({"": part.default})[""]
-            if name in value:
-                fill(value[name], part)
-        if isinstance(node.additional, Node):
-            for name in value.keys() - node.properties.keys():
-                value[name] = _filled(value[name], node.additional)
-    elif isinstance(value, list) and node.items is not None:
-        value[:] = [_filled(held, node.items) for held in value]
+MOST_FILLED = 1536 * 1024
+"""Bytes of defaults, as JSON, that an object may get: the store takes no larger one."""
+MOST_SHOWN = 256 * 1024
+"""The same for an object that was stored before its schema had them: a list converts 250 objects in a turn."""
 
 
-def _filled(value: Any, node: Node) -> Any:
-    """Fill a map entry or list item; null is replaced by the default, nothing is added."""
-    if value is None and not node.nullable and node.default is not MISSING:
-        value = fresh_copy({"": node.default})[""]
-    fill(value, node)
-    return value
+def fill(obj: Object, node: Node, most: int = MOST_FILLED) -> None:
+    """Fill in place. A null that is not nullable counts as missing if there is a default.
+
+    Raises DefaultsTooLarge beyond `most` bytes; what was filled until then remains.
+    """
+    _Defaults(most).fill(obj, node)
+
+
+class _Defaults:
+    """The defaults of one object: a list of `{}` may get one of a megabyte for each three bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._left = self._most = most
+
+    def fill(self, value: Any, node: Node) -> None:
+        if isinstance(value, dict):
+            for name, part in node.properties.items():
+                if part.default is not MISSING and _left_out(value, name, part):
+                    value[name] = self._default(part)
+                if name in value:
+                    self.fill(value[name], part)
+            if isinstance(node.additional, Node):
+                for name in value.keys() - node.properties.keys():
+                    value[name] = self._filled(value[name], node.additional)
+        elif isinstance(value, list) and node.items is not None:
+            value[:] = [self._filled(held, node.items) for held in value]
+
+    def _filled(self, value: Any, node: Node) -> Any:
+        """Fill a map entry or list item; null is replaced by the default, nothing is added."""
+        if value is None and not node.nullable and node.default is not MISSING:
+            value = self._default(node)
+        self.fill(value, node)
+        return value
+
+    def _default(self, node: Node) -> Any:
+        self._left -= node.default_size
+        if self._left < 0:
+            raise DefaultsTooLarge(f"the schema's defaults would add more than {self._most} bytes to the object")
+        return fresh_copy({"": node.default})[""]
 
 
 def _left_out(value: dict[str, Any], name: str, part: Node) -> bool:

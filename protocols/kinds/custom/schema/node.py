@@ -4,6 +4,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from protocols.cel.text.source import tokens
 from protocols.kinds.custom.schema.pattern import Pattern
 
@@ -80,6 +82,7 @@ class Node:
         "all_of",
         "any_of",
         "default",
+        "default_size",
         "embedded",
         "embeds",
         "int_or_string",
@@ -110,6 +113,8 @@ class Node:
         self.items = Node(raw["items"]) if isinstance(raw.get("items"), dict) else None
         self.required: tuple[str, ...] = tuple(raw.get("required") or ())
         self.default: Any = raw.get("default", MISSING)
+        self.default_size = len(msgspec.json.encode(self.default)) if self.default is not MISSING else 0
+        """Bytes of the default as JSON."""
         self.nullable = bool(raw.get("nullable"))
         self.kept = bool(raw.get(PRESERVE))
         """Preserve unknown fields."""

@@ -1,13 +1,15 @@
 """Build the resource of each served version of a definition, and convert stored objects to that version."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from protocols.kinds.custom.definitions.definition import Definition, Version
 from protocols.kinds.custom.printing.columns import columns_of, format_value
-from protocols.kinds.custom.schema.coercion import drop_nulls, fill, pruned
+from protocols.kinds.custom.schema.coercion import MOST_SHOWN, drop_nulls, fill, pruned
 from protocols.kinds.custom.serving.kind import Kind, priority
 from protocols.kinds.custom.serving.strategy import CustomStrategy, value_at
 from protocols.kinds.served.row import STATUS_VERBS, Converter, Served, Subresource
+from protocols.kube.errors import DefaultsTooLarge
 from protocols.kube.meta import Object
 
 HEAD = 256
@@ -32,7 +34,8 @@ class CustomConverter(Converter):
         pruned(obj, self._kind.node)
         drop_nulls(obj, self._kind.node)
         if self._kind.has_defaults:
-            fill(obj, self._kind.node)
+            with suppress(DefaultsTooLarge):  # the rest stays missing: an error would take the whole list away
+                fill(obj, self._kind.node, MOST_SHOWN)
         return obj
 
     def to_stored(self, obj: Object) -> Object:
