@@ -94,6 +94,9 @@ class WorkloadLife:
             handler.on_add(obj)
         self.followers.append(follower)
 
+    def follower(self, resource: Resource) -> Follower:
+        return next(follower for follower in self.followers if follower._resource is resource)
+
     # steps
 
     async def run(self, steps: int) -> None:

@@ -31,7 +31,7 @@ from actors.controllers.workloads.replicas.deployments import new_set, plan
 from actors.controllers.workloads.replicas.scaling import scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
 from protocols.kinds import views
-from protocols.kinds.table import JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
+from protocols.kinds.table import DAEMONSETS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from tests.support.memory_api import Events, MemoryApi
@@ -482,3 +482,42 @@ async def test_object_of_a_wrong_shape_does_not_stop_the_controller(caplog: pyte
     life.api.put(REPLICASETS, workload("good", "ReplicaSet", replicas=1, template=template("good")))
     await life.settle(lambda: bool(owned(life, "good")))
     assert "object is left out kind=ReplicaSet key=default/bad" in caplog.text
+
+
+@pytest.mark.parametrize(("resource", "kind"), [(REPLICASETS, "ReplicaSet"), (JOBS, "Job")])
+async def test_pods_that_are_shown_while_others_are_adopted_are_not_created_again(
+    resource: Resource, kind: str
+) -> None:
+    life = WorkloadLife(0)
+    spec = {"parallelism": 2, "manualSelector": True} if resource is JOBS else {"replicas": 2}
+    life.api.put(PODS, {"metadata": {"name": "orphan", "namespace": "default", "labels": {"app": "w"}}})
+    life.api.put(resource, workload("w", kind, **spec))
+    controller, pods = life.router.controllers[kind], life.follower(PODS)
+    life.follower(resource).read(1)
+    await controller._step((kind, "default/w"))
+    pods.read(1)
+    life.follower(resource).read(9)
+
+    def show(*_: Any) -> None:
+        pods.read(pods.behind)
+
+    life.api.fault = show
+    await controller._step((kind, "default/w"))
+    assert len(life.pods()) == 3
+
+
+async def test_daemon_pods_that_are_shown_while_a_revision_is_created_are_not_created_again() -> None:
+    life = WorkloadLife(0)
+    life.api.put(DAEMONSETS, workload("d", "DaemonSet"))
+    controller, pods = life.router.controllers["DaemonSet"], life.follower(PODS)
+    life.follower(DAEMONSETS).read(1)
+    await controller._step(("DaemonSet", "default/d"))
+    life.change(DAEMONSETS, "d", template=template("d", "2"))
+    life.follower(DAEMONSETS).read(9)
+
+    def show(*_: Any) -> None:
+        pods.read(pods.behind)
+
+    life.api.fault = show
+    await controller._step(("DaemonSet", "default/d"))
+    assert len(life.pods()) == 3

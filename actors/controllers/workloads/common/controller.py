@@ -140,7 +140,10 @@ class WorkloadController:
             self._waits[key] = min(seconds, self._waits.get(key, seconds))
 
     async def settled(self, obj: Object) -> bool:
-        """Return True if the informer shows all pods that were created and deleted before."""
+        """Return True if the informer shows all pods that were created and deleted before.
+
+        Ask before `claim_pods`: pods that are shown after that are not among those that it returns.
+        """
         if await self._control.settled(obj, self._pods.items.get):
             return True
         self.again(obj, OVERDUE_S)

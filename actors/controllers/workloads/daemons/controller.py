@@ -80,10 +80,10 @@ class DaemonSetController(WorkloadController):
             return
         if terminating(obj):
             return
+        settled = await self.settled(obj)
         pods = await self.claim_pods(obj)
         current, old = await self._history(obj, pods)
         daemons = self._daemons(obj, current, pods)
-        settled = await self.settled(obj)
         if settled:
             await self._manage(obj, daemons, hash_of(current))
             for revision in surplus(obj, old, pods):

@@ -76,8 +76,8 @@ class JobController(WorkloadController):
         if why := unsupported(obj):
             self._tools.recorder.event(obj, "Warning", "NotManaged", why)
             return
-        pods = await self.claim_pods(obj)
         settled = await self.settled(obj)
+        pods = await self.claim_pods(obj)
         decided = plan(obj, pods, await self._gone(obj, pods), self._tools.clock(), settled=settled)
         obj = await self.write_status(obj, decided.status)
         self._forget_counted(obj)

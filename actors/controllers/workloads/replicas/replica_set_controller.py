@@ -24,9 +24,9 @@ class ReplicaSetController(WorkloadController):
         self._sets = sets
 
     async def sync(self, obj: Object) -> None:
+        settled = await self.settled(obj)
         pods = await self.claim_pods(obj)
         fault, error = None, None
-        settled = await self.settled(obj)
         if settled and not terminating(obj):
             fault, error = await self._manage(obj, pods)
         now = self._tools.clock()
