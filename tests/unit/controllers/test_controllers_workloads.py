@@ -301,6 +301,10 @@ def test_deployment_without_progress_times_out() -> None:
     late = plan(deployment, [set_view(made)], [], NOW + 60).status or {}
     reasons = {condition["type"]: condition["reason"] for condition in late["conditions"]}
     assert reasons == {"Available": "MinimumReplicasUnavailable", "Progressing": "ProgressDeadlineExceeded"}
+    complete = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+    deployment["status"] = (first.status or {}) | {"updatedReplicas": 1, "replicas": 1, "conditions": [complete]}
+    broken = msgspec.structs.replace(set_view(made), actual=1)
+    assert plan(deployment, [broken], [], NOW + 60).wait is None
     paused = workload("d", "Deployment", replicas=1, progressDeadlineSeconds=10, paused=True)
     kept = plan(paused, [set_view(made)], [], NOW).status or {}
     assert {condition["reason"] for condition in kept["conditions"]} == {
@@ -342,6 +346,10 @@ def test_job_waits_between_failures_and_stops_at_its_deadline() -> None:
     ended = [view(f"p{n}", phase="Failed", ended=NOW - 5) for n in range(2)]
     decided = job_plan(job, ended, set(), NOW)
     assert (decided.create, decided.wait) == (0, 15.0)
+    ignoring = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
+    ignored = [view("p", phase="Failed", ended=NOW - 1, exits=(ContainerExit("a", 42),))]
+    decided = job_plan(workload("j", "Job", podFailurePolicy=ignoring), ignored, set(), NOW)
+    assert (decided.create, decided.wait) == (0, 9.0)
     job["status"] = {"startTime": "2020-01-01T00:00:00Z"}
     late = job_plan(job, [view("p", node="n", phase="Running")], set(), NOW)
     assert late.status["conditions"][0]["reason"] == "DeadlineExceeded"

@@ -26,7 +26,7 @@ from actors.controllers.workloads.jobs.indexes import (
     failures_with,
     verdict,
 )
-from actors.controllers.workloads.jobs.spec import IGNORE, JobSpec, job_spec, judge, missing_indexes, parse_indexes
+from actors.controllers.workloads.jobs.spec import JobSpec, job_spec, missing_indexes, parse_indexes
 from protocols.kube.meta import Object, terminating
 from protocols.kube.times import format_time, time_or
 from protocols.process.rates import backoff_delay
@@ -238,14 +238,14 @@ class _Pass:
         return self._account.ended_indexes | {pod.index for pod in (*active, *blocked) if pod.index is not None}
 
     def _backoff(self) -> float:
-        """Return the seconds until the next pod may be created, after the failures since the last success."""
+        """Return the seconds until the next pod may be created, after the failures since the last success.
+
+        Failures that the pod failure policy ignores count here: a pod that fails at once must not be made in a loop.
+        """
         ended = sorted((pod for pod in self._pods if pod.finished), key=lambda pod: (pod.ended, pod.name))
         failures = 0
         for pod in ended:
-            if pod.phase == "Succeeded":
-                failures = 0
-            elif judge(self._spec, pod).action != IGNORE:
-                failures += 1
+            failures = 0 if pod.phase == "Succeeded" else failures + 1
         if not failures:
             return 0.0
         last = max(pod.ended for pod in ended if pod.phase == "Failed")

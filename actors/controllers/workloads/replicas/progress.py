@@ -95,7 +95,9 @@ def next_check(rollout: Rollout, status: Object, conditions: Sequence[Object], n
     known = find(conditions, PROGRESSING)
     if rollout.deadline is None or rollout.paused or known is None or complete(rollout, status):
         return None
-    return None if known.get("reason") == TIMED_OUT else max(0.0, _updated(known) + rollout.deadline - now) + 1.0
+    if known.get("reason") in (TIMED_OUT, COMPLETE):
+        return None
+    return max(0.0, _updated(known) + rollout.deadline - now) + 1.0
 
 
 def noticed(kind: str, name: str, now: float) -> Object:
