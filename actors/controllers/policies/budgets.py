@@ -126,7 +126,7 @@ class DisruptionController:
         except disruption.ScaleUnknown as fault:
             text = f"Failed to calculate the number of expected pods: {fault}"
             self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
-            return disruption.failed_status(budget, str(fault), now)
+            return disruption.failed_status(budget, pods, str(fault), now)
         return disruption.status_of(budget, pods, expected, now)
 
     async def _expected(self, budget: Object, pods: list[Object]) -> disruption.Expectation:

@@ -129,12 +129,13 @@ def status_of(budget: Object, pods: list[Object], expected: Expectation, now: fl
     return {**status, "conditions": conditions(budget, condition, generation, now)}
 
 
-def failed_status(budget: Object, fault: str, now: float) -> Object:
+def failed_status(budget: Object, pods: Iterable[Object], fault: str, now: float) -> Object:
     """Return the status of a budget that could not be calculated: it allows nothing."""
-    status = budget.get("status") or {}
+    status = {name: value for name, value in (budget.get("status") or {}).items() if name != "disruptedPods"}
+    waiting = disrupted(budget, pods, now)
     observed = status.get("observedGeneration") or 0
     made = conditions(budget, (ALLOWED, SYNC_FAILED, fault), observed, now)
-    return {**status, "disruptionsAllowed": 0, "conditions": made}
+    return {**status, **({"disruptedPods": waiting} if waiting else {}), "disruptionsAllowed": 0, "conditions": made}
 
 
 def conditions(budget: Object, wanted: tuple[str, str, str], generation: int, now: float) -> list[Object]:

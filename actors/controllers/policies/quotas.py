@@ -5,7 +5,7 @@ Deletions are given back at once; charges of failed writes after the grace perio
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.policies.in_flight import InFlightCharges, corrected
 from protocols.kinds.table import RESOURCEQUOTAS
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, key_of, name_of, namespace_of, version_of
+from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, version_of
 from protocols.kube.quantity import ZERO
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer
@@ -143,11 +143,11 @@ class QuotaController:
             self._work.put_later(work, UNSYNCED_S)  # what a broken watch hides must not be given back
             return
         self._passed[key] = now
-        counted = self._count(quota, served)
+        counted, charges = self._count(quota, served), self._in_flight[key]
         self._adopt(key, quota, counted)
-        outstanding = self._in_flight[key].outstanding(now)
+        outstanding = charges.outstanding(now)
         await self._publish(quota, corrected(parsed((quota.get("status") or {}).get("used")), counted, outstanding))
-        expiry = self._in_flight[key].next_expiry() if outstanding else None
+        expiry = charges.next_expiry() if outstanding else None
         self._work.put_later(work, RESYNC_S if expiry is None else max(INTERVAL_S, expiry - now))
 
     def _adopt(self, key: str, quota: Object, counted: Amounts) -> None:
@@ -170,13 +170,15 @@ class QuotaController:
             result.update({name: sums.get(name, ZERO) for name in hard if evaluator.covers(name)})
         return masked(result, hard.keys())
 
-    def _objects(self, resource: str, namespace: str, informer: Informer) -> Iterable[tuple[Object, Amounts]]:
-        used = self._used.get((resource, namespace))
+    def _objects(self, resource: str, namespace: str, informer: Informer) -> Iterator[tuple[Object, Amounts]]:
+        """Yield each object with its usage. That of a pod that is being deleted ends with time, without an event."""
+        used, usage = self._used.get((resource, namespace)), evaluator_of(resource).usage
         if used is None:
-            usage, prefix = evaluator_of(resource).usage, f"{namespace}/"
+            prefix = f"{namespace}/"
             found = {name_of(o): (o, usage(o)) for key, o in informer.items.items() if key.startswith(prefix)}
             used = self._used[resource, namespace] = Used(found)
-        return used.by_name.values()
+        for obj, amounts in used.by_name.values():
+            yield obj, usage(obj) if terminating(obj) else amounts
 
     async def _publish(self, quota: Object, used: Amounts) -> None:
         """Write the status at the revision it was calculated for, if it changed. Raises ApiError."""
@@ -198,7 +200,8 @@ class QuotaController:
             if error.code == 404:
                 return
             raise
-        self._mine[key_of(quota)] = version_of(written)
+        if key_of(quota) in self._in_flight:  # else it was deleted meanwhile
+            self._mine[key_of(quota)] = version_of(written)
 
 
 def _replacing(old: Any, new: Mapping[str, str]) -> dict[str, str | None]:

@@ -81,9 +81,16 @@ def test_status_of_a_budget_without_expected_pods_allows_nothing() -> None:
 
 def test_failed_status_keeps_the_counts_and_allows_nothing() -> None:
     held = budget({"disruptionsAllowed": 3, "currentHealthy": 3})
-    status = disruption.failed_status(held, "no scale", NOW)
+    status = disruption.failed_status(held, [], "no scale", NOW)
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 3)
     assert (status["conditions"][0]["reason"], status["conditions"][0]["message"]) == ("SyncFailed", "no scale")
+
+
+def test_failed_status_forgets_evictions_that_timed_out() -> None:
+    """They were checked again five times a second."""
+    evicted = {"a": format_time(NOW - TIMEOUT_S - 5), "b": format_time(NOW)}
+    status = disruption.failed_status(budget({"disruptedPods": evicted}), [pod("a"), pod("b")], "no scale", NOW)
+    assert status["disruptedPods"] == {"b": evicted["b"]}
 
 
 def test_condition_keeps_the_time_of_its_last_change() -> None:

@@ -5,12 +5,16 @@ import logging
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from actors.controllers.common.informers import FirstObject
 from actors.controllers.policies.in_flight import GRACE_S
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.start import PolicyControllers
 from protocols.kinds.table import PODS, RESOURCEQUOTAS
 from protocols.kube.meta import Object
+from protocols.kube.times import format_time
+from protocols.quota import pods
 from tests.support.memory_api import MemoryApi
 
 
@@ -46,6 +50,10 @@ class Scene:
         metadata = {"name": name, "namespace": "ns"}
         self.handler.on_add(self.api.put(PODS, {"metadata": metadata, "spec": {"containers": containers}}))
 
+    def change(self, name: str, **metadata: Any) -> None:
+        old = self.api.objects["pods"][f"ns/{name}"]
+        self.handler.on_update(old, self.api.put(PODS, {**old, "metadata": {**old["metadata"], **metadata}}))
+
     def delete(self, name: str) -> None:
         obj = self.api.objects["pods"][f"ns/{name}"]
         self.api.drop(PODS, name, "ns")
@@ -78,6 +86,29 @@ async def test_deletion_is_given_back_at_the_next_pass() -> None:
     assert (await scene.passed())["used"] == {"pods": "1"}
     scene.delete("a")
     assert (await scene.passed())["used"] == {"pods": "0"}
+
+
+async def test_pod_that_its_node_never_ends_is_given_back_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene, clock = Scene(), SimpleNamespace(time=lambda: 1_800_000_000.0)
+    monkeypatch.setattr(pods, "time", clock)
+    scene.pod("a")
+    scene.quota(pods="5")
+    scene.change("a", deletionTimestamp=format_time(1_800_000_000.0), deletionGracePeriodSeconds=30)
+    assert (await scene.passed())["used"] == {"pods": "1"}
+    clock.time = lambda: 1_800_000_031.0
+    assert (await scene.passed())["used"] == {"pods": "0"}
+
+
+async def test_quota_that_is_deleted_during_its_pass_ends_it() -> None:
+    scene = Scene()
+    scene.quota(pods="5")
+    quota = scene.api.objects["resourcequotas"]["ns/q"]
+    scene.api.fault = lambda *write: scene.controller.on_delete(quota)
+    await scene.passed()
+    assert not scene.controller._in_flight
+    assert not scene.controller._mine
 
 
 async def test_charge_without_an_object_is_given_back_after_the_grace_period() -> None:
