@@ -61,6 +61,10 @@ class Election:
     def leads(self, now: float) -> bool:
         return now < self._sure_until
 
+    def left(self, now: float) -> float:
+        """Return the seconds for which a leader may act without another renewal."""
+        return self._sure_until - now
+
     def seen(self, lease: Object | None, now: float) -> None:
         """Note the stored lease. An unchanged one is as old as when it was first seen."""
         self._lease = lease
@@ -156,12 +160,13 @@ class LeaderElector:
                 await asyncio.sleep(YIELD_S - since)
 
     async def renew(self) -> None:
-        """Renew the lease until that fails for too long; raises LeadershipLost."""
-        while True:
-            await asyncio.sleep(self._options.retry)
-            await self._try()
-            if not self._election.leads(time.monotonic()):
-                raise LeadershipLost(self._how())
+        """Renew the lease until that fails for too long; raises LeadershipLost at that moment, whatever is awaited."""
+        while (left := self._election.left(time.monotonic())) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await asyncio.sleep(self._options.retry)
+                    await self._try()
+        raise LeadershipLost(self._how())
 
     def _how(self) -> str:
         options, holder = self._options, self._election.holder

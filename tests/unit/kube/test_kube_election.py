@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.kube.errors import ApiAway
+from protocols.kubeclient import election
 from protocols.kubeclient.election import Election, ElectionOptions, LeaderElector, LeadershipLost
 
 LEASE = dict[str, Any]
@@ -151,3 +154,45 @@ def test_a_leader_that_cannot_renew_is_told_so_and_not_that_it_holds_the_lease_i
 
     with pytest.raises(LeadershipLost, match=r"l could not be renewed for 0\.2 s"):
         asyncio.run(story())
+
+
+class Silent(Leaving):
+    """An API that takes the first write, and never answers from then on."""
+
+    async def get(self, *_: object) -> LEASE:
+        return await asyncio.Event().wait() if self.writes else await super().get()  # type: ignore[return-value]
+
+    async def update(self, resource: object, lease: LEASE, *_: object) -> LEASE:
+        return await asyncio.Event().wait() if self.writes else await super().update(resource, lease)  # type: ignore[return-value]
+
+
+class HastyLoop(asyncio.SelectorEventLoop):
+    """Does not wait for its timers: its time is theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._selector.select = self._select  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self.now
+
+    def _select(self, timeout: float | None = None) -> list[object]:
+        self.now += timeout or 0.0
+        return []
+
+
+def test_a_leader_whose_requests_hang_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It acted for 8 s longer, and another candidate leads after 5 of them."""
+    loop = HastyLoop()
+    monkeypatch.setattr(election, "time", SimpleNamespace(monotonic=loop.time))
+    options = ElectionOptions(name="l", identity="me")
+    elector = LeaderElector(Silent(), options, logging.getLogger("test"))  # type: ignore[arg-type]
+
+    async def story() -> None:
+        await elector.lead(lambda note: None)
+        await elector.renew()
+
+    with closing(loop), pytest.raises(LeadershipLost):
+        loop.run_until_complete(story())
+    assert loop.now == pytest.approx(options.renew_deadline)
