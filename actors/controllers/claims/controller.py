@@ -94,7 +94,15 @@ class ResourceClaimController:
 
     def pod_gone(self, pod: views.Pod) -> None:
         if claim_entries(pod) or used_claims(pod):
+            self._stop_waiting(pod)
             self._enqueue_claims_of(pod)
+
+    def _stop_waiting(self, pod: views.Pod) -> None:
+        for entry in filter(is_from_template, claim_entries(pod)):
+            template = f"{namespace_of(pod)}/{entry['resourceClaimTemplateName']}"
+            self._waiting[template].discard(key_of(pod))
+            if not self._waiting[template]:
+                del self._waiting[template]
 
     def _enqueue_claims_of(self, pod: views.Pod) -> None:
         named = {f"{namespace_of(pod)}/{name}" for name in used_claims(pod)}

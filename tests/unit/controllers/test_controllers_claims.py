@@ -161,6 +161,16 @@ async def test_missing_template_is_reported_and_awaited() -> None:
     await world.until(lambda: status_of(api, "p"))
 
 
+async def test_pod_that_is_gone_waits_for_no_template() -> None:
+    """Each pod of a missing template left its name behind, for ever."""
+    api = MemoryApi()
+    api.put(PODS, pod())
+    world = World(api)
+    await world.until(lambda: world.controller._waiting)
+    api.drop(PODS, "p", "ns")
+    await world.until(lambda: not world.controller._waiting)
+
+
 async def test_deleted_generated_claim_is_created_again() -> None:
     api = MemoryApi()
     api.put(RESOURCECLAIMTEMPLATES, template())
