@@ -199,14 +199,18 @@ class NamespaceController:
         return left
 
     async def _delete(self, resource: Resource, namespace: str, left: Remaining) -> None:
-        """Delete all objects of a kind; one that cannot be deleted keeps no other kind."""
+        """Delete all objects of a kind; one that cannot be deleted keeps no other kind.
+
+        Nothing is left of a kind that the API server lacks.
+        """
         try:
             if not (await self._client.list(resource, namespace, query={"limit": "1"})).get("items"):
                 return
             await self._client.delete_collection(resource, namespace, policy="Background")
             left.add(resource, await self._client.list(resource, namespace, query={"limit": str(PAGE)}))
         except ApiError as error:
-            left.errors.append(str(error))
+            if error.code != 404:
+                left.errors.append(str(error))
 
     async def _report(self, namespace: Object, left: Remaining) -> None:
         conditions = ending_conditions(namespace, left, now())

@@ -12,8 +12,8 @@ from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.namespaces import NamespaceCaches, NamespaceController
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector
 from actors.controllers.services.controller import EndpointSliceController
-from protocols.kinds.table import PODS, Resource
-from protocols.kube.errors import ApiAway
+from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
+from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
 from protocols.kubeclient import workqueue
 from protocols.kubeclient.client import ApiClient
@@ -150,6 +150,7 @@ class HeldPod:
             cast(ApiClient, self), "CA", logging.getLogger("test"), cast(Any, self.caches)
         )
         self.gone = False
+        self.unserved: frozenset[Resource] = frozenset()
         self.passes = 0
         self.finalized = asyncio.Event()
 
@@ -158,6 +159,8 @@ class HeldPod:
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Object:
         await asyncio.sleep(0)
+        if resource in self.unserved:
+            raise ApiError(404, {"message": "the server could not find the requested resource"})
         held = resource is PODS and not self.gone
         return {
             "items": [{"metadata": {"name": f"pod-{self.passes}", "finalizers": [f"f{self.passes}"]}}] if held else []
@@ -190,6 +193,18 @@ async def test_ending_namespace_is_not_tried_again_for_its_own_report() -> None:
     await asyncio.sleep(3.5 * DELAY_S)
     assert api.passes <= 1 + (time.monotonic() - began) / DELAY_S
     api.gone = True
+    await asyncio.wait_for(api.finalized.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_ending_namespace_ends_where_the_api_lacks_a_kind() -> None:
+    """Beside a kube-apiserver without resource.k8s.io, namespaces were never finalized."""
+    api = HeldPod(ending())
+    api.gone = True
+    api.unserved = frozenset({RESOURCECLAIMS})
+    task = asyncio.create_task(api.controller.run())
+    api.controller.enqueue("a")
     await asyncio.wait_for(api.finalized.wait(), 5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
