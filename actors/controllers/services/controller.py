@@ -154,7 +154,8 @@ class EndpointSliceController:
         await _overtaken(self._client.create(ENDPOINTSLICES, wanted, namespace_of(wanted)))
 
     async def _update(self, known: Object, wanted: Object) -> None:
-        metadata = {"resourceVersion": version_of(known), "labels": wanted["metadata"]["labels"]}
+        labels = {**dict.fromkeys(labels_of(known)), **labels_of(wanted)}  # null removes a label
+        metadata = {"resourceVersion": version_of(known), "labels": labels}
         body = {"metadata": metadata, "endpoints": wanted["endpoints"]}
         await _overtaken(self._client.patch(ENDPOINTSLICES, name_of(known), namespace_of(known), body))
 

@@ -65,10 +65,7 @@ def desired_slices(service: Object, pods: Iterable[Object]) -> list[Object]:
 
 def differs(known: Object, wanted: Object) -> bool:
     """Return True if a slice must be written; the ports and the family are in its name."""
-    labels = labels_of(known)
-    return (known.get("endpoints") or []) != wanted["endpoints"] or any(
-        labels.get(name) != value for name, value in wanted["metadata"]["labels"].items()
-    )
+    return (known.get("endpoints") or []) != wanted["endpoints"] or labels_of(known) != labels_of(wanted)
 
 
 def _counts(pod: Object) -> bool:

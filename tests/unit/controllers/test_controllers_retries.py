@@ -19,6 +19,7 @@ from protocols.kubeclient import workqueue
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.workqueue import Key, Retries, WorkQueue
 from protocols.process.tasks import FAILURES
+from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async, until_true
 
 DELAY_S = 0.02
@@ -139,6 +140,21 @@ def test_endpoint_controller_keeps_nothing_of_namespaces_without_services() -> N
         controller._service_changed({"metadata": {"name": "headless", "namespace": f"{name}2"}, "spec": {}})
         controller._service_gone(service)
     assert controller._by_namespace == {}
+
+
+async def test_label_that_a_service_loses_leaves_its_slices() -> None:
+    api = MemoryApi()
+    controller = EndpointSliceController(cast(ApiClient, api), logging.getLogger("test"))
+    service = {"metadata": {"name": "web", "namespace": "ns", "uid": "u", "labels": {"chart": "a", "old": "1"}}}
+    slices = api.objects["endpointslices"]
+    for labels in ({"chart": "a", "old": "1"}, {"chart": "b"}):
+        service = {"metadata": {**service["metadata"], "labels": labels}, "spec": {"selector": {"app": "web"}}}
+        controller._service_changed(service)
+        await controller._sync(("endpoints", "ns/web"))
+        (found,) = slices.values()
+        controller._slice_changed(found)
+        assert labels.items() <= found["metadata"]["labels"].items()
+    assert "old" not in found["metadata"]["labels"]
 
 
 class HeldPod:
