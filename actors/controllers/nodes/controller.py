@@ -58,7 +58,11 @@ class NodeLeases(msgspec.Struct):
         self.seen.pop(node, None)
 
     def lost(self, at: float) -> list[str]:
-        return [node for node, (_, seen) in self.seen.items() if at - seen >= self.grace_s]
+        return [node for node in self.seen if self.is_lost(node, at)]
+
+    def is_lost(self, node: str, at: float) -> bool:
+        """Return False also for a node that is gone."""
+        return at - self.seen.get(node, ("", at))[1] >= self.grace_s
 
 
 def unknown_patch(node: views.Node) -> Object | None:
@@ -132,7 +136,8 @@ class NodeController:
         while True:
             await asyncio.sleep(self._grace_s / CHECKS_PER_GRACE)
             for name in self._leases.lost(self._now()):
-                await self._report_lost(name)
+                if self._leases.is_lost(name, self._now()):  # no lease came while others were reported
+                    await self._report_lost(name)
             self._work.put(*((NODE, name) for name in self._waiting))
 
     async def _report_lost(self, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,7 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import NODE_TAINTS, EvictionMetrics
 from actors.controllers.lifecycle.pod_gc import trim_pod
+from actors.controllers.nodes import controller as nodes_module
 from actors.controllers.nodes.controller import CONDITIONS, NodeController, NodeLeases, unknown_patch
 from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
@@ -31,7 +33,7 @@ from actors.controllers.nodes.taints import (
 )
 from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
-from protocols.kinds.table import LEASES, NODES, PODS
+from protocols.kinds.table import LEASES, NODES, PODS, Resource
 from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.times import format_time, now
 from tests.support.memory_api import Events, Follower, MemoryApi, conflict
@@ -82,6 +84,30 @@ def test_node_that_renews_in_time_is_never_lost(course: list[tuple[float, bool]]
         leases.renewed("n1", str(number), at)
         if twice:
             leases.renewed("n1", str(number), at)
+
+
+async def test_node_that_renews_while_others_are_reported_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a pause of the controllers all leases are old, until their events are read."""
+    monkeypatch.setattr(nodes_module, "CHECKS_PER_GRACE", 100_000)
+    patched, done = list[str](), asyncio.Event()
+
+    class Api:
+        async def patch(self, resource: Resource, name: str, *rest: Any, **more: Any) -> None:
+            if patched:
+                done.set()
+            patched.append(name)
+            controller._leases.renewed("n2", "new", controller._now())
+
+    fake: Any = Api()
+    controller = NodeController(fake, cast(Any, None), logging.getLogger("test"), 1000.0, cast(Any, None))
+    controller.nodes = {name: node(Ready="True") for name in ("n1", "n2")}
+    for name in controller.nodes:
+        controller._leases.known(name, controller._now() - 2000.0)
+    task = asyncio.create_task(controller._check_leases())
+    await asyncio.wait_for(done.wait(), 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert set(patched) == {"n1"}
 
 
 def test_unknown_patch_covers_every_condition_once() -> None:
