@@ -54,7 +54,11 @@ class LeaseTable:
         return self._heap[0][0] if self._heap else None
 
     def expired(self, now: float) -> list[int]:
-        return [lease for lease, deadline in self._deadlines.items() if deadline <= now]
+        return [lease for lease in self._deadlines if self.is_expired(lease, now)]
+
+    def is_expired(self, lease: int, now: float) -> bool:
+        """Return False also for a lease that is gone."""
+        return self._deadlines.get(lease, math.inf) <= now
 
     def apply(self, commit: Commit, now: float) -> None:
         """Apply a commit; the TTL of a new lease begins now."""

@@ -94,9 +94,11 @@ class LeaseService:
             await self._expire()
 
     async def _expire(self) -> None:
+        leases = self._core.leases
         try:
-            for lease in self._core.leases.expired(time.monotonic()):
-                with suppress(LeaseNotFound):
-                    await self._core.writer.submit(partial(revoke, lease))
+            for lease in leases.expired(time.monotonic()):
+                if leases.is_expired(lease, time.monotonic()):  # not renewed while others were revoked
+                    with suppress(LeaseNotFound):
+                        await self._core.writer.submit(partial(revoke, lease))
         except StoreError:
             await asyncio.sleep(RETRY)

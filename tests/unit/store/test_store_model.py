@@ -3,6 +3,8 @@
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import Retention
+from actors.store.rpc.lease import LeaseService
 
 KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
 Op = tuple[str, bytes, bytes]
@@ -175,3 +178,18 @@ def test_leases_restart_with_full_ttl() -> None:
     assert (leases.expired(54.0), leases.expired(56.0)) == ([], [2])
     assert leases.next_deadline() == pytest.approx(55.0)
     assert leases.keys(1) == {b"k"}
+
+
+async def test_lease_that_is_renewed_while_others_are_revoked_stays() -> None:
+    """Its client had the answer that it is renewed, and its keys were deleted."""
+    leases, revoked = LeaseTable(), list[int]()
+    leases.load([LeaseRecord(number, 100, 0.0) for number in (1, 2, 3)], [], now=-1e6)
+
+    async def submit(operation: Any) -> None:
+        revoked.append(*operation.args)
+        service._renew(2)
+
+    core: Any = SimpleNamespace(leases=leases, writer=SimpleNamespace(submit=submit))
+    service = LeaseService(core)
+    await service._expire()
+    assert revoked == [1, 3]
