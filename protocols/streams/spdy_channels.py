@@ -153,9 +153,10 @@ class SpdyChannels(Messages):
 
     def _messages_of(self, event: Event) -> Iterator[bytes]:
         match event:
-            case Opened(stream, headers) if (channel := NAMES.get(headers.get("streamtype", ""))) is not None:
-                self._streams.setdefault(channel, stream)
-                self._channels[stream] = channel
+            case Opened(stream, headers):
+                channel = NAMES.get(headers.get("streamtype", ""))
+                if channel is not None and channel not in self._streams:  # a client may open and reset without end
+                    self._streams[channel], self._channels[stream] = stream, channel
             case Data(stream, data) if self._channels.get(stream) == RESIZE:
                 yield from self._resized(data)
             case Data(stream, data) if self._channels.get(stream) == STDIN:

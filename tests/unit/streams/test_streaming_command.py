@@ -113,3 +113,15 @@ def test_pings_are_answered_and_ended_streams_are_silent() -> None:
     ping = frames.pack_control(frames.PING, 2)
     sent = ping + frames.pack_data(stream, b"a", fin=True) + frames.pack_data(stream, b"late")
     assert list(client.feed(sent)) == [BytesToSend(ping), Data(stream, b"a"), StreamEnded(stream)]
+
+
+async def test_streams_that_are_opened_and_reset_leave_nothing_behind() -> None:
+    ours, theirs = pipes(1 << 20)
+    client, runtime = Client(), SpdyChannels(theirs)
+    for _ in range(100):
+        stream, data = client.open({"streamtype": "stdin"})
+        await ours.write(data + frames.pack_control(frames.RST_STREAM, stream, 1))
+    _, data = client.open({"streamtype": "error"})
+    await ours.write(data)
+    assert await runtime.open({STDIN, ERROR})
+    assert len(runtime._channels) == 2
