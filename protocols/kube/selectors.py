@@ -338,14 +338,6 @@ def _matches(demand: Mapping[str, Any], labels: Labels) -> bool:
             return key in labels
         case "DoesNotExist":
             return key not in labels
-        case "Gt" | "Lt" as operator:
-            return _compared(operator, actual, values)
+        case "Gt" | "Lt" as operator if actual is not None and values and _INTEGER.fullmatch(values[0]):
+            return _compare(actual, _OBJECT_OPERATORS[operator], values[0])
     return False
-
-
-def _compared(operator: str, actual: str | None, values: list[str]) -> bool:
-    try:
-        left, right = int(actual or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return left > right if operator == "Gt" else left < right

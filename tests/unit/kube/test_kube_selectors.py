@@ -9,6 +9,7 @@ from protocols.kube.selectors import (
     label_selector_from_object,
     parse_field_selector,
     parse_label_selector,
+    term_matches,
 )
 
 LABELS = {"app": "web", "tier": "front", "rank": "5", "empty": "", "example.com/x": "y"}
@@ -89,6 +90,15 @@ def test_object_form() -> None:
         label_selector_from_object({"matchExpressions": [{"key": "a", "operator": "Near"}]})
     with pytest.raises(SelectorInvalid, match="at least one"):
         label_selector_from_object({"matchExpressions": [{"key": "a", "operator": "In"}]})
+
+
+@pytest.mark.parametrize("label", ["1_0", "10 ", "", "9" * 20, "x"])
+def test_label_that_is_no_number_is_neither_above_nor_below(label: str) -> None:
+    for operator in ("Gt", "Lt"):
+        demand = {"key": "rank", "operator": operator, "values": ["5"]}
+        assert not term_matches({"matchExpressions": [demand]}, "n", {"rank": label})
+        assert not term_matches({"matchExpressions": [{**demand, "values": [label]}]}, "n", {"rank": "5"})
+        assert not term_matches({"matchExpressions": [{**demand, "values": []}]}, "n", {"rank": "5"})
 
 
 def field(values: dict[str, str], text: str) -> bool:
