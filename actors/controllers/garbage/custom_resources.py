@@ -76,3 +76,4 @@ class CustomResourceFollower:
             task.cancel()
             for obj in informer.items.values():
                 handler.on_delete(obj)
+            informer.items.clear()  # quotas may ask for them later

@@ -170,7 +170,8 @@ class PodGarbageCollector:
         except Exception as error:
             failed("pod collection", f"{namespace}/{name}", error)
             return False
-        self._log.warning("pod removed: its node does not exist pod=%s/%s", namespace, name)
+        why = "its node does not exist" if report else "it was deleted and has no node"
+        self._log.warning("pod removed: %s pod=%s/%s", why, namespace, name)
         return True
 
     def _now(self) -> float:

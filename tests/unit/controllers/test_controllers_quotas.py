@@ -4,16 +4,20 @@ import asyncio
 import logging
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from actors.controllers.common.informers import FirstObject
+from actors.controllers.common.kinds import Kinds
+from actors.controllers.garbage.custom_resources import CustomResourceFollower
 from actors.controllers.policies.in_flight import GRACE_S
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.start import PolicyControllers
 from protocols.kinds.table import PODS, RESOURCEQUOTAS
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
+from protocols.kubeclient.informer import Informer
 from protocols.quota import pods
 from tests.support.memory_api import MemoryApi
 
@@ -173,3 +177,26 @@ async def test_controllers_of_policies_wait_until_this_process_leads() -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_informer_of_a_definition_that_is_gone_has_no_objects() -> None:
+    """A quota made later counted the objects that the definition had."""
+    names = {"plural": "gadgets", "kind": "Gadget"}
+    definition = {
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {"group": "example.com", "names": names, "versions": [{"name": "v1", "served": True, "storage": True}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]},
+    }
+    followed: dict[str, Informer] = {}
+    others = SimpleNamespace(
+        handlers=lambda resource: (), follow=lambda resource, informer: followed.update({resource.full_name: informer})
+    )
+    client, collector, task = Mock(), Mock(), Mock()
+    spawn = Mock(side_effect=lambda work, name: work.close() or task)
+    follower = CustomResourceFollower(Kinds(), client, collector, spawn, others)
+    follower._begun = True
+    follower.on_add(definition)
+    followed["gadgets.example.com"].items["a"] = {"metadata": {"name": "a"}}
+    follower.on_delete(definition)
+    assert not followed["gadgets.example.com"].items
+    task.cancel.assert_called_once()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from actors.controllers.workloads.common.claims import claim
 from actors.controllers.workloads.common.conditions import entry, put
+from actors.controllers.workloads.common.own_writes import LOST
 from actors.controllers.workloads.common.pod_control import Expectations, PodControl
 from actors.controllers.workloads.common.pods import ContainerExit, PodView, pod_view, trim_pod
 from actors.controllers.workloads.common.ranking import deletion_order
@@ -17,7 +18,7 @@ from actors.controllers.workloads.daemons.controller import FailureBackoff
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
 from actors.controllers.workloads.daemons.plan import Daemons
 from actors.controllers.workloads.daemons.revisions import history_of, new_revision, surplus
-from actors.controllers.workloads.jobs.controller import ORPHAN, job_pod
+from actors.controllers.workloads.jobs.controller import ORPHAN, JobController, job_pod
 from actors.controllers.workloads.jobs.plan import plan as job_plan
 from actors.controllers.workloads.jobs.spec import (
     format_indexes,
@@ -529,3 +530,23 @@ async def test_daemon_pods_that_are_shown_while_a_revision_is_created_are_not_cr
     life.api.fault = show
     await controller._step(("DaemonSet", "default/d"))
     assert len(life.pods()) == 3
+
+
+async def test_workload_that_is_deleted_during_its_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = WorkloadLife(0)
+    life.api.put(JOBS, workload("j", "Job"))
+    controller = cast(JobController, life.router.controllers["Job"])
+    life.follower(JOBS).read(1)
+    (job,) = life.objects(JOBS)
+    controller._own._written["owner"]["default/gone"] = LOST, 0.0
+    life.api.fault = lambda *write: controller.on_delete(job)
+    await controller._step(("Job", "default/j"))
+    assert not controller._released
+
+    async def forgotten(*key: Any) -> Object:
+        controller._own.forget("owner")
+        raise ApiError(404, {"reason": "NotFound"})
+
+    monkeypatch.setattr(life.api, "get", forgotten)
+    assert await controller._own.shown("owner", {})
+    assert "owner" not in controller._own._written

@@ -61,7 +61,7 @@ class OwnWrites:
         except ApiError as error:
             if error.code != 404:
                 raise
-            del self._written[owner][key]
+            self._written.get(owner, {}).pop(key, None)  # forgotten, if the owner was deleted meanwhile
 
     def _note(self, owner: str, obj: Object) -> None:
         self._written[owner][key_of(obj)] = _version(obj), self._now()

@@ -136,7 +136,8 @@ class JobController(WorkloadController):
     def _forget_counted(self, obj: Object) -> None:
         lists = (obj.get("status") or {}).get("uncountedTerminatedPods") or {}
         listed = {str(uid) for uids in lists.values() for uid in uids or ()}
-        self._released[uid_of(obj)] = self._released.get(uid_of(obj), set()) & listed
+        if (seen := self._released.get(uid_of(obj))) is not None:  # None: the Job was deleted meanwhile
+            seen &= listed
 
     async def _free(self, pod: PodView) -> None:
         """Remove the finalizer. The resourceVersion guards the other finalizers."""
