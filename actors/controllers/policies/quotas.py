@@ -14,7 +14,7 @@ import msgspec
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.policies.in_flight import InFlightCharges, corrected
 from protocols.kinds.table import RESOURCEQUOTAS
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, version_of
 from protocols.kube.quantity import ZERO
 from protocols.kubeclient.client import ApiClient
@@ -56,8 +56,8 @@ class QuotaController:
         self._used: dict[tuple[str, str], Used] = {}
         """By resource and namespace, made at the first pass that needs it."""
         self._in_flight: dict[str, InFlightCharges] = {}
-        self._mine: dict[str, str] = {}
-        """Quota key -> resourceVersion of our last write."""
+        self._mine: dict[str, Amounts] = {}
+        """Quota key -> usage of our last write, whose event may come before its answer."""
         self._passed: dict[str, float] = {}
         self._adopted: set[str] = set()
         """Keys of quotas that had a pass."""
@@ -78,8 +78,8 @@ class QuotaController:
 
     def on_update(self, old: Object, new: Object) -> None:
         key = key_of(new)
-        if self._mine.get(key) != version_of(new):
-            before, after = (parsed((quota.get("status") or {}).get("used")) for quota in (old, new))
+        before, after = (parsed((quota.get("status") or {}).get("used")) for quota in (old, new))
+        if self._mine.get(key) != after:
             self._in_flight[key].charged(increase(after, before), self._clock())
         self.on_add(new)
 
@@ -192,16 +192,9 @@ class QuotaController:
                 "used": _replacing(status.get("used"), texts(used)),
             },
         }
-        try:
-            written = await self._client.patch(
-                RESOURCEQUOTAS, name_of(quota), namespace_of(quota), body, subresource="status"
-            )
-        except ApiError as error:
-            if error.code == 404:
-                return
-            raise
-        if key_of(quota) in self._in_flight:  # else it was deleted meanwhile
-            self._mine[key_of(quota)] = version_of(written)
+        self._mine[key_of(quota)] = used
+        with suppress_status(404):
+            await self._client.patch(RESOURCEQUOTAS, name_of(quota), namespace_of(quota), body, subresource="status")
 
 
 def _replacing(old: Any, new: Mapping[str, str]) -> dict[str, str | None]:

@@ -105,6 +105,18 @@ async def test_pod_that_its_node_never_ends_is_given_back_when_its_time_is_over(
     assert (await scene.passed())["used"] == {"pods": "0"}
 
 
+async def test_own_write_is_no_charge_if_its_event_comes_before_its_answer() -> None:
+    """Its amounts were charges in flight: what was deleted meanwhile stayed used for half a minute."""
+    scene = Scene()
+    scene.pod("a")
+    scene.quota(pods="5")
+    old = scene.api.objects["resourcequotas"]["ns/q"]
+    scene.api.lose = lambda *write: scene.controller.on_update(old, scene.api.objects["resourcequotas"]["ns/q"])
+    assert (await scene.passed())["used"] == {"pods": "1"}
+    scene.delete("a")
+    assert (await scene.passed())["used"] == {"pods": "0"}
+
+
 async def test_quota_that_is_deleted_during_its_pass_ends_it() -> None:
     scene = Scene()
     scene.quota(pods="5")
