@@ -117,8 +117,9 @@ def sweep_once(directory: Path) -> None:
     _swept.add(directory)
     for path in directory.glob(".*.tmp"):
         words = path.name.rsplit(".", 2)
-        if len(words) == 3 and words[1].isdigit() and not is_running(int(words[1])):
-            path.unlink(missing_ok=True)
+        if len(words) == 3 and words[1].isdecimal() and not is_running(int(words[1])):
+            with suppress(OSError):  # it does not keep anybody from writing
+                path.unlink()
 
 
 def is_running(pid: int) -> bool:

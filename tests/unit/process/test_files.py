@@ -60,11 +60,12 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_not(tmp_path
     for pid in (DEAD, zombie):
         (tmp_path / f".state.{pid}.tmp").touch()
         (tmp_path / f".other.{pid}.tmp").touch()
-    alive = {f".state.{os.getppid()}.tmp", ".no.number.tmp", ".short.tmp", f"visible.{DEAD}.tmp"}
+    alive = {f".state.{os.getppid()}.tmp", ".no.number.tmp", ".no.\u00b2.tmp", ".short.tmp", f"visible.{DEAD}.tmp"}
     for name in alive:
         (tmp_path / name).touch()
+    (tmp_path / f".folder.{DEAD}.tmp").mkdir()
     write_atomic(tmp_path / "state", b"x")
-    assert set(os.listdir(tmp_path)) == {"state", *alive}
+    assert set(os.listdir(tmp_path)) == {"state", f".folder.{DEAD}.tmp", *alive}
 
 
 FORKED = """
