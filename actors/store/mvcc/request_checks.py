@@ -16,6 +16,9 @@ from actors.store.mvcc.operations import check_range
 from protocols.wire import etcd_pb2 as pb
 
 Deletes = list[tuple[bytes, bytes]]
+MOST_OPERATIONS = 1024
+"""Operations of a transaction with those nested in it: each put is compared with each deleted range. etcd has no bound
+beside that of a branch."""
 
 
 def check_size(request: pb.PutRequest | pb.TxnRequest | pb.DeleteRangeRequest, limit: int) -> None:
@@ -42,7 +45,8 @@ def check_delete(request: pb.DeleteRangeRequest) -> None:
 
 def check_txn(request: pb.TxnRequest, limit: int) -> None:
     """Check the shape, then that no execution could change a key twice."""
-    _check_shape(request, limit)
+    if _check_shape(request, limit) > MOST_OPERATIONS:
+        raise TooManyOperations()
     for branch in (request.success, request.failure):
         if _may_repeat(branch):
             _touched(branch)
@@ -53,18 +57,17 @@ def _may_repeat(branch: Sequence[pb.RequestOp]) -> bool:
     return len(branch) > 1 or (len(branch) == 1 and branch[0].HasField("request_txn"))
 
 
-def _check_shape(request: pb.TxnRequest, limit: int) -> None:
+def _check_shape(request: pb.TxnRequest, limit: int) -> int:
+    """Return the number of operations, nested ones included."""
     if max(len(request.compare), len(request.success), len(request.failure)) > limit:
         raise TooManyOperations()
     for compare in request.compare:
         if not compare.key:
             raise EmptyKey()
-    for branch in (request.success, request.failure):
-        for operation in branch:
-            _check_operation(operation, limit)
+    return sum(_check_operation(each, limit) for branch in (request.success, request.failure) for each in branch)
 
 
-def _check_operation(operation: pb.RequestOp, limit: int) -> None:
+def _check_operation(operation: pb.RequestOp, limit: int) -> int:
     match operation.WhichOneof("request"):
         case "request_range":
             check_range(operation.request_range)
@@ -73,9 +76,10 @@ def _check_operation(operation: pb.RequestOp, limit: int) -> None:
         case "request_delete_range":
             check_delete(operation.request_delete_range)
         case "request_txn":
-            _check_shape(operation.request_txn, limit)
+            return 1 + _check_shape(operation.request_txn, limit)
         case _:
             raise KeyNotFound()
+    return 1
 
 
 def _touched(operations: Iterable[pb.RequestOp]) -> tuple[set[bytes], Deletes]:

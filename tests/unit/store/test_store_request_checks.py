@@ -58,3 +58,11 @@ def test_txn_single_operation_is_checked() -> None:
         check_txn(pb.TxnRequest(compare=[pb.Compare()]), 128)
     with pytest.raises(TooManyOperations):
         check_txn(pb.TxnRequest(failure=[put(b"a"), put(b"b")]), 1)
+
+
+def test_txn_with_too_many_nested_operations_is_rejected() -> None:
+    """A request of 1.5 MiB compared its puts and deletions for minutes."""
+    parts = [nested(*(delete(b"%d/%d" % (part, each)) for each in range(100))) for part in range(10)]
+    check_txn(pb.TxnRequest(success=parts), 128)
+    with pytest.raises(TooManyOperations):
+        check_txn(pb.TxnRequest(success=parts, failure=[put(b"%d" % each) for each in range(20)]), 128)
