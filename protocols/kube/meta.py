@@ -16,9 +16,10 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation with the whole manifest that `kubectl apply` was given."""
 ContainerList = Literal["containers", "initContainers", "ephemeralContainers"]
 CONTAINER_LISTS: tuple[ContainerList, ...] = ("containers", "initContainers", "ephemeralContainers")
+"""Fields of a pod's spec that hold containers."""
 StatusList = Literal["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
 STATUS_LISTS: tuple[StatusList, ...] = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-"""Fields of a pod's spec that hold containers."""
+"""Fields of its status with their states, in the same order."""
 Object = dict[str, Any]
 """One API object as plain JSON values."""
 

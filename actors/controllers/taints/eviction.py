@@ -142,7 +142,7 @@ class EvictionController:
         stays = pod is not None and not terminating(pod) and not self._evictor.has_evicted(pod)
         if deadline is None and old is not None and pod is not None and stays:
             self._evictor.event(pod, CANCELLED)
-        before, after = (version.rules if version else frozenset() for version in (old, deadline))
+        before, after = (each.rules if each else frozenset() for each in (old, deadline))
         self._work.put(*((RULE, rule) for rule in before ^ after))
 
     async def _evict(self, pod: views.Pod, deadline: Deadline) -> None:

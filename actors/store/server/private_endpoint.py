@@ -148,7 +148,7 @@ class ServedConnection(asyncio.Protocol):
 
     def _take_request(self, call: int, body: bytes) -> None:
         if self._requests is None:
-            self._requests = asyncio.Queue()  # bounded by _regulate
+            self._requests = asyncio.Queue()  # bounded by _update_reading
             self._spawn(self._serve_watch(call, self._requests))
         self._requests.put_nowait(body)
 
@@ -215,7 +215,7 @@ class WatchWriter:
     """The output of a watch stream, with the `write` of gRPC's context."""
 
     def __init__(self, connection: ServedConnection, call: int) -> None:
-        self._visitor, self._call = connection, call
+        self._connection, self._call = connection, call
 
     async def write(self, message: Message) -> None:
-        await self._visitor.push(self._call, message)
+        await self._connection.push(self._call, message)

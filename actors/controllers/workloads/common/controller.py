@@ -159,12 +159,12 @@ class WorkloadController:
     ) -> list[Object]:
         orphans = (orphan for orphan in index.orphans(namespace_of(obj)) if adoptable(orphan))
         found = claim(obj, [*index.owned(uid_of(obj)), *orphans], lambda each: each)
-        for pod in found.release:
-            await self._reown(pod, release(obj, pod))
+        for dependent in found.release:
+            await self._reown(dependent, release(obj, dependent))
         if found.adopt and await self._lives(obj):
-            for pod in found.adopt:
-                if await self._reown(pod, self.adoption(obj, pod)):
-                    found.owned.append(pod)
+            for dependent in found.adopt:
+                if await self._reown(dependent, self.adoption(obj, dependent)):
+                    found.owned.append(dependent)
         return found.owned
 
     def adoption(self, owner: Object, obj: Object) -> Object:
