@@ -32,7 +32,15 @@ from actors.controllers.workloads.replicas.deployments import new_set, plan
 from actors.controllers.workloads.replicas.scaling import scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
 from protocols.kinds import views
-from protocols.kinds.table import DAEMONSETS, JOBS, PODS, REPLICASETS, REPLICATIONCONTROLLERS, Resource
+from protocols.kinds.table import (
+    CONTROLLERREVISIONS,
+    DAEMONSETS,
+    JOBS,
+    PODS,
+    REPLICASETS,
+    REPLICATIONCONTROLLERS,
+    Resource,
+)
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 from tests.support.memory_api import Events, MemoryApi
@@ -530,6 +538,21 @@ async def test_daemon_pods_that_are_shown_while_a_revision_is_created_are_not_cr
     life.api.fault = show
     await controller._step(("DaemonSet", "default/d"))
     assert len(life.pods()) == 3
+
+
+async def test_daemon_pods_of_another_revision_of_the_template_stay() -> None:
+    """As kube-controller-manager makes one, whose hash of a template is another."""
+    life = WorkloadLife(0)
+    life.api.put(DAEMONSETS, workload("d", "DaemonSet"))
+    await life.settle(lambda: len([pod for pod in life.pods() if pod.ready]) == 3)
+    twin = new_revision(life.objects(DAEMONSETS)[0], 2)
+    twin["metadata"] |= {"name": "d-other", "labels": {"app": "d", "controller-revision-hash": "other"}}
+    life.api.put(CONTROLLERREVISIONS, twin)
+    life.follower(CONTROLLERREVISIONS).read(1)
+    await life.router.controllers["DaemonSet"]._step(("DaemonSet", "default/d"))
+    assert len(life.objects(CONTROLLERREVISIONS)) == 1
+    assert {pod.labels["controller-revision-hash"] for pod in life.pods()} == {"other"}
+    assert not any(pod.deleting for pod in life.pods())
 
 
 async def test_workload_that_is_deleted_during_its_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

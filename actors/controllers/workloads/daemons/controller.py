@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from actors.controllers.workloads.common.controller import Tools, WorkloadController, guard
 from actors.controllers.workloads.common.index import OwnerIndex
 from actors.controllers.workloads.common.pod_control import MOST_AT_ONCE
-from actors.controllers.workloads.common.pods import REVISION_HASH, PodView
+from actors.controllers.workloads.common.pods import REVISION_HASH, PodView, pod_view
 from actors.controllers.workloads.common.templates import same_template, template_of
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
 from actors.controllers.workloads.daemons.plan import Daemons, DaemonSetPlan
@@ -126,8 +126,11 @@ class DaemonSetController(WorkloadController):
 
     # revisions
 
-    async def _history(self, obj: Object, pods: Sequence[PodView]) -> tuple[Object, list[Object]]:
-        """Return the revision of the current template, created if necessary, and the old ones."""
+    async def _history(self, obj: Object, pods: list[PodView]) -> tuple[Object, list[Object]]:
+        """Return the revision of the current template, created if necessary, and the old ones.
+
+        Pods of other revisions of the template get its label, also in `pods`: else they would be replaced.
+        """
         found = history_of(obj, await self.claim_from(obj, self._revisions))
         if found.current is None:
             return await self._snapshot(obj, found.number), found.old
@@ -156,11 +159,11 @@ class DaemonSetController(WorkloadController):
             await self.write_status(obj, {"collisionCount": count + 1})
             raise
 
-    async def _relabel(self, pods: Sequence[PodView], old: str, new: str) -> None:
-        for pod in pods:
+    async def _relabel(self, pods: list[PodView], old: str, new: str) -> None:
+        for at, pod in enumerate(pods):
             if pod.labels.get(REVISION_HASH) == old:
                 body = {"metadata": {**guard(pod.obj), "labels": {REVISION_HASH: new}}}
-                await self._tools.client.patch(PODS, pod.name, pod.namespace, body)
+                pods[at] = pod_view(await self._tools.client.patch(PODS, pod.name, pod.namespace, body))
 
 
 def _fit_fields(node: views.Node) -> tuple[object, ...]:
