@@ -62,10 +62,9 @@ class LeaseTable:
 
     def apply(self, commit: Commit, now: float) -> None:
         """Apply a commit; the TTL of a new lease begins now."""
-        for record in commit.leases:
+        for record in commit.leases:  # one may have been revoked and granted anew in this commit
             self._add(record)
-            if record.id not in self._deadlines:
-                self.extend(record.id, now + record.ttl)
+            self.extend(record.id, now + record.ttl)
         for change in commit.changes:
             self._move(change)
         for lease in commit.revoked:

@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import Retention
-from actors.store.rpc.lease import LeaseService
+from actors.store.rpc.lease import LeaseService, grant, revoke
 
 KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
 Op = tuple[str, bytes, bytes]
@@ -178,6 +179,19 @@ def test_leases_restart_with_full_ttl() -> None:
     assert (leases.expired(54.0), leases.expired(56.0)) == ([], [2])
     assert leases.next_deadline() == pytest.approx(55.0)
     assert leases.keys(1) == {b"k"}
+
+
+def test_lease_that_is_granted_anew_in_the_commit_of_its_revocation_has_its_own_time() -> None:
+    """It had the deadline of the one before: one that had expired was revoked at once."""
+    leases = LeaseTable()
+    leases.load([LeaseRecord(1, 10, 0.0)], [], now=0.0)
+    draft = Draft(KeyIndex(), leases)
+    for operation in (partial(revoke, 1), partial(grant, LeaseRecord(1, 100, 0.0))):
+        with draft.operation():
+            operation(draft)
+    leases.apply(draft.finish(), now=20.0)
+    assert leases.expired(119.0) == []
+    assert leases.expired(121.0) == [1]
 
 
 async def test_lease_that_is_renewed_while_others_are_revoked_stays() -> None:
