@@ -94,6 +94,15 @@ class PodLookup(msgspec.Struct, frozen=True):
             raise NotSynced("the node has just started and does not know its pods yet")
         return find_pod(self.pods, target)
 
+    def runtime_status(self, pod: views.Pod) -> PodStatus | None:
+        """Return the runtime status of a pod, None if the runtime has none.
+
+        The uid of a mirror comes from an annotation, which users can write: it must be that of a pod of the same name.
+        """
+        status, metadata = self.status(uid_of(pod)), pod["metadata"]
+        own = status is not None and (status.namespace, status.name) == (metadata["namespace"], metadata["name"])
+        return status if own else None
+
 
 class LogRoute:
     """/containerLogs/NAMESPACE/POD/CONTAINER."""
@@ -105,20 +114,19 @@ class LogRoute:
         """Raises EndpointError before the first byte."""
         target, options = target_of(path, container=True), log_options(request.query)
         pod = self._view.pod(target)
-        uid = uid_of(pod)
         shown = shown_status(pod, target.container)
-        run = run_for_log(target, self._view.status(uid), shown, options.previous)
+        run = run_for_log(target, self._view.runtime_status(pod), shown, options.previous)
         if not run.log_path:
             raise RequestInvalid(f'container "{target.container}" keeps no log')
-        return await self._send(request, uid, run, options)
+        return await self._send(request, pod, run, options)
 
     async def _send(
-        self, request: web.BaseRequest, uid: str, run: ContainerStatus, options: LogOptions
+        self, request: web.BaseRequest, pod: views.Pod, run: ContainerStatus, options: LogOptions
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        chunks = read_log(run.log_path, options, lambda: is_running(self._view.status(uid), run.id))
+        chunks = read_log(run.log_path, options, lambda: is_running(self._view.runtime_status(pod), run.id))
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 await response.write(chunk)
@@ -149,7 +157,7 @@ class ConnectionRoutes:
 
     async def port_forward(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         target = target_of(path, container=False)
-        known = self._view.status(uid_of(self._view.pod(target)))
+        known = self._view.runtime_status(self._view.pod(target))
         url = await self._calls.port_forward(ready_sandbox(target, known))
         return await serve_forward(request, url, self._bare)
 
@@ -158,8 +166,7 @@ class ConnectionRoutes:
 
     def _running(self, path: list[str]) -> ContainerStatus:
         target = target_of(path, container=True)
-        pod = self._view.pod(target)
-        return running(target, self._view.status(uid_of(pod)))
+        return running(target, self._view.runtime_status(self._view.pod(target)))
 
 
 def routes(view: PodLookup, calls: StreamCalls, bare_spdy: bool) -> dict[str, Handler]:

@@ -12,6 +12,7 @@ from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth
 from actors.podworker.endpoint.metrics_pages import families, resource_page
 from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
 from actors.podworker.endpoint.pod_times import PodTimes
+from actors.podworker.endpoint.routes import PodLookup
 from actors.podworker.endpoint.stats import ContainerUsage, MeasuredContainer, Sample
 from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -126,6 +127,18 @@ def test_running_pods_are_those_of_the_runtime() -> None:
     [pod] = running_pods(statuses)
     assert pod["metadata"]["name"] == "web"
     assert pod["spec"]["containers"] == [{"name": "a", "image": "busybox", "resources": {}}]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "uid"),
+    [("kube-system", "dns-n1", "u-static"), ("team-a", "dns-n1", None), ("kube-system", "other", None)],
+)
+def test_runtime_status_by_annotation_is_that_of_the_same_name(namespace: str, name: str, uid: str | None) -> None:
+    statuses = {"u-static": PodStatus(uid="u-static", name="dns-n1", namespace="kube-system")}
+    view = PodLookup({}, statuses.get)
+    annotations = {"kubernetes.io/config.hash": "u-static", "kubernetes.io/config.mirror": "u-static"}
+    pod: views.Pod = {"metadata": {"namespace": namespace, "name": name, "uid": "u-api", "annotations": annotations}}
+    assert getattr(view.runtime_status(pod), "uid", None) == uid
 
 
 def test_families_are_cut_out_whole() -> None:
