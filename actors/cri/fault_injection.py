@@ -14,6 +14,12 @@ class FaultUnknown(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for an unknown fault."""
 
 
+class ShiftTooLarge(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+    """Raised for a clock-jump beyond MOST_SHIFT_S: timestamps in nanoseconds could not carry it."""
+
+
+MOST_SHIFT_S = 1e9
+"""Largest clock-jump in seconds, about 30 years."""
 REORDER_BATCH = 4
 """Events that reorder-events holds back and passes on in reverse order."""
 MOST_HELD = 4096
@@ -30,9 +36,14 @@ class InjectedFaults(msgspec.Struct):
     _held: deque[bytes] = msgspec.field(default_factory=lambda: deque(maxlen=MOST_HELD))
 
     def set(self, request: messages.ChaosRuntime) -> list[bytes]:
-        """Switch to another fault; return the events that the previous one held back. Raises FaultUnknown."""
+        """Switch to another fault; return the events that the previous one held back.
+
+        Raises FaultUnknown, ShiftTooLarge.
+        """
         if request.fault not in messages.RUNTIME_FAULTS:
             raise FaultUnknown(f"no fault {request.fault!r}; there are {', '.join(messages.RUNTIME_FAULTS)}")
+        if not abs(request.seconds) <= MOST_SHIFT_S:  # NaN compares as false
+            raise ShiftTooLarge(f"clock-jump of {request.seconds:g} s; use at most {MOST_SHIFT_S:g} s")
         self.fault = "" if request.fault in (messages.CLEAR, messages.DISCONNECT) else request.fault
         self.count, self.shift_ns = request.count, 0
         if self.fault == messages.CLOCK_JUMP:

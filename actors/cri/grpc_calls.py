@@ -102,6 +102,7 @@ class ServerStream:
     def on_end(self, code: str, text: str) -> None:
         self._end = self._end or (code, text)
         self._more.set()
+        self._calls.pause(False)  # other calls share the connection, and `read` resumes it only to wait
 
 
 class GrpcCalls:

@@ -107,6 +107,8 @@ class Lists:
         try:
             await self._channel.pieces(STREAMED["ListPodSandbox"], request, PROBE_S)
             self.streaming = Streaming.YES
+        except ListTooLong:  # without regard to the filter
+            self.streaming = Streaming.YES
         except grpc.aio.AioRpcError as error:
             known = error.code() is grpc.StatusCode.UNIMPLEMENTED
             self.streaming = Streaming.NO if known else Streaming.UNKNOWN

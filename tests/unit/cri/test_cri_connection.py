@@ -1,11 +1,18 @@
 """The event stream's retries follow KEP-3386's table, and only a settled stream clears the count."""
 
+import asyncio
+import contextlib
+import struct
+from pathlib import Path
+
 import grpc
 import pytest
 
 from actors.cri.actor import runtime_note
 from actors.cri.event_stream import STABLE_S, EventConnection, Phase, retry_delay
-from actors.cri.grpc_calls import GrpcCalls
+from actors.cri.grpc_calls import AHEAD, GrpcCalls
+from actors.cri.operations import Operation
+from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.runtime_status import (
     MAX_HANDLERS,
     RETRY_S,
@@ -17,7 +24,10 @@ from actors.cri.runtime_status import (
     network_problem,
     poll_delay,
 )
+from protocols.http2 import frames as h2
 from protocols.http2.connection import Address
+from protocols.http2.frames import PREFACE, Splitter, pack
+from protocols.http2.hpack import Encoder
 from protocols.messages.cri import RuntimeHandler, RuntimeState
 from protocols.wire import cri_pb2
 
@@ -33,6 +43,63 @@ async def test_socket_that_is_not_there_is_named() -> None:
     calls = GrpcCalls(Address(path="/gone.sock"))
     with pytest.raises(grpc.aio.AioRpcError, match=r"cannot connect to /gone\.sock: No such file or directory"):
         await calls.unary("/a/b", b"", 5.0)
+
+
+@pytest.mark.parametrize("read", [AHEAD + 10, 1], ids=["to its end", "in part"])
+async def test_stream_of_one_burst_leaves_the_connection_readable(read: int, tmp_path: Path) -> None:
+    path, served = tmp_path / "rt.sock", asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _answer_in_bursts(reader, writer)
+        served.set()
+
+    server = await asyncio.start_unix_server(serve, path)
+    calls = GrpcCalls(Address(path=str(path)))
+    try:
+        stream = await calls.stream("/a/stream", b"")
+        assert [await stream.read() for _ in range(read)] == [b"x"] * read
+        if read > 1:
+            assert await stream.read() is None
+        stream.cancel()
+        assert await calls.unary("/a/unary", b"", 10.0) == b"x"
+    finally:
+        calls.close()
+        await served.wait()
+        server.close()
+        await server.wait_closed()
+
+
+async def test_probe_answered_with_a_long_list_finds_that_lists_are_streamed() -> None:
+    class Channel(RuntimeChannel):
+        async def pieces(self, operation: Operation, request: bytes, timeout: float) -> bytes:
+            raise ListTooLong("the filter is ignored")
+
+    lists = Lists(Channel("/gone.sock"))
+    await lists.probe()
+    assert lists.streaming is Streaming.YES
+
+
+async def _answer_in_bursts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send headers, messages and trailers of each call in one write: many messages for the first, then one each."""
+    writer.write(pack(h2.SETTINGS, 0, 0))
+    splitter, encoder, count = Splitter(), Encoder(), AHEAD + 10
+    data = (await reader.readexactly(len(PREFACE)))[len(PREFACE) :]
+    while data := data or await reader.read(65_536):
+        for kind, _, stream, _ in splitter.feed(data):
+            if kind == h2.HEADERS:
+                messages = struct.pack(">BI1s", 0, 1, b"x") * count
+                begin = pack(h2.HEADERS, h2.END_HEADERS, stream, encoder.encode(((b":status", b"200"),)))
+                end = encoder.encode(((b"grpc-status", b"0"),))
+                writer.write(
+                    begin
+                    + pack(h2.DATA, 0, stream, messages)
+                    + pack(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, stream, end)
+                )
+                count = 1
+        data = b""
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 def test_retry_delay_follows_the_kep() -> None:

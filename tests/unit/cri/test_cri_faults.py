@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.cri.fault_injection import MOST_HELD, REORDER_BATCH, FaultUnknown, InjectedFaults
+from actors.cri.fault_injection import MOST_HELD, REORDER_BATCH, FaultUnknown, InjectedFaults, ShiftTooLarge
 from protocols.messages.cri import ChaosRuntime
 from protocols.wire import cri_pb2
 
@@ -54,3 +54,11 @@ def test_fault_clock_jump_moves_timestamps() -> None:
 def test_fault_unknown_is_refused() -> None:
     with pytest.raises(FaultUnknown, match="there are stall"):
         InjectedFaults().set(ChaosRuntime("explode"))
+
+
+@pytest.mark.parametrize("seconds", [1e10, -1e300, float("inf"), float("nan")])
+def test_clock_jump_that_timestamps_cannot_carry_is_refused(seconds: float) -> None:
+    faults = InjectedFaults()
+    with pytest.raises(ShiftTooLarge, match="use at most"):
+        faults.set(ChaosRuntime("clock-jump", seconds=seconds))
+    assert faults.apply(EVENTS[0]) == [EVENTS[0]]
