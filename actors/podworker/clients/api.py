@@ -129,7 +129,8 @@ class ApiObjects:
         body = {**TOKEN_REQUEST, "metadata": {"name": account, "namespace": spec.namespace}, "spec": asked}
         async with self._slots:
             reply = await self._client.create(SERVICEACCOUNTS, body, spec.namespace, subresource="token")
-        return str((reply.get("status") or {}).get("token") or ""), float(seconds)
+        granted = (reply.get("spec") or {}).get("expirationSeconds")  # a cluster may cap it
+        return str((reply.get("status") or {}).get("token") or ""), float(granted or seconds)
 
 
 class ApiRecorder:

@@ -8,6 +8,7 @@ import pytest
 from actors.podworker.clients.api import ApiObjects
 from actors.podworker.clients.shared_reads import MAX_RETAINED, RETAINED_S, ROOT_CA, SharedReads
 from protocols.kube.errors import ApiAway
+from protocols.lifecycle.pods.types import PodSpec
 
 Object = dict[str, Any]
 
@@ -28,6 +29,16 @@ class Client:
         if self.error is not None:
             raise self.error
         return {"metadata": {"name": name, "namespace": namespace}, "data": {"version": str(version)}}
+
+
+@pytest.mark.parametrize(("granted", "lifetime"), [({"expirationSeconds": 600}, 600.0), ({}, 3600.0)])
+async def test_token_lives_as_long_as_the_api_granted(granted: Object, lifetime: float) -> None:
+    class Tokens:
+        async def create(self, resource: object, body: Object, namespace: str, subresource: str) -> Object:
+            return {"spec": granted, "status": {"token": "t"}}
+
+    objects = ApiObjects(Tokens())  # type: ignore[arg-type]  # create is all it needs
+    assert await objects.token(PodSpec("u", "p", "ns"), "", 3600) == ("t", lifetime)
 
 
 async def begin(objects: ApiObjects, count: int, name: str = "c") -> "list[asyncio.Task[Object | None]]":
