@@ -37,11 +37,12 @@ class LeaseRenewer:
         self._client, self._node = client, node
         self._on_trouble, self._on_late = on_trouble, on_late
 
-    async def run(self, node_uid: str) -> None:
+    async def run(self, node_uid: Callable[[], str]) -> None:
+        """Run until cancelled. `node_uid` returns the current uid of the Node object, the owner of a new lease."""
         failures, renewed = 0, now_s()
         while True:
             try:
-                await self._renew(node_uid)
+                await self._renew(node_uid())
                 if now_s() - renewed > LATE_S:
                     self._on_late()
                 if failures:

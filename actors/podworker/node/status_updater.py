@@ -175,9 +175,8 @@ class NodeStatusUpdater:
     async def keep_lease(self) -> None:
         while self._node is None:  # noqa: ASYNC110 # only until registered, in the first moments
             await asyncio.sleep(0.1)
-        uid = (self._node.get("metadata") or {}).get("uid", "")
         options = self._options
-        await LeaseRenewer(options.client, options.name, options.on_trouble, self._on_lease_late).run(uid)
+        await LeaseRenewer(options.client, options.name, options.on_trouble, self._on_lease_late).run(self.uid)
 
     def _on_lease_late(self) -> None:
         """Read the node again: after a late lease, others may have marked it as lost."""
