@@ -80,6 +80,13 @@ def test_environment_in_order_with_downward_fields_and_grants() -> None:
     assert list(made.command) == ["sh", "-c", "echo 12 $(B)"]
 
 
+def test_variable_of_the_spec_overrides_that_of_a_device_plugin() -> None:
+    raw = container("a", env=[{"name": "VISIBLE", "value": "none"}], command=["echo", "$(VISIBLE) $(GPUS)"])
+    found = config(raw, ContainerGrant({"VISIBLE": "0,1", "GPUS": "2"}))
+    assert environment(found) == {"VISIBLE": "none", "GPUS": "2"}
+    assert list(found.command) == ["echo", "none 2"]
+
+
 @pytest.mark.parametrize(
     ("raw", "word"),
     [

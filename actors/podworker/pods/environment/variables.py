@@ -74,7 +74,7 @@ def build_environment(
     services: Mapping[str, str] | None = None,
     files: Files | None = None,
 ) -> dict[str, str]:
-    """In order: services, whole objects (envFrom), the spec's variables, what device plugins grant; the later wins.
+    """In order: what device plugins grant, services, whole objects (envFrom), the spec's variables; the later wins.
 
     Raises ContainerConfigInvalid for a reference to nothing, and for more than MAX_ENVIRONMENT.
     """
@@ -84,7 +84,7 @@ def build_environment(
         value = scope.value(entry, variables)
         if value is not None:
             variables[entry.get("name", "")] = value
-    return {**variables, **granted}
+    return {**granted, **variables}
 
 
 def needs_pod_ip(container: ContainerSpec) -> bool:
