@@ -20,9 +20,12 @@ NAMES = ("cpu", "memory")
 Side = Literal["limits", "requests"]
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 LAST_TO_GO, FIRST_TO_GO = -997, 1000
+NODE_CRITICAL = "system-node-critical"
+"""Priority class of pods that the kernel kills last when memory runs out, whatever their QoS class."""
 PERIOD_US = 100_000
 MINIMAL_QUOTA_US = 1000
-MINIMAL_SHARES = 2
+MINIMAL_SHARES, MAXIMAL_SHARES = 2, 262_144
+MAXIMAL_QUOTA_US = 2**63 - 1
 SIDES: tuple[Side, ...] = ("limits", "requests")
 RESTART = "RestartContainer"
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
@@ -40,8 +43,8 @@ def linux_resources(resources: views.ResourceRequirements) -> "cri_pb2.LinuxCont
     asked = milli(requests.get("cpu")) or cpu
     return cri_pb2.LinuxContainerResources(
         cpu_period=PERIOD_US if cpu else 0,
-        cpu_quota=max(MINIMAL_QUOTA_US, cpu * PERIOD_US // 1000) if cpu else 0,
-        cpu_shares=max(MINIMAL_SHARES, asked * 1024 // 1000),
+        cpu_quota=min(max(MINIMAL_QUOTA_US, cpu * PERIOD_US // 1000), MAXIMAL_QUOTA_US) if cpu else 0,
+        cpu_shares=min(max(MINIMAL_SHARES, asked * 1024 // 1000), MAXIMAL_SHARES),
         memory_limit_in_bytes=memory,
     )
 
@@ -69,7 +72,7 @@ def _guaranteed(resources: views.ResourceRequirements) -> bool:
 
 def oom_score(spec: views.PodSpec, container: views.Container, memory: int) -> int:
     """Return oom_score_adj by upstream's formula. `memory`: bytes of the machine."""
-    quality = qos_class(spec)
+    quality = GUARANTEED if spec.get("priorityClassName") == NODE_CRITICAL else qos_class(spec)
     if quality != BURSTABLE or not memory:
         return FIRST_TO_GO if quality == BEST_EFFORT else LAST_TO_GO if quality == GUARANTEED else FIRST_TO_GO - 1
     asked = (_asked(container, "memory") + _share(spec, "memory")) // 1000

@@ -201,6 +201,31 @@ def test_resources_of_a_pod_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
+    ("resources", "shares", "quota"),
+    [
+        ({"requests": {"cpu": "256"}}, 262_144, 0),
+        ({"requests": {"cpu": "384"}}, 262_144, 0),
+        ({"requests": {"cpu": "1m"}}, 2, 0),
+        ({"limits": {"cpu": "1e15"}}, 262_144, 2**63 - 1),
+    ],
+)
+def test_shares_and_quota_are_values_that_the_kernel_takes(
+    resources: views.ResourceRequirements, shares: int, quota: int
+) -> None:
+    found = limits.linux_resources(resources)
+    assert (found.cpu_shares, found.cpu_quota) == (shares, quota)
+
+
+def test_node_critical_pod_is_killed_last_when_memory_runs_out() -> None:
+    raw = container("a", resources={"requests": {"cpu": "1"}})
+    scores = [
+        limits.oom_score(pod(raw, priorityClassName=name)["spec"], raw, 1 << 30)
+        for name in ("system-node-critical", "system-cluster-critical")
+    ]
+    assert scores == [-997, 999]
+
+
+@pytest.mark.parametrize(
     ("resources", "own", "parent"),
     [
         ({}, {}, "/kubepods/besteffort/poduid-p"),
