@@ -217,8 +217,16 @@ def with_allocated(container: ContainerSpec, allocated: Amounts | None) -> Conta
         return container
     resources = given.copy()
     for side in SIDES:
-        resources[side] = {**(given.get(side) or {}), **allocated[side]}
+        resources[side] = resized(given.get(side) or {}, allocated[side])
     return msgspec.structs.replace(container, raw={**container.raw, "resources": resources})
+
+
+def resized(given: Mapping[str, str], sizes: Mapping[str, str]) -> dict[str, str]:
+    """Return `sizes` of CPU and memory, and those of all other resources in the spec.
+
+    A limit that the spec has gained is not in `sizes` before it is allocated.
+    """
+    return {name: amount for name, amount in given.items() if name not in NAMES} | dict(sizes)
 
 
 def restarts_for(spec: PodSpec, container: ContainerSpec, changed: set[str]) -> bool:

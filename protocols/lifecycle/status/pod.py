@@ -10,7 +10,7 @@ from protocols.kube.pods import FINISHED
 from protocols.kube.times import format_ns
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.probes import ProbeVerdict
-from protocols.lifecycle.pods.resources import SIDES, Sizes
+from protocols.lifecycle.pods.resources import SIDES, Sizes, resized
 from protocols.lifecycle.pods.types import APP, INIT, ContainerSpec, PodSpec, Waiting
 from protocols.lifecycle.restarts.restart_all import WAITING, is_due
 from protocols.lifecycle.status.conditions import (
@@ -226,13 +226,12 @@ def _add_sizes(
         return
     given = container.raw["resources"]
     has = sizes.actuated.get(runs[0].id, allocated) if runs else allocated
-    requests = {**(given.get("requests") or {}), **allocated["requests"]}
-    if requests:
+    if requests := resized(given.get("requests") or {}, allocated["requests"]):
         status["allocatedResources"] = requests
     shown: views.ResourceRequirements = {}
     for side in SIDES:
-        if given.get(side) or has[side]:
-            shown[side] = {**(given.get(side) or {}), **has[side]}
+        if amounts := resized(given.get(side) or {}, has[side]):
+            shown[side] = amounts
     if shown:
         status["resources"] = shown
 

@@ -109,6 +109,24 @@ async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path
         await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))
 
 
+async def test_limit_that_the_node_has_not_allocated_is_neither_applied_nor_shown(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, pod(burst()))
+    scene.fake.local_node.seen["status"]["allocatable"]["cpu"] = "2"
+    scene.room.count(read_pod(pod(burst("1800m"), uid="other")))
+    async with at_work(scene):
+        await scene.running()
+        raw = burst("500m")
+        raw["resources"]["limits"] = {"memory": "1Gi", "example.com/gpu": "0"}
+        resized(scene, raw)
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+        runtime = scene.fake.runtime
+        runtime.end(runtime.running("a")[0].id, 1)
+        await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
+        await scene.running()
+        assert runtime.running("a")[0].config.linux.resources.memory_limit_in_bytes == 0
+        assert scene.shown("a")["resources"]["limits"] == {"example.com/gpu": "0"}
+
+
 @pytest.mark.parametrize("given", ["pool", "mems"])
 async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path: Path, given: str) -> None:
     scene = Scene(tmp_path, pod(fixed()))
@@ -165,7 +183,7 @@ def test_amounts_are_compared_as_amounts() -> None:
     assert changes(one, amounts({"limits": {"memory": "1Gi"}, "requests": {"cpu": "1"}})) == {"memory"}
     given = read_pod(pod(burst())).containers[0]
     assert with_allocated(given, amounts(given.raw["resources"])) is given
-    assert with_allocated(given, one).raw["resources"]["requests"] == {"cpu": "1", "memory": "64Mi"}
+    assert with_allocated(given, one).raw["resources"]["requests"] == {"cpu": "1"}
 
 
 @pytest.mark.parametrize(
