@@ -1,6 +1,7 @@
 """Probes: the standing never changes before its threshold, and what it does to a pod."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,20 @@ async def test_checks_of_real_sockets(tmp_path: Path) -> None:
     assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
 
 
-async def test_grpc_health(tmp_path: Path) -> None:
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
+async def test_grpc_health(ip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SERVING for the service `good`, NOT_SERVING for others; nobody there is a failure, too."""
+    if ip == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
     asked: list[bytes] = []
 
@@ -145,9 +158,9 @@ async def test_grpc_health(tmp_path: Path) -> None:
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler}),)
     )
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(f"[{ip}]:0" if ":" in ip else f"{ip}:0")
     await server.start()
-    deps, target = FakeDependencies(tmp_path).deps, ProbeTarget("c1", "127.0.0.1")
+    deps, target = FakeDependencies(tmp_path).deps, ProbeTarget("c1", ip)
 
     async def ask(service: str) -> ProbeAttempt:
         return await check(deps, {"grpc": {"port": port, "service": service}}, target, 30)

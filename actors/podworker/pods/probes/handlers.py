@@ -24,6 +24,8 @@ REDIRECTS = 10
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
 SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
+_DIRECT = (("grpc.enable_http_proxy", 0),)
+"""Without it gRPC sends probes to the proxy that the environment names."""
 POST_START: Final = "postStart"
 PRE_STOP: Final = "preStop"
 POST_START_S = 600.0
@@ -54,8 +56,7 @@ def _unreached(error: Exception, handler: views.Probe, target: ProbeTarget) -> s
         return " ".join(str(error).split()) or type(error).__name__
     http = handler.get("httpGet")
     host, port = address(http or handler["tcpSocket"], target)
-    shown = f"[{host}]" if ":" in host else host
-    text = f"dial tcp {shown}:{port}: connect: {os.strerror(reason.errno or 0).lower()}"
+    text = f"dial tcp {_bracketed(host)}:{port}: connect: {os.strerror(reason.errno or 0).lower()}"
     return f'Get "{http_url(http, target)}": {text}' if http else text
 
 
@@ -88,9 +89,12 @@ def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
     """Return the URL of an httpGet handler."""
     host, port = address(source, target)
     path = str(source.get("path") or "/")
-    shown = f"[{host}]" if ":" in host else host
     scheme = str(source.get("scheme") or "HTTP").lower()
-    return f"{scheme}://{shown}:{port}/{path.removeprefix('/')}"
+    return f"{scheme}://{_bracketed(host)}:{port}/{path.removeprefix('/')}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> dict[str, str]:
@@ -145,7 +149,7 @@ async def _grpc(source: views.GRPCAction, target: ProbeTarget, timeout: float) -
     name = str(source.get("service") or "").encode()
     size = bytes((len(name) & 0x7F | 0x80, len(name) >> 7)) if len(name) > 127 else bytes((len(name),))
     request = b"\x0a" + size + name if name else b""
-    async with grpc.aio.insecure_channel(f"{host}:{port}") as channel:
+    async with grpc.aio.insecure_channel(f"{_bracketed(host)}:{port}", options=_DIRECT) as channel:
         call = channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
             answer = await call(request, timeout=timeout)
