@@ -96,6 +96,8 @@ class _Pause(msgspec.Struct, frozen=True):
     """Id of the sandbox to start in; empty if there was none yet."""
     until_ns: int
     times: int
+    since_ns: int
+    """Time of the last failed start."""
     existing: str = ""
     """Id of the container, if it only had to be started."""
     began_ns: int = 0
@@ -104,8 +106,11 @@ class _Pause(msgspec.Struct, frozen=True):
     """Reason of the last failure."""
 
     def holds(self, step: Start, now_ns: int) -> bool:
-        """Return True if the step is to wait. A container that was created meanwhile does not."""
-        return now_ns < self.until_ns and step.existing == self.existing
+        """Return True if the step is to wait.
+
+        A container that was created meanwhile does not, and nothing does after the clock went back before the failure.
+        """
+        return self.since_ns <= now_ns < self.until_ns and step.existing == self.existing
 
 
 class Pauses:
@@ -123,7 +128,7 @@ class Pauses:
         delay = self._retry_s * (1 + JITTER * self._jitter())
         if soon:
             delay = backoff_delay(times, SOON_S, delay)
-        pause = _Pause(sandbox, now_ns + int(delay * SECOND), times, step.existing, began_ns, why)
+        pause = _Pause(sandbox, now_ns + int(delay * SECOND), times, now_ns, step.existing, began_ns, why)
         self._pauses[name] = pause
         return pause
 

@@ -74,6 +74,13 @@ def test_cleared() -> None:
     assert pauses.applied(plan("a"), NOW) == plan("a")
 
 
+def test_pause_ends_when_the_clock_goes_back_before_the_failure() -> None:
+    pauses = Pauses()
+    pauses.failed(A, "s1", NOW)
+    assert not pauses.applied(plan("a"), NOW).mutates
+    assert pauses.applied(plan("a"), NOW - SECOND) == plan("a")
+
+
 class Frozen(Scene):
     """Its clock stands, but for what the test lets pass, and a nanosecond each time it is read."""
 
@@ -145,6 +152,16 @@ async def test_a_runtime_that_was_away_is_asked_again_as_soon_as_it_is_back(tmp_
         await scene.until(lambda: scene.fake.runtime.count("create_container") == 2)
         await scene.until(lambda: scene.worker._failures)
         scene.worker.retry()
+        await scene.running()
+
+
+async def test_a_failed_sync_is_tried_again_after_the_clock_went_back(tmp_path: Path) -> None:
+    scene = Frozen(tmp_path)
+    scene.fake.runtime.fail["create_container"] = [Unavailable("away")]
+    async with at_work(scene):
+        await scene.until(lambda: scene.worker._failures)
+        scene.skew_ns -= 500 * SECOND
+        scene.worker.wake()
         await scene.running()
 
 

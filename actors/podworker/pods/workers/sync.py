@@ -56,8 +56,8 @@ class PodSync:
         self.volumes = Volumes(deps, lambda: state.spec)
         self.wake_ns = 0
         """Time of the next sync; 0 = none."""
-        self.hold_ns = 0
-        """Until then nothing is changed in the runtime, after a failed attempt."""
+        self._failed_ns = self._hold_ns = 0
+        """Time of a failed attempt, and the time until which nothing is changed in the runtime after it."""
         self.held_back = False
         self.volumes_failed = 0
         """When volumes could not be set up first, by the clock of spans; 0 = they could in the last attempt."""
@@ -139,10 +139,17 @@ class PodSync:
             self.wake_ns = min(self.wake_ns or ends_ns, ends_ns)
         return False
 
+    def wait(self, seconds: float) -> None:
+        """Change nothing in the runtime for so long, after a failed attempt; 0 ends the wait."""
+        self._failed_ns = self._clock()
+        self._hold_ns = self._failed_ns + int(seconds * SECOND)
+
     def _hold(self, plan: PodActions) -> bool:
-        self.held_back = self._clock() < self.hold_ns and (plan.mutates or self._state.grants is None)
+        """Return True during the wait. A clock that shows a time before the failure went back and ends it."""
+        waits = self._failed_ns <= self._clock() < self._hold_ns
+        self.held_back = waits and (plan.mutates or self._state.grants is None)
         if self.held_back:
-            self.wake_ns = min(self.wake_ns or self.hold_ns, self.hold_ns)
+            self.wake_ns = min(self.wake_ns or self._hold_ns, self._hold_ns)
         return self.held_back
 
     def _unwanted(self) -> bool:

@@ -256,7 +256,7 @@ class PodWorker:
     def retry(self) -> None:
         """Retry now: something that may have caused the failure is back."""
         if self.state.pauses.clear() or self._failures:
-            self._pod_sync.hold_ns = 0
+            self._pod_sync.wait(0.0)
             self.wake()
 
     # task
@@ -350,7 +350,7 @@ class PodWorker:
                 "pod sync failed pod=%s/%s retry_seconds=%.1f error=%s", spec.namespace, spec.name, delay, error
             )
         self._due = time.monotonic() + delay
-        self._pod_sync.hold_ns = self._clock() + int(delay * SECOND)
+        self._pod_sync.wait(delay)
 
     def _record_failure(self, error: BaseException) -> None:
         now = time.monotonic()
