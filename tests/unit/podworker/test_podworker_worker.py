@@ -519,6 +519,12 @@ async def test_a_new_life_takes_what_is_prepared_though_the_claim_left_the_api(t
         fake.devices.fail_claims = [NotFound("all is lost")]
         later.worker.readmit()
         await later.until(lambda: fake.devices.prepared[-1].renew)
+        await later.until(lambda: later.worker._suppression.idle)
+        fake.devices.fail_claims, asked = [error_for("FAILED_PRECONDITION", "busy")], len(fake.devices.prepared)
+        later.worker.readmit()
+        await later.until(lambda: len(fake.devices.prepared) > asked and not later.worker._suppression.idle)
+        later.worker.wake()
+        await later.until(lambda: later.worker._suppression.idle)
 
 
 async def test_what_a_pod_had_stands_in_its_status_before_it_is_free(

@@ -120,7 +120,7 @@ class PodSync:
     def idle(self) -> bool:
         """True if the last sync found nothing to do and nothing to wait for."""
         waits = self.acted or self.held_back or self.volumes_failed or self.wake_ns or self._state.problems
-        return not waits and self._state.grants is not None
+        return not waits and self._state.grants is not None and self._state.claims is not None
 
     def close(self) -> None:
         self.volumes.close()
