@@ -241,7 +241,7 @@ def _machine(inputs: NodeStatusInputs, shown: Mapping[str, str], kind: str) -> d
     huge = {name: _left(size, reserved.get(name, 0)) for name, size in sorted(placement.hugepages.items())}
     pages = sum(placement.hugepages.values()) if kind == "allocatable" else 0
     return {
-        "cpu": str(Quantity((1000 * len(parse_list(placement.online)) - reserved.get("cpu", 0)) * NANO // 1000)),
+        "cpu": str(Quantity(_left(1000 * len(parse_list(placement.online)), reserved.get("cpu", 0)) * NANO // 1000)),
         "memory": _kib(max(0, placement.memory - reserved.get("memory", 0) - pages) // 1024),
         **{name: str(Quantity(size * NANO, BINARY_SI)) for name, size in huge.items()},
     }

@@ -170,6 +170,13 @@ def test_the_machine_is_what_devices_says_of_it_less_what_is_kept() -> None:
     assert silent["allocatable"] == status["allocatable"]
 
 
+def test_what_is_kept_of_more_than_is_online_leaves_nothing() -> None:
+    kept = {"cpu": 1500, "memory": 2 << 20}
+    placement = Placement(online="0", memory=1 << 20, reserved=kept)
+    allocatable = node_status(view(placement=placement), {}, T1)["allocatable"]
+    assert (allocatable["cpu"], allocatable["memory"]) == ("0", "0")
+
+
 def test_a_root_has_one_instance_for_ever(tmp_path: Path) -> None:
     where = layout(str(tmp_path))
     where.run.mkdir()
