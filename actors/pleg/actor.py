@@ -95,7 +95,7 @@ class PlegActor:
         bus.follow(owner=cri, stream=events, sink=self, type=cri_messages.ContainerEvent)
         self._mode_selector.publish()
         self._context.spawn(self._relister.run(), "relist")
-        self._context.spawn(self._watch_health(), "health")
+        self._context.spawn(self._mode_selector.watch_health(), "health")
 
     async def stop(self) -> None:
         self._waiters.wake_all()
@@ -210,11 +210,6 @@ class PlegActor:
             self._relister.request_relist()
 
     # mode and health
-
-    async def _watch_health(self) -> None:
-        while True:
-            await asyncio.sleep(self._mode_selector.next_health_check)
-            self._mode_selector.publish()
 
     def _publish_state(self, state: messages.PlegState) -> None:
         self._published_states[KEY] = state

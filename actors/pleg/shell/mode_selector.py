@@ -1,5 +1,7 @@
 """Select the PLEG mode from the runtime's behavior, and publish mode and health as `pleg-state`."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -35,6 +37,9 @@ class ModeSelector:
         self._published: PlegState | None = None
         self.last_started = 0.0
         """Monotonic start of the last successful relist; 0 before the first."""
+        self._limit_changed = asyncio.Event()
+        self._limit_since = 0.0
+        """Monotonic time at which the limit of relists became shorter."""
         self.on_period: Callable[[], None] | None = None
         """Called when the period of relists has changed."""
         self.runtime = RuntimeState()
@@ -46,10 +51,17 @@ class ModeSelector:
         wanted = bool(self._stamps) or self._options.mode == Mode.EVENTED.value
         return wanted and self.plan.mode is Mode.EVENTED
 
-    @property
-    def next_health_check(self) -> float:
-        """Seconds until health may change by time alone."""
-        return next_health_check(self.last_started, time.monotonic(), self.plan.limit_s)
+    async def watch_health(self) -> None:
+        """Publish health when it changes by time alone. A shorter limit brings the next check forward."""
+        while True:
+            now = time.monotonic()
+            self._limit_changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(
+                    next_health_check(self.last_started, now, self.plan.limit_s, self._limit_since)
+                ):
+                    await self._limit_changed.wait()
+            self.publish()
 
     def on_runtime(self, state: RuntimeState) -> None:
         self.runtime = state
@@ -74,7 +86,8 @@ class ModeSelector:
     def publish(self) -> None:
         """Publish mode and health if either changed."""
         started, (mode, why) = self.last_started, self._in_use()
-        wrong, before = health_fault(started, time.monotonic(), self.plan.limit_s), self._published
+        wrong = health_fault(started, time.monotonic(), self.plan.limit_s, self._limit_since)
+        before = self._published
         if before and (before.mode, before.why, before.healthy) == (mode, why, not wrong):
             return
         last_ns = int(time.time_ns() - (time.monotonic() - started) * 1e9) if started else 0
@@ -93,6 +106,9 @@ class ModeSelector:
 
     def _replan(self) -> None:
         old, self.plan = self.plan, plan(self.runtime, self._input())
+        if self.plan.limit_s < old.limit_s:
+            self._limit_since = time.monotonic()
+            self._limit_changed.set()
         if old.period_s != self.plan.period_s and self.on_period is not None:
             self.on_period()
         self.publish()

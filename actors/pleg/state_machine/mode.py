@@ -82,21 +82,22 @@ def _generic(why: str) -> ModePlan:
     return ModePlan(Mode.GENERIC, GENERIC_PERIOD_S, GENERIC_LIMIT_S, why)
 
 
-def health_fault(last_started: float, now: float, limit_s: float) -> str:
+def health_fault(last_started: float, now: float, limit_s: float, since: float = 0.0) -> str:
     """Return upstream's message for unhealthy relists, empty if healthy.
 
-    Times are monotonic seconds; `last_started` is 0 before the first successful relist.
+    Times are monotonic seconds; `last_started` is 0 before the first successful relist. `since`: when the limit became
+    shorter; relists that were rarer until then are not overdue.
     """
     if not last_started:
         return "pleg has yet to be successful"
-    if now - last_started > limit_s:
+    if now - max(last_started, since) > limit_s:
         return f"pleg was last seen active {_text(now - last_started)} ago; threshold is {_text(limit_s)}"
     return ""
 
 
-def next_health_check(last_started: float, now: float, limit_s: float) -> float:
+def next_health_check(last_started: float, now: float, limit_s: float, since: float = 0.0) -> float:
     """Return the seconds until `health_fault` may change by time alone; at least one."""
-    return max(1.0, last_started + limit_s - now) if last_started else limit_s
+    return max(1.0, max(last_started, since) + limit_s - now) if last_started else limit_s
 
 
 def _text(seconds: float) -> str:

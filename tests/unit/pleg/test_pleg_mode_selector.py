@@ -1,6 +1,9 @@
 """The PLEG mode and its publication."""
 
+import asyncio
 import time
+
+import pytest
 
 from actors.pleg.shell.mode_selector import WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
 from actors.pleg.state_machine.status_merger import StatusMerger
@@ -35,3 +38,39 @@ def test_mode_events_trusted_is_evented() -> None:
     assert (published[-1].mode, published[-1].why) == ("generic", WAITING_FOR_RELIST)
     selector.on_runtime(RuntimeState(connected=True, events_supported=True))
     assert published[-1].why == "no event stream yet"
+
+
+def test_relist_of_the_evented_mode_is_not_overdue_when_its_stream_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, published = [1_000.0], list[PlegState]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    selector = ModeSelector(ModeSelectorOptions("auto", True, StatusMerger(trusted=True), published.append))
+    selector.on_runtime(STREAMING)
+    selector.last_started = now[0]
+    selector.publish()
+    now[0] += 290.0
+    selector.on_runtime(RuntimeState(connected=True, events_supported=True))
+    assert (published[-1].mode, published[-1].healthy) == ("generic", True)
+    now[0] += 180.5
+    selector.publish()
+    assert published[-1].message == "pleg was last seen active 7m50.5s ago; threshold is 3m0s"
+
+
+async def test_health_is_checked_by_the_shorter_limit_of_a_new_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, published, waits = [1_000.0], list[PlegState](), list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    selector = ModeSelector(ModeSelectorOptions("auto", True, StatusMerger(trusted=True), published.append))
+    selector.on_runtime(STREAMING)
+    selector.last_started = now[0]
+
+    def timeout(seconds: float) -> asyncio.Timeout:
+        waits.append(seconds)
+        return asyncio.Timeout(None)
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    watch = asyncio.create_task(selector.watch_health())
+    await asyncio.sleep(0)
+    selector.on_runtime(RuntimeState(connected=True, events_supported=True))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    watch.cancel()
+    assert waits == [600.0, 180.0]
