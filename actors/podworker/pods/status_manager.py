@@ -35,8 +35,8 @@ UNSHOWN_S = 10.0
 """After a status was sent or a pod was deleted the watch shows it by then, see `PodManager.repeat_lost`."""
 MAX_RETRY_AFTER_S = 30.0
 """Upper bound of a server's Retry-After."""
-RETRYABLE = (404, 408, 429)
-"""4xx codes that are no rejection."""
+RETRYABLE = (401, 404, 408, 429)
+"""4xx codes that are no rejection of the status. 401 is one of our certificate, which may be renewed any moment."""
 log = logging.getLogger("podworker")
 
 

@@ -193,6 +193,19 @@ def immediate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
 
 
+@pytest.mark.parametrize("code", [401, 408, 429, 500])
+async def test_a_fault_that_is_not_the_statuss_is_waited_out(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statuses, "RETRY_FIRST_S", 0.001)
+    monkeypatch.setattr(statuses, "RETRY_MOST_S", 0.002)
+    monkeypatch.setattr(statuses, "REJECTED_FIRST_S", 0.001)
+    monkeypatch.setattr(statuses, "REJECTED_MOST_S", 0.002)
+    async with running_manager() as (api, manager, _told):
+        api.faults = [refusal(code)] * (statuses.MAX_REJECTIONS + 3)
+        manager.publish(SPEC, {"phase": "Running"})
+        await settle(manager)
+        assert api.status["phase"] == "Running"
+
+
 @pytest.mark.parametrize("code", [400, 403, 409, 413, 422])
 async def test_a_refused_status_is_given_up_until_it_changes(code: int, immediate: None) -> None:
     async with running_manager() as (api, manager, _told):
