@@ -70,7 +70,9 @@ class Cpusets:
             return True
         online, found, good = parse_list(placement.online), list(self._options.running()), True
         shared = format_list(parse_list(placement.shared) & online)
-        self._written = {held.id: self._written[held.id] for held in found if held.id in self._written}
+        for known in (self._written, self._offline):
+            for gone in known.keys() - {held.id for held in found}:
+                del known[gone]
         for held in found:
             self._warn(held, online)
             desired = format_list(parse_list(held.grant.cpus) & online) if held.grant.cpus else shared

@@ -77,6 +77,15 @@ def test_offline_cpus_are_reported_and_left_out() -> None:
     assert scene.reconcile() == [("c1", "4-5")]
 
 
+def test_container_that_ended_with_offline_cpus_is_forgotten() -> None:
+    scene = Scene(online="0-4")
+    scene.add("c1", "4-5")
+    scene.reconcile()
+    scene.running.clear()
+    scene.reconcile()
+    assert scene.cpusets._offline == scene.cpusets._written == {}
+
+
 def test_what_a_pod_asks_of_the_machine() -> None:
     asked = admit_request(spec(), [])
     assert asked.guaranteed
