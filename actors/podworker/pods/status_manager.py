@@ -255,19 +255,19 @@ class StatusManager:
                     break
 
     async def _patch(self, entry: _Entry, body: Object) -> None:
-        desired = entry.desired
+        spec, desired = entry.spec, entry.desired  # `publish` may replace both before the answer
         reported_ns, entry.reported_ns = entry.reported_ns, 0
         try:
             async with self._slots_of_ends if shows_end(body["status"]) else self._slots:
                 with span(entry.spec.uid, "patch status", fields=",".join(body["status"])):
-                    pod = await self._api.patch_status(entry.spec, body)
+                    pod = await self._api.patch_status(spec, body)
         except BaseException:
             entry.reported_ns = reported_ns or entry.reported_ns
             raise
         entry.sent, entry.acked, entry.rejected = desired, pod.get("status") or {}, None
         if sets_more(status_patch(entry.spec.uid, entry.acked, desired), body):
             entry.sent = None  # the API lacks what it had before: it was restored from a backup, or somebody else wrote
-        entry.version = max(version_of(pod), version_of(entry.spec.raw))
+        entry.version = max(version_of(pod), version_of(spec.raw))
         if reported_ns:
             self._on_reported(max(0.0, (time.time_ns() - reported_ns) / SECOND))
 

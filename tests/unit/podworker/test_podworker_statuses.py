@@ -93,6 +93,20 @@ async def test_latest_wins_while_one_is_under_way() -> None:
         assert len(api.bodies) == 2
 
 
+async def test_status_overwritten_before_the_answer_to_ours_is_sent_again() -> None:
+    async with running_manager() as (api, manager, _told):
+        api.hold = asyncio.Event()
+        manager.publish(SPEC, {"phase": "Running", "hostIP": "1"})
+        await asyncio.sleep(0)
+        raw = pod()
+        foreign: views.PodStatus = {"phase": "Running", "hostIP": "other"}
+        newer: views.Pod = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "3"}, "status": foreign}
+        manager.publish(read_pod(newer), {"phase": "Running", "hostIP": "1"})
+        api.hold.set()
+        await settle(manager)
+        assert api.bodies == [{"hostIP": "1", "phase": "Running"}, {"hostIP": "1"}]
+
+
 async def test_end_of_a_container_is_sent_while_starts_take_all_their_slots() -> None:
     async with running_manager() as (api, manager, told):
         api.hold = asyncio.Event()
