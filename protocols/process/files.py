@@ -18,6 +18,8 @@ from protocols.errors import NodeplaneError
 SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""Errors of msgspec for JSON that is not what a reader expects: its texts may be no UTF-8."""
 _swept: set[Path] = set()
 """Directories that this process has swept; a forked one sweeps again."""
 os.register_at_fork(after_in_child=_swept.clear)
@@ -207,7 +209,7 @@ def unseal(raw: bytes) -> bytes:
     """Return the data of a sealed file; raises SealBroken."""
     try:
         envelope = msgspec.json.decode(raw, type=_Envelope)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise SealBroken(str(error)) from None
     if digest(bytes(envelope.data)) != envelope.checksum:
         raise SealBroken("its checksum does not match")

@@ -8,6 +8,7 @@ from actors.devices.model.errors import StateFileCorrupt
 from actors.devices.model.go_checksum import GoField, checksum_of, mapping, struct
 from protocols.errors import SettingsInvalid
 from protocols.node.cpulist import format_list, parse_list
+from protocols.process.files import UNREADABLE
 
 NAME = "cpu_manager_state"
 
@@ -36,7 +37,7 @@ def decode(raw: bytes) -> tuple[str, Holdings]:
     try:
         state = msgspec.json.decode(raw, type=CpuState)
         holdings = {uid: {name: parse_list(cpus) for name, cpus in held.items()} for uid, held in state.entries.items()}
-    except (msgspec.DecodeError, SettingsInvalid) as error:
+    except (*UNREADABLE, SettingsInvalid) as error:
         raise StateFileCorrupt(str(error)) from None
     if state.checksum != checksum(state):
         raise StateFileCorrupt("its checksum does not match")

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
-from protocols.process.files import make_directory, read_bounded, set_aside, write_atomic
+from protocols.process.files import UNREADABLE, make_directory, read_bounded, set_aside, write_atomic
 from protocols.process.tasks import shared
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
@@ -76,7 +76,7 @@ def decode(raw: bytes) -> list[ClaimInfo]:
         if zlib.crc32(outer.data.encode()) != outer.checksum:
             raise ClaimStateCorrupt("its checksum does not match")
         inner = msgspec.json.decode(outer.data, type=Inner)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except UNREADABLE as error:
         raise ClaimStateCorrupt(str(error)) from None
     return [_info(claim) for claim in inner.claims or ()]
 

@@ -11,6 +11,7 @@ from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.go_checksum import OFFSET, Constant, fold
 from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
+from protocols.process.files import UNREADABLE
 
 NAME = "kubelet_internal_checkpoint"
 
@@ -46,7 +47,7 @@ def decode(raw: bytes) -> Data:
     """Raises CheckpointCorrupt."""
     try:
         file = msgspec.json.decode(raw, type=File)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise CheckpointCorrupt(f"it is not kubelet's format: {error}") from None
     if checksum(file.data) != file.checksum:
         raise CheckpointCorrupt("its checksum does not match")

@@ -12,7 +12,7 @@ from actors.devices.model.errors import CheckpointCorrupt
 from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import ContainerAllocation, LedgerEvent, first_mark
 from protocols.node.alignment import Alignment
-from protocols.process.files import SealBroken, seal, unseal
+from protocols.process.files import UNREADABLE, SealBroken, seal, unseal
 
 VERSION = 2
 OLDEST = 1
@@ -64,7 +64,7 @@ def decode(raw: bytes) -> LedgerState:
     """Raises CheckpointCorrupt."""
     try:
         state = msgspec.json.decode(unseal(raw), type=LedgerState)
-    except (msgspec.DecodeError, SealBroken) as error:
+    except (*UNREADABLE, SealBroken) as error:
         raise CheckpointCorrupt(str(error)) from None
     if not OLDEST <= state.version <= VERSION:
         raise CheckpointCorrupt(f"it has version {state.version}, this program reads {OLDEST} to {VERSION}")

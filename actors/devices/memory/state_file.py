@@ -13,6 +13,7 @@ from actors.devices.memory.nodes import Blocks, Holdings, MemoryTable, NodeMemor
 from actors.devices.model.errors import StateFileCorrupt
 from actors.devices.model.go_checksum import GoField, checksum_of, mapping, numbered, sequence, struct
 from protocols.messages.devices import AllocatedMemory
+from protocols.process.files import UNREADABLE
 
 NAME = "memory_manager_state"
 
@@ -79,7 +80,7 @@ def decode(raw: bytes) -> Read:
     """Raises StateFileCorrupt."""
     try:
         state = msgspec.json.decode(raw, type=MemoryState)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise StateFileCorrupt(str(error)) from None
     holdings = {uid: {name: _blocks(blocks) for name, blocks in held.items()} for uid, held in state.entries.items()}
     nodes = {node: _read_node(memory) for node, memory in state.machine_state.items()}

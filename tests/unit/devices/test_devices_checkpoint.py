@@ -59,23 +59,25 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_any_damage_is_noticed(data: st.DataObject) -> None:
     raw = encode(STATE).rstrip(b"\n")
     place = data.draw(st.integers(0, len(raw) - 1))
-    damaged = data.draw(st.sampled_from([raw[:place], raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]]))
+    flipped = bytes([raw[place] ^ 1 << data.draw(st.integers(0, 7))])
+    damaged = data.draw(st.sampled_from([raw[:place], raw[:place] + flipped + raw[place + 1 :]]))
     with pytest.raises(CheckpointCorrupt):
         decode(damaged)
 
 
 @pytest.mark.scenario("S26")
-def test_corrupt_files_are_kept_aside_and_a_new_lineage_begins(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kubelets", [b"[", b'{"Data":{"RegisteredDevices":{"\xff":[]}},"Checksum":1}'])
+def test_corrupt_files_are_kept_aside_and_a_new_lineage_begins(kubelets: bytes, tmp_path: Path) -> None:
     file = files(tmp_path)
     file.load()
     file.ours.write_bytes(b"{}")
-    file.kubelets.write_bytes(b"[")
+    file.kubelets.write_bytes(kubelets)
     found = file.load()
     assert found.state.pods == ()
     assert found.state.mark > 1 << 40
     assert ["is corrupt" in line for line in found.warnings] == [True, True, False]
     assert file.ours.with_name("checkpoint.json.corrupt").read_bytes() == b"{}"
-    assert file.ours.with_name("kubelet_internal_checkpoint.corrupt").read_bytes() == b"["
+    assert file.ours.with_name("kubelet_internal_checkpoint.corrupt").read_bytes() == kubelets
     file.save(SNAPSHOT)
     assert kubelet.decode(file.kubelets.read_bytes()).registered == {R: ["b"]}
 

@@ -94,9 +94,16 @@ def test_checksums_are_a_kubelets() -> None:
     assert b'"checksum":4215593881' in raw
     assert memory_file.decode(raw) == ("static", blocks, True)
     assert not memory_file.decode(raw.replace(b"1024", b"1025")).sound
+    with pytest.raises(StateFileCorrupt):
+        memory_file.decode(raw.replace(b"static", b"st\xe1tic"))
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"policyName":"static","defaultCpuSet":"0","checksum":1}', b"\xff" * 99])
+NO_UTF8 = b'{"policyName":"st\xe1tic","defaultCpuSet":"0","checksum":1}'
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"policyName":"static","defaultCpuSet":"0","checksum":1}', b"\xff" * 99, NO_UTF8]
+)
 def test_a_corrupt_file_is_kept_aside(raw: bytes, tmp_path: Path) -> None:
     if raw:
         with pytest.raises(StateFileCorrupt):
