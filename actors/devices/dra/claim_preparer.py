@@ -177,13 +177,14 @@ class ClaimPreparer:
         raise_first(outcomes)
 
     async def _unprepare_with(self, driver: str, claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
+        for claim in claims:  # before the call: whatever ends the wait for the answer, the driver may have obeyed
+            claim.prepared.discard(driver)
         try:
             outcome = await self._options.drivers.serving(driver).unprepare(claims, pod)
         except NodeplaneError as error:
             outcome = failed_outcome("")
             outcome.error = error
         for claim in claims:
-            claim.prepared.discard(driver)
             if claim.uid in outcome.done:
                 claim.drivers.pop(driver, None)
         return outcome

@@ -177,3 +177,25 @@ async def test_close_aborts_a_preparation_before_its_driver_is_called() -> None:
     with pytest.raises(PreparationAborted, match="is ending"):
         await waiting
     assert not world.drivers[A].held
+
+
+async def test_unprepare_cancelled_after_the_driver_was_called_prepares_again_for_the_next_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, called = World(), asyncio.Event()
+
+    async def obey_without_answer(claims: list[ClaimInfo], pod: str) -> ClaimsOutcome:
+        world.drivers[A].held.clear()
+        called.set()
+        return await asyncio.Future()
+
+    await world.prepare("p")
+    with monkeypatch.context() as patch:
+        patch.setattr(world.drivers[A], "unprepare", obey_without_answer)
+        ending = asyncio.create_task(world.end("p"))
+        await called.wait()
+        ending.cancel()
+        await asyncio.wait([ending])
+    await world.prepare("r")
+    assert "r" in world.using
+    world.check()
