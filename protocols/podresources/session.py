@@ -15,8 +15,17 @@ from protocols.process.rates import backoff_delay
 from protocols.wire.pod_resources import FEATURES, RESUME, REVISION, SEQUENCE, SNAPSHOT
 
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
-PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.OUT_OF_RANGE, grpc.StatusCode.RESOURCE_EXHAUSTED)
-"""Ends after which a client tries again; CANCELLED comes when the server was killed in the middle of a message."""
+PASSING = (
+    grpc.StatusCode.OK,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+)
+"""Ends after which a client tries again; CANCELLED comes when the server was killed in the middle of a message,
+DEADLINE_EXCEEDED from the List beside a stream."""
 E = TypeVar("E")
 
 
@@ -87,7 +96,7 @@ class PodWatchSession(Generic[E]):
         """Return the seconds until the next try. Raises WatchUnsupported or WatchRefused."""
         if code is grpc.StatusCode.UNIMPLEMENTED:
             raise WatchUnsupported(f"no watch here: {details}; beside a kubelet, nodeplane adopt serves one")
-        if code not in (*PASSING, grpc.StatusCode.OK, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL):
+        if code not in PASSING:
             raise WatchRefused(f"the server rejects the watch ({code.name}): {details}")
         if code is grpc.StatusCode.OUT_OF_RANGE:
             self._whole, self._lineage = False, ""

@@ -251,6 +251,7 @@ def test_ends_that_pass_and_ends_that_stay() -> None:
     assert pauses == sorted(pauses)
     assert pauses[-1] == RETRY_MOST
     assert len(said) == 1
+    assert session.ended(grpc.StatusCode.DEADLINE_EXCEEDED, "") == RETRY_MOST  # of the List beside a stream
     with pytest.raises(WatchUnsupported, match="nodeplane adopt"):
         session.ended(grpc.StatusCode.UNIMPLEMENTED, "no such method")
     with pytest.raises(WatchRefused, match="INVALID_ARGUMENT"):
