@@ -27,6 +27,7 @@ class PodResources:
     def __init__(self, socket: Path | str, timeout: float = ANSWER_S) -> None:
         self._channel = unix_channel(socket)
         self._timeout = timeout
+        self._closed = False
 
     async def __aenter__(self) -> "PodResources":
         return self
@@ -35,6 +36,8 @@ class PodResources:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connection; that also ends a watch that another task reads."""
+        self._closed = True
         await self._channel.close()
 
     async def connect(self) -> None:
@@ -65,21 +68,21 @@ class PodResources:
         return Allocatable(tuple(allocatable(reply).values()), shown.cpus, shown.memory)
 
     def watch(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[PodEvent]:
-        """Yield changes of allocations for ever. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of allocations until `close`. Raises WatchUnsupported or WatchRefused."""
         return self._watch(PodWatchSession[PodEvent](PodState(), options), LIST_AND_WATCH, LIST)
 
     def watch_allocatable(self, options: WatchOptions = DEFAULTS) -> AsyncIterator[AllocatableEvent]:
-        """Yield changes of allocatable resources for ever. Raises WatchUnsupported or WatchRefused."""
+        """Yield changes of allocatable resources until `close`. Raises WatchUnsupported or WatchRefused."""
         session = PodWatchSession[AllocatableEvent](AllocatableState(), options)
         return self._watch(session, LIST_AND_WATCH_ALLOCATABLE, GET_ALLOCATABLE)
 
     async def _watch(
         self, session: PodWatchSession[E], watching: Method[Any, Any], listing: Method[Any, Any]
     ) -> AsyncIterator[E]:
-        while True:
+        while not self._closed:
             call = watching.stream(self._channel)(watching.request(), metadata=session.metadata())
             try:
-                headers = {str(key): str(value) for key, value in await call.initial_metadata() or ()}
+                headers = {str(key): str(value) for key, value in await call.headers() or ()}
                 if session.joined(headers, ended=call.done()):
                     for event in session.listed(await self._ask(listing)):
                         yield event
@@ -88,7 +91,7 @@ class PodResources:
                         yield event
                 pause = session.ended(await call.code(), await call.details())
             except grpc.aio.AioRpcError as error:
-                pause = session.ended(error.code(), error.details() or "")
+                pause = 0.0 if self._closed else session.ended(error.code(), error.details() or "")
             finally:
                 call.cancel()
             await asyncio.sleep(pause)

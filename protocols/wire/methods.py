@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -83,16 +83,23 @@ class _Call(Generic[Reply]):
             raise MalformedReply(self._method) from None
 
 
+@contextmanager
+def _closing_fails(method: "Method[Any, Any]") -> Iterator[None]:
+    """Raise ChannelClosed for a CancelledError of grpcio in a task that nobody cancelled."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        raise ChannelClosed(method) from None
+
+
 class UnaryCall(_Call[Reply]):
     """A unary call; awaiting it raises grpc.aio.AioRpcError."""
 
     def __await__(self) -> Generator[Any, None, Reply]:
-        try:
+        with _closing_fails(self._method):
             raw = yield from self._call.__await__()
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is None or task.cancelling():
-                raise
-            raise ChannelClosed(self._method) from None
         return self._parse(raw)
 
 
@@ -100,12 +107,23 @@ class StreamCall(_Call[Reply]):
     """A stream of messages; reading it raises grpc.aio.AioRpcError."""
 
     async def __aiter__(self) -> AsyncIterator[Reply]:
-        async for raw in self._call:
+        messages, end = aiter(self._call), object()
+        while True:
+            with _closing_fails(self._method):
+                raw = await anext(messages, end)
+            if raw is end:
+                return
             yield self._parse(raw)
+
+    async def headers(self) -> Any:
+        """Return the metadata that the server sent before its first message."""
+        with _closing_fails(self._method):
+            return await self._call.initial_metadata()
 
     async def read(self) -> Any:
         """Return the next message, or grpc.aio.EOF."""
-        raw = await self._call.read()
+        with _closing_fails(self._method):
+            raw = await self._call.read()
         return raw if raw is grpc.aio.EOF else self._parse(raw)
 
 

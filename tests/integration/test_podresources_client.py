@@ -93,6 +93,23 @@ async def test_without_asyncio() -> None:
         assert [(event.action, event.pod.name) for event in seen] == [(Action.ADDED, "a"), (Action.ADDED, "b")]
 
 
+async def test_close_ends_a_watch_that_another_task_reads() -> None:
+    async with running_front_door() as door:
+        change(door, "a", "g0")
+        node, seen = PodResources(door.socket), list[str]()
+
+        async def read() -> None:
+            async for event in node.watch():
+                seen.append(event.pod.name)
+
+        reading = asyncio.create_task(read())
+        await until("the snapshot", lambda: seen == ["a"])
+        await node.close()
+        await asyncio.wait([reading])
+        assert not reading.cancelled()
+        await reading
+
+
 def collect(events: Iterator[PodEvent], seen: list[PodEvent]) -> None:
     for event in events:
         seen.append(event)
