@@ -88,7 +88,7 @@ class Explanations:
         with suppress(SelectorPending):
             for _ in range(AT_ONCE_STEPS):
                 if next(steps, DONE) is DONE:
-                    return self._keep(key, diagnosis, used=True).text
+                    return self._keep(key, one_line(diagnosis.report), used=True).text
         if self._work.qsize() >= MAX_WAITING:
             outdated = self._texts.get(key)
             return outdated.text if outdated else ""
@@ -103,7 +103,7 @@ class Explanations:
                     await self._explain(work)
             except Exception as error:  # the pod is reported without a text
                 failed("explanation", "", error)
-                self._texts[work.key] = _Text("", self._catalog.revision, time.monotonic(), used=False)
+                self._keep(work.key, "", used=False)
             work.done()
 
     async def _explain(self, work: Work) -> None:
@@ -116,8 +116,9 @@ class Explanations:
             except SelectorPending:
                 await self._find(work.question)
             else:
-                self._keep(work.key, diagnosis, used=False)
+                self._keep(work.key, one_line(diagnosis.report), used=False)
                 return
+        self._keep(work.key, "", used=False)  # else the pod would be tried, and its devices be judged, without end
 
     async def _find(self, question: Question) -> None:
         """Have the selectors of a question evaluated for all devices."""
@@ -147,9 +148,9 @@ class Explanations:
             gates=self._inputs.gates,
         )
 
-    def _keep(self, key: Key, diagnosis: Diagnosis, used: bool) -> _Text:
-        text = self._texts[key] = _Text(one_line(diagnosis.report), self._catalog.revision, time.monotonic(), used)
-        return text
+    def _keep(self, key: Key, text: str, used: bool) -> _Text:
+        kept = self._texts[key] = _Text(text, self._catalog.revision, time.monotonic(), used)
+        return kept
 
 
 DONE = object()

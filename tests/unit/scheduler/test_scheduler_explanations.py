@@ -11,12 +11,13 @@ from actors.scheduler.claims.device_ledger import DeviceLedger
 from actors.scheduler.claims.explanations import MAX_TEXTS, MAX_WAITING, Explanations, Question
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView, node_view
+from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.claims import claim_of
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.decode import class_of, slice_of
 from protocols.dra.gates import Gates
-from protocols.dra.types import DeviceId
+from protocols.dra.types import Device, DeviceId
 from tests.support.waiting import until_async
 
 DRIVER = "d.example.com"
@@ -33,8 +34,9 @@ def node(name: str) -> NodeView:
     return node_view({"metadata": {"name": name}})
 
 
-def question(name: str = "n1", signature: bytes = b"s") -> Question:
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
+def question(name: str = "n1", signature: bytes = b"s", *expressions: str) -> Question:
+    selectors = [{"cel": {"expression": text}} for text in expressions]
+    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]
     claim = claim_of({"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}})
     return Question(Demand(unallocated=(claim,), signature=signature), [node(name)], {"n1": ["Insufficient cpu"]})
 
@@ -83,6 +85,19 @@ async def test_many_devices_are_explained_in_the_background_even_if_slices_keep_
     put_devices(world.catalog, "q", 1)
     assert "of 3000 devices" in str(world.explain("n2"))
     assert world.explain("n2") is None
+    worker.cancel()
+
+
+async def test_text_is_given_up_if_selectors_are_never_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pending(self: CelSelectors, expression: str, driver: str, device: Device) -> bool:
+        raise SelectorPending(expression, driver, device)
+
+    world, asked = World(2), ("n2", b"s", "true")
+    monkeypatch.setattr(CelSelectors, "matches", pending)
+    assert world.explain(*asked) is None
+    worker = asyncio.ensure_future(world.explanations.run())
+    await until_async("done", lambda: world.done == 1)
+    assert world.explain(*asked) == ""
     worker.cancel()
 
 
