@@ -105,7 +105,7 @@ class FailedAttempts:
         text = f"{text} Devices: {failed.why}" if failed.why else text
         self._count_unschedulable(failed)
         if not plan.decided:
-            self._queue.retry(uid, self._now())
+            self._queue.resume(uid)
         await self.report(failed.pod, text, nominated=nominated)
 
     def _end_nomination(self, uid: str) -> None:
@@ -131,7 +131,7 @@ class FailedAttempts:
                 self._queue.add(uid)
         self._count_unschedulable(failed)
         if not candidate.victims:  # nobody's leaving will wake it
-            self._queue.retry(failed.view.uid, self._now())
+            self._queue.resume(failed.view.uid)
 
     def _count_unschedulable(self, failed: FailedAttempt) -> None:
         self._queue.failed(failed.view.uid, self._now(), topics_of(failed.demand, failed.view))

@@ -120,7 +120,7 @@ class Queue:
             self._subscribe(uid, queued, topics)
 
     def resume(self, uid: str) -> None:
-        """End an attempt that was left to something slow, and try again now: it is known."""
+        """Try again once the backoff is over, whatever changes; an attempt that was left to something slow ends."""
         if uid in self._pods:
             self._in_progress.discard(uid)
             self._wake(uid)
