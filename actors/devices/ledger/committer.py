@@ -52,12 +52,13 @@ class Committer:
         self._options = options
         self._pending: list[PendingChange] = []
         self._writing: list[PendingChange] = []
-        self._dirty = False
+        self._requested = self._written = self._failed = 0
+        """Numbers of the last request to write, and of the last one that a write has met, or could not."""
         self._wake = asyncio.Event()
         self._logged_error = ""
         self._delayed: asyncio.TimerHandle | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._ended = asyncio.Event()
+        """Set, and replaced, at the end of each write."""
 
     def change(self, record: PodRecord, deleted: bool = False, update: bool = False) -> "asyncio.Future[None]":
         """Hand in a change, in the same step as the ledger's. The future completes once it is durable and published.
@@ -71,8 +72,7 @@ class Committer:
 
     def request_write(self) -> None:
         """Write the state soon, since something besides an allocation changed."""
-        self._dirty = True
-        self._idle.clear()
+        self._requested += 1
         self._wake.set()
 
     def request_write_later(self) -> None:
@@ -87,11 +87,13 @@ class Committer:
             self.request_write()
 
     async def wait_written(self) -> None:
-        """Wait until everything handed in is on disk. Raises CheckpointNotWritten."""
+        """Wait until everything handed in until now is on disk. Raises CheckpointNotWritten."""
         self._end_delay()
-        await self._idle.wait()
-        if self._logged_error:
-            raise CheckpointNotWritten(self._logged_error)
+        mine = self._requested
+        while self._written < mine:
+            if self._failed >= mine:
+                raise CheckpointNotWritten(self._logged_error)
+            await self._ended.wait()
 
     async def wait_pod_written(self, uid: str) -> None:
         """Wait for what was handed in of a pod, also by another call. Raises CheckpointNotWritten."""
@@ -102,12 +104,11 @@ class Committer:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._dirty:
+            while self._written < self._requested:
                 await self._write()
-            self._idle.set()
 
     async def _write(self) -> None:
-        batch, self._pending, self._dirty = self._pending, [], False
+        batch, self._pending, upto = self._pending, [], self._requested
         self._writing = batch
         published = [change for change in batch if change.record.has_pod_name]
         events = [change.event(mark) for mark, change in enumerate(published, start=self._history.mark + 1)]
@@ -115,10 +116,18 @@ class Committer:
             await asyncio.to_thread(self._options.save, self._snapshot(events))
         except OSError as error:
             self._fail(batch, f"cannot write the device checkpoint: {error.strerror}; nothing new is allocated")
+            self._failed = upto
+            self._end_write()
             await asyncio.sleep(self._options.retry)
         else:
             self._log_recovery()
             self._acknowledge(batch, events)
+            self._written = upto
+            self._end_write()
+
+    def _end_write(self) -> None:
+        self._ended.set()
+        self._ended = asyncio.Event()
 
     def _snapshot(self, events: list[LedgerEvent]) -> Snapshot:
         now = self._options.snapshot()
@@ -150,6 +159,5 @@ class Committer:
                 if not change.done.done():
                     change.done.set_exception(CheckpointNotWritten(why))
         self._pending = [change for change in batch if not change.new] + self._pending
-        self._writing, self._dirty = [], True
+        self._writing = []
         self._logged_error = why
-        self._idle.set()  # whoever waits is published; the writing goes on

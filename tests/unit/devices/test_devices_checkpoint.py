@@ -256,6 +256,22 @@ async def test_writers_waiting_for_the_disk_get_its_error() -> None:
     running.cancel()
 
 
+async def test_wait_written_ends_with_its_own_write_although_more_is_handed_in_during_each() -> None:
+    disk, loop = Disk(), asyncio.get_running_loop()
+
+    def save(snapshot: Snapshot) -> None:
+        disk.saved.append(snapshot.state)
+        if len(disk.saved) < 50:
+            loop.call_soon_threadsafe(commits.request_write)
+
+    commits = Committer(disk.history, msgspec.structs.replace(disk.options(), save=save))
+    running = asyncio.create_task(commits.run())
+    commits.request_write()
+    await commits.wait_written()
+    assert len(disk.saved) < 5
+    running.cancel()
+
+
 async def test_claims_published_twice_wait_for_the_write_of_the_first() -> None:
     disk = Disk()
     commits = Committer(disk.history, disk.options())
