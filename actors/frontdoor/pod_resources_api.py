@@ -201,11 +201,12 @@ class Watch:
         try:
             # No await between open() and here: events after `initial` are in the watcher's queue, and none is in both.
             initial, revision = self._initial_events(request), feed.journal.revision()
+            encode = _encoder(request, feed.journal)
             await context.send_initial_metadata(((REVISION, revision), (FEATURES, FEATURE_NAMES)))
             output = WatchOutput(
                 context,
                 initial,
-                encode=_encoder(request, feed.journal),
+                encode=encode,
                 drain_timeout_s=self.drain_timeout_s,
                 on_too_slow=self.metrics.dropped.labels(self.kind).inc,
             )

@@ -1,16 +1,24 @@
 """Feeds, journal and rate limit of the front door: List plus events gives the next List, whatever the bus loses."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
 from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, parse_revision
 from actors.frontdoor.feeds.encoding import pod
 from actors.frontdoor.feeds.pod_feed import PodFeed
-from actors.frontdoor.pod_resources_api import WatchRequest, parse_watch_request
+from actors.frontdoor.pod_resources_api import Watch, WatchRequest, parse_watch_request
 from actors.frontdoor.serving.endpoint import FairLimiter
 from actors.frontdoor.serving.errors import MetadataInvalid, PositionLost, Stopping, TooManyWatchers, WatcherTooSlow
+from actors.frontdoor.serving.listener import UNKNOWN_PEER
+from actors.frontdoor.serving.metrics import FrontDoorMetrics
 from actors.frontdoor.serving.quota import WatchQuota
 from protocols.bus import Event, Op
 from protocols.messages.devices import (
@@ -23,6 +31,7 @@ from protocols.messages.devices import (
     PodAllocation,
 )
 from protocols.wire import podresources_v1_pb2 as v1
+from protocols.wire.pod_resources import REVISION, SEQUENCE
 
 BASE = 5 << MARK_SHIFT
 View = dict[tuple[str, str], bytes]
@@ -123,6 +132,45 @@ async def test_on_snapshot_new_lineage_sends_difference_and_drops_positions() ->
     with pytest.raises(PositionLost):
         feed.journal.since(BASE + 1)
     assert feed.journal.revision() == "9-0"
+
+
+class Aborted(Exception):
+    """Raised by a call that is aborted, with its code."""
+
+
+class Call:
+    """A call of a watch with sequence numbers, during whose headers something happens."""
+
+    def __init__(self, during_headers: Callable[[], None]) -> None:
+        self._during_headers = during_headers
+        self.headers: dict[str, str] = {}
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ((SEQUENCE, "1"),)
+
+    def peer(self) -> str:
+        return ""
+
+    async def send_initial_metadata(self, headers: tuple[tuple[str, str], ...]) -> None:
+        self.headers = dict(headers)
+        self._during_headers()
+
+    async def write(self, message: bytes) -> None:
+        raise AssertionError(f"{message!r} was written with the lineage of {self.headers}")
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        raise Aborted(code)
+
+
+async def test_watch_new_lineage_during_its_headers_ends_it() -> None:
+    feed = pod_feed()
+    feed.on_snapshot([], BASE)
+    endpoint = cast("Any", SimpleNamespace(admit=lambda *_, **__: UNKNOWN_PEER, watch_failed=lambda *_: None))
+    watch = Watch("list_and_watch", "ListAndWatch", feed, FrontDoorMetrics(CollectorRegistry()), endpoint, True, 1.0)
+    call = Call(lambda: feed.on_snapshot([("u", allocation("u"))], 9 << MARK_SHIFT))
+    with pytest.raises(Aborted, match="OUT_OF_RANGE"):
+        await watch.call(None, cast("Any", call))
+    assert call.headers[REVISION] == "5-0"
 
 
 def test_on_event_change_that_is_not_shown_sends_nothing() -> None:
