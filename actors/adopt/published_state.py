@@ -12,7 +12,7 @@ from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
 from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.process.files import SealBroken, read_bounded, seal, set_aside, unseal, write_atomic
+from protocols.process.files import UNREADABLE, SealBroken, read_bounded, seal, set_aside, unseal, write_atomic
 
 VERSION = 1
 FILE_NAME = "adopted.json"
@@ -76,7 +76,7 @@ def decode(raw: bytes) -> StoredState:
     """Raises StateFileCorrupt."""
     try:
         state = msgspec.json.decode(unseal(raw), type=StoredState)
-    except (SealBroken, msgspec.DecodeError) as error:
+    except (SealBroken, *UNREADABLE) as error:
         raise StateFileCorrupt(str(error)) from None
     if state.version != VERSION:
         raise StateFileCorrupt(f"it has version {state.version}, this program reads {VERSION}")

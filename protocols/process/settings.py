@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.errors import SettingsInvalid
 from protocols.node.alignment import Alignment
-from protocols.process.files import write_atomic
+from protocols.process.files import UNREADABLE, write_atomic
 from protocols.process.layout import Layout, layout
 
 GATES = (
@@ -203,7 +203,7 @@ def load_settings(path: Path) -> Settings:
         raise SettingsInvalid(
             f"cannot read settings {path}: {error.strerror}; start the plane with `nodeplane up`"
         ) from None
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise SettingsInvalid(f"settings {path} are not valid: {error}; delete the file and start again") from None
 
 

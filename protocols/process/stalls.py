@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.process.files import UNREADABLE
+
 DIRECTORY = "stalls"
 KEPT_S = 300.0
 """Seconds for which a record is valid."""
@@ -84,5 +86,5 @@ def _read(path: Path) -> Stall | None:
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(LARGEST), type=Stall)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None

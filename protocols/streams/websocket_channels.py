@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from protocols.process.files import UNREADABLE
 from protocols.streams.channels import CLOSE, ERROR, V4, V5
 from protocols.streams.connections import MESSAGES, Received
 
@@ -91,7 +92,7 @@ def failure_text(status: bytes) -> bytes:
     """Return the message of a failure; empty for a success."""
     try:
         found = msgspec.json.decode(status, type=_Status)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return status
     return b"" if found.status == "Success" else found.message.encode()
 

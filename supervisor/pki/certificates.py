@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.messages.podworker import serving_name
+from protocols.process.files import UNREADABLE
 from supervisor.base.errors import PkiFailed
 from supervisor.forkserver.client import environment
 
@@ -90,7 +91,7 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
     now = time.time() if now is None else now
     try:
         manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return False
     if manifest.wanted != what or manifest.not_after - now < RENEW_DAYS * DAY_S:
         return False
@@ -104,7 +105,7 @@ def expiry(pki: Path) -> float | None:
     try:
         manifest = (pki / MANIFEST).read_bytes()
         return msgspec.json.decode(manifest, type=Manifest).not_after
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None
 
 

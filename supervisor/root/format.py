@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.process.files import write_atomic
+from protocols.process.files import UNREADABLE, write_atomic
 from supervisor.base.errors import RootTooNew, RootUnusable
 
 NAME = "format.json"
@@ -49,7 +49,7 @@ def _read(path: Path) -> Format | None:
             return msgspec.json.decode(file.read(LIMIT), type=Format)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         raise RootUnusable(
             f"{path} is damaged: remove it if nodeplane {OWN.since} or this program wrote the root last"
         ) from None

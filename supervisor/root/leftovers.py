@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.process.files import is_locked, read_bounded
+from protocols.process.files import UNREADABLE, is_locked, read_bounded
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
@@ -61,7 +61,7 @@ def orphaned_containers(root: Path) -> int:
     """
     found = 0
     for started in root.glob("runtime/shims/*/started.json"):
-        with suppress(OSError, msgspec.DecodeError):
+        with suppress(OSError, *UNREADABLE):
             shim = msgspec.json.decode(read_bounded(started), type=_Started).shim
             found += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
     return found

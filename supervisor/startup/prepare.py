@@ -9,6 +9,7 @@ import msgspec
 
 from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
+from protocols.process.files import UNREADABLE
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings, load_settings, save_settings
 from protocols.recording.frames import RecordingInvalid
@@ -160,7 +161,7 @@ def _retained_port(where: Layout) -> int:
     """Return the port of the earlier start; 0 if there was none."""
     try:
         return msgspec.json.decode(where.settings.read_bytes(), type=_Retained).port
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return 0
 
 

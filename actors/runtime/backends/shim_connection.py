@@ -11,7 +11,7 @@ import msgspec
 
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.shim import channel
-from protocols.process.files import read_bounded
+from protocols.process.files import UNREADABLE, read_bounded
 
 PACKET = 256 * 1024
 
@@ -118,7 +118,7 @@ class ShimConnection:
     def _take(self, data: bytes, descriptors: tuple[int, ...]) -> None:
         try:
             message = _DECODER.decode(data)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             close_all(descriptors)
             return
         if isinstance(message, Started):
@@ -162,5 +162,5 @@ def read_exit(directory: Path) -> Exit | None:
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
         return msgspec.json.decode(read_bounded(path), type=kind)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return None

@@ -17,7 +17,7 @@ import msgspec
 
 from actors.runtime.model.containers import Image, ImageConfig
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
-from protocols.process.files import write_atomic
+from protocols.process.files import UNREADABLE, write_atomic
 from protocols.wire import cri_pb2 as pb
 
 HUB, LIBRARY, LATEST = "docker.io", "library", "latest"
@@ -82,7 +82,7 @@ class ImageStore:
                 image = msgspec.json.decode((path / _FILE).read_bytes(), type=Image)
             except FileNotFoundError:
                 shutil.rmtree(path, ignore_errors=True)
-            except (msgspec.DecodeError, OSError) as error:
+            except (OSError, *UNREADABLE) as error:
                 _LOG.error("image skipped path=%s error=%s", path, error)
             else:
                 self._images[image.id] = image

@@ -18,6 +18,7 @@ import msgspec
 from actors.runtime.model.containers import Container
 from actors.runtime.model.errors import HostPathAway, InvalidRequest
 from actors.runtime.spec.isolation import mount_targets, namespaces_allowed
+from protocols.process.files import UNREADABLE
 from protocols.process.mountinfo import mounts_of
 from protocols.process.tasks import HangingCalls, TooManyHung
 from protocols.wire import cri_pb2 as pb
@@ -110,7 +111,7 @@ class MountPoints:
     def _load(self) -> set[str]:
         try:
             return set(msgspec.json.decode(self._file.read_bytes(), type=list[str]))
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNREADABLE):
             return set()
 
     def _save(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from actors.runtime.model.containers import ContainerRecord, SandboxRecord
 from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.state.journal import Journal
-from protocols.process.files import make_directory, read_bounded, sweep_once, sync_directory, write_atomic
+from protocols.process.files import UNREADABLE, make_directory, read_bounded, sweep_once, sync_directory, write_atomic
 
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
@@ -103,7 +103,7 @@ def _load(directory: Path, kind: type[Record]) -> list[Record]:
             continue
         try:
             record = msgspec.json.decode(read_bounded(path), type=kind)
-        except (msgspec.DecodeError, OSError) as error:
+        except (OSError, *UNREADABLE) as error:
             _LOG.error("state file skipped path=%s error=%s", path, error)
             continue
         if record.id == path.stem:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from actors.runtime.model.containers import ContainerRecord, Life
+from protocols.process.files import UNREADABLE
 
 SLACK = 4 << 20
 """Bytes of outdated lines before the file is rewritten."""
@@ -65,7 +66,7 @@ class Journal:
         for text in whole.splitlines():
             try:
                 self._take(msgspec.json.decode(text, type=JournalEntry))
-            except (msgspec.DecodeError, KeyError) as error:
+            except (*UNREADABLE, KeyError) as error:
                 _LOG.error("journal line skipped path=%s error=%s", self._path, error)
 
     def _take(self, line: JournalEntry) -> None:

@@ -29,7 +29,15 @@ def test_shutdown_bookmarks_add_up_over_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "stored", [b"", b"garbage", b"[[1]]", b'[{"labels":["a"],"count":1}]', b'[{"labels":["","p","sent"],"count":-1}]']
+    "stored",
+    [
+        b"",
+        b"garbage",
+        b"[[1]]",
+        b'[{"labels":["a"],"count":1}]',
+        b'[{"labels":["","p","sent"],"count":-1}]',
+        b'[{"labels":["","\xff","sent"],"count":1}]',
+    ],
 )
 def test_shutdown_bookmarks_damaged_file_begins_anew(tmp_path: Path, stored: bytes) -> None:
     path, count = tmp_path / "a", counter()

@@ -50,7 +50,12 @@ def test_a_record_is_read_until_it_expires_and_removed_then(tmp_path: Path) -> N
 
 def test_garbage_among_the_records_is_removed(tmp_path: Path) -> None:
     stalls.write(tmp_path, stall())
-    for name, text in (("b-1.json", b"{"), ("c-1.json", b"[]"), ("d-1.json", b"x" * 100_000)):
+    for name, text in (
+        ("b-1.json", b"{"),
+        ("c-1.json", b"[]"),
+        ("d-1.json", b"x" * 100_000),
+        ("e-1.json", b'{"key":"\xff"}'),
+    ):
         (tmp_path / stalls.DIRECTORY / name).write_bytes(text)
     assert [each.instance for each in stalls.read_all(tmp_path)] == ["a"]
     assert len(list((tmp_path / stalls.DIRECTORY).iterdir())) == 1

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from protocols.errors import SettingsInvalid
 from protocols.process import files
-from protocols.process.files import WholeFile, write_all, write_atomic
+from protocols.process.files import SealBroken, WholeFile, seal, unseal, write_all, write_atomic
+from protocols.process.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 DEAD = 2**22 + 1
@@ -97,3 +99,11 @@ def test_new_directories_are_synced_into_their_parents(tmp_path: Path, monkeypat
     files.make_directory(path, 0o755)
     assert synced[3:] == [tmp_path / "a"], "a killed process may have made it"
     assert path.stat().st_mode & 0o777 == 0o700
+
+
+def test_file_that_is_no_utf8_is_malformed(tmp_path: Path) -> None:
+    with pytest.raises(SealBroken):
+        unseal(seal(b"{}").replace(b'checksum":"', b'checksum":"\xff'))
+    (tmp_path / "settings.json").write_bytes(b'{"root":"\xff"}')
+    with pytest.raises(SettingsInvalid, match="are not valid"):
+        load_settings(tmp_path / "settings.json")

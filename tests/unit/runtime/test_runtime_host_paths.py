@@ -70,6 +70,14 @@ def test_mount_points_survive_a_restart_and_end_with_the_plane(tmp_path: Path) -
     assert not (tmp_path / "x").exists()
 
 
+def test_mount_points_are_forgotten_with_a_damaged_record(tmp_path: Path) -> None:
+    start(MountPoints(tmp_path), container(tmp_path / "x"))
+    [record] = tmp_path.glob("*.json")
+    record.write_bytes(b'["\xff"]')
+    MountPoints(tmp_path).clear()
+    assert (tmp_path / "x").is_dir()
+
+
 def test_mount_point_in_use_by_another_runtime_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = container(tmp_path / "x" / "y")
     points = MountPoints(tmp_path)

@@ -100,6 +100,14 @@ def test_names_move_and_images_go_with_their_last_one(tmp_path: Path) -> None:
         kept.remove("other", set())
 
 
+def test_image_whose_record_is_no_utf8_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store(tmp_path).import_(images.docker_archive(tmp_path / "a.tar", "box:1"), "")
+    [record] = (tmp_path / "images").glob("*/*.json")
+    record.write_bytes(record.read_bytes().replace(b"box", b"b\xffx"))
+    assert store(tmp_path).all() == []
+    assert "image skipped" in caplog.text
+
+
 @pytest.mark.parametrize("whole", ["", "sha256:"])
 def test_removal_by_the_beginning_of_an_id_removes_the_image(tmp_path: Path, whole: str) -> None:
     kept = store(tmp_path)

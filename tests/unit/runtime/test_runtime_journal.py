@@ -79,9 +79,9 @@ def test_an_unusable_line_costs_that_line_alone(tmp_path: Path, caplog: pytest.L
     kept = Journal(tmp_path / "j")
     kept.write(record("a"))
     with (tmp_path / "j").open("ab") as file:
-        file.write(b'garbage\n{"id":"nobody","life":{"created_at":1}}\n')
+        file.write(b'garbage\n{"id":"\xff"}\n{"id":"nobody","life":{"created_at":1}}\n')
     assert [item.id for item in Journal(tmp_path / "j").load()] == ["a"]
-    assert caplog.text.count("skipped") == 2
+    assert caplog.text.count("skipped") == 3
 
 
 @given(st.integers(0, 300), st.integers(0, 3))

@@ -201,6 +201,10 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
             assert not certificates.current(directory, what), "a damaged file"
         (directory / name).write_bytes(good)
     assert certificates.current(directory, what)
+    whole = (directory / certificates.MANIFEST).read_bytes()
+    (directory / certificates.MANIFEST).write_bytes(whole.replace(b"n1", b"\xff1"))
+    assert not certificates.current(directory, what), "a damaged manifest"
+    (directory / certificates.MANIFEST).write_bytes(whole)
     (directory / "sa.pub").write_bytes(good[:-20])
     issue.issue(directory, what)
     assert (directory / "sa.key").read_bytes() == good, "tokens outlive a damaged file beside their key"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from prometheus_client import Counter
 
-from protocols.process.files import write_atomic
+from protocols.process.files import UNREADABLE, write_atomic
 
 MOST_BYTES = 1 << 20
 """Bytes of the file that are read: some 10,000 resources."""
@@ -26,7 +26,7 @@ class ShutdownBookmarks:
 
     def restore(self) -> None:
         """Continue the count of the process before; a missing or damaged file begins anew."""
-        with suppress(OSError, msgspec.DecodeError):
+        with suppress(OSError, *UNREADABLE):
             with self._path.open("rb") as file:
                 stored = msgspec.json.decode(file.read(MOST_BYTES), type=list[_StoredCount])
             for one in stored:
