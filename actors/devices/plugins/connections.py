@@ -120,6 +120,10 @@ class PluginConnection:
     def socket(self) -> Path:
         return self.plugin.endpoint.socket
 
+    def end(self) -> None:
+        """End the connection soon: a task that is cancelled before its first step would not clean up."""
+        asyncio.get_running_loop().call_soon(self.task.cancel)
+
 
 class PluginConnections:
     """Connections by resource, the oldest first; each has a task that follows its device list."""
@@ -176,7 +180,7 @@ class PluginConnections:
         """End every connection to this socket, as if the plugin had closed its stream."""
         mine = [item for item in self._connections.get(resource, []) if item.socket == socket]
         for connection in mine:
-            connection.task.cancel()
+            connection.end()
         await asyncio.gather(*(connection.task for connection in mine), return_exceptions=True)
 
     async def wait_registered(self, resource: str) -> None:
@@ -203,6 +207,8 @@ class PluginConnections:
         A new resource is on disk before it is published: a restart that forgot it would ignore pods' requests for it.
         """
         known = resource in self._options.inventory.resources
+        if not known:
+            self._check_room(resource)
         generation = self._options.inventory.register(resource)
         if not known:
             self._unwritten.add(resource)
@@ -217,7 +223,7 @@ class PluginConnections:
         connection.task = self._tasks.start(self._follow(connection), "plugin stream", resource)
         mine = self._connections.setdefault(resource, [])
         for old in mine[:-OLD_CONNECTIONS]:
-            old.task.cancel()
+            old.end()
         mine.append(connection)
         self._options.status_table.registered(connection.generation, self._view(connection.plugin))
         self._options.changed(resource)
