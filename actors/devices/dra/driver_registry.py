@@ -15,7 +15,7 @@ from actors.devices.calls.health import HealthDifference
 from actors.devices.calls.log import CallLog, StreamMessage
 from actors.devices.dra.driver_instance import DriverInstance, DriverInstanceOptions, choose_health, choose_service
 from actors.devices.dra.errors import DriverFailed, DriverMissing, HealthUnimplemented
-from actors.devices.dra.health import DeviceReport, HealthCache
+from actors.devices.dra.health import DeviceReport, HealthCache, Reports
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected
@@ -97,15 +97,15 @@ class HealthMonitor:
     async def _apply(self, instance: DriverInstance, message: Any) -> None:
         health_cache, driver, number = self._options.health_cache, instance.options.driver, instance.options.number
         complete = instance.options.health == NODE_HEALTH
-        before = health_cache.clear(driver, number) if complete else None
+        reports: Reports | None = {} if complete else None
         devices = _statuses(message) if complete else _healths(message)
         now, difference = self._options.clock(), HealthDifference()
         while (part := list(islice(devices, READ_BATCH))) or not difference.parts:
             if difference.parts:
                 await asyncio.sleep(0)
-            difference.add(len(part), health_cache.apply(driver, number, part, now, before))
-        reported = health_cache.reported(driver, number)
-        instance.record_health(difference.report([key for key in before or () if key not in reported]))
+            difference.add(len(part), health_cache.apply(driver, number, part, now, reports))
+        dropped = health_cache.replace(driver, number, reports) if reports is not None else ()
+        instance.record_health(difference.report(dropped))
         self._logged.pop(driver, None)
         health_cache.drop_expired(driver, number, now)
         self._options.changed(driver)

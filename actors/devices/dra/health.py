@@ -130,17 +130,15 @@ class HealthCache:
         self._streams.setdefault(driver, {})[RESTORED] = HealthStream(RESTORED, reported=True, reports=kept)
 
     def apply(
-        self, driver: str, number: int, devices: Iterable[DeviceReport], now: float, before: Reports | None = None
+        self, driver: str, number: int, devices: Iterable[DeviceReport], now: float, complete: Reports | None = None
     ) -> list[HealthChange]:
-        """Apply a message or a part of it; return what differs from `before`, by default the stream's own reports.
+        """Apply a message or a part of it, and return what differs from the stream's reports until now.
 
-        Devices it does not name keep their report until it expires. Raises DriverFailed for more than MAX_REPORTS
-        devices.
+        Devices it does not name keep their report until it expires. Reports of a `complete` message are collected, and
+        count from `replace` on. Raises DriverFailed for more than MAX_REPORTS devices.
         """
-        stream = self._streams[driver][number]
-        stream.reported = True
-        self._streams[driver].pop(RESTORED, None)
-        earlier = stream.reports if before is None else before
+        earlier = self._streams[driver][number].reports
+        reports = self._counting(driver, number).reports if complete is None else complete
         changes: list[HealthChange] = []
         for device in devices:
             timeout = device.timeout if device.timeout > 0 else self._timeout
@@ -153,20 +151,23 @@ class HealthCache:
                 given = device.timeout if 0 < device.timeout < float("inf") else 0.0
                 was = last.health if last else ""
                 changes.append(HealthChange(*key, report.health, report.message, was, given))
-            stream.reports[key] = report
-        if len(stream.reports) > MAX_REPORTS:
+            reports[key] = report
+        if len(reports) > MAX_REPORTS:
             raise DriverFailed(f"it reports the health of more than {MAX_REPORTS} devices")
         return changes
 
-    def clear(self, driver: str, number: int) -> Reports:
-        """Drop and return all reports of a stream whose next message is complete."""
-        stream = self._streams[driver][number]
-        before, stream.reports = stream.reports, {}
-        return before
+    def replace(self, driver: str, number: int, complete: Reports) -> list[tuple[str, str]]:
+        """Replace the reports of a stream by those of a complete message; return the devices that it leaves out."""
+        stream = self._counting(driver, number)
+        before, stream.reports = stream.reports, complete
+        return [key for key in before if key not in complete]
 
-    def reported(self, driver: str, number: int) -> Reports:
-        """Return the reports of a stream. Callers must not change them."""
-        return self._streams[driver][number].reports
+    def _counting(self, driver: str, number: int) -> HealthStream:
+        """Return a stream that counts from now on."""
+        self._streams[driver].pop(RESTORED, None)
+        stream = self._streams[driver][number]
+        stream.reported = True
+        return stream
 
     def drop_expired(self, driver: str, number: int, now: float) -> None:
         """Drop reports that have expired, to bound memory; at most once in SWEEP_S."""

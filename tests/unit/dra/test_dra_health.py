@@ -1,11 +1,19 @@
 """The pure part of health: what is true of a device after any history of streams, messages and silence."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.devices.dra.health import DeviceReport, HealthCache, HealthReport, known_state
+from actors.devices.dra import driver_registry
+from actors.devices.dra.driver_registry import HealthMonitor
+from actors.devices.dra.health import DeviceReport, HealthCache, HealthReport, Reports, known_state
 from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages.health import MAX_MESSAGE_BYTES, truncate_message
+from protocols.wire.plugins import NODE_HEALTH
 
 GPU = DeviceName("gpu.example.com", "n1", "dev-0")
 
@@ -48,8 +56,9 @@ def test_a_device_that_is_left_out_keeps_its_state_until_then() -> None:
 
 def test_a_complete_list_makes_what_it_leaves_out_unknown_at_once() -> None:
     made = book((0.0, said()))
-    made.clear(GPU.driver, 1)
-    made.apply(GPU.driver, 1, [said(device="dev-1")], 1.0)
+    complete: Reports = {}
+    made.apply(GPU.driver, 1, [said(device="dev-1")], 1.0, complete)
+    assert made.replace(GPU.driver, 1, complete) == [("n1", "dev-0")]
     assert made.health(GPU, 1.0) == ("Unknown", "")
 
 
@@ -157,3 +166,26 @@ def test_the_newest_live_instances_last_report_is_published(
         assert made.health(GPU, now)[0] == expected
         deadline = made.deadline([GPU], now)
         assert deadline is None or now < deadline <= now + 30.0
+
+
+async def test_complete_message_in_parts_makes_no_device_unknown_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_registry, "READ_BATCH", 1)
+    made = HealthCache(30.0)
+    made.restore(GPU.driver, {("n1", f"dev-{at}"): HealthReport("Healthy", "", 99.0, 30.0) for at in range(3)}, 99.0)
+    made.open_stream(GPU.driver, 1)
+    options = SimpleNamespace(health_cache=made, clock=lambda: 0.0, changed=lambda driver: None)
+    monitor = HealthMonitor(cast("Any", options))
+    named = SimpleNamespace(health=NODE_HEALTH, driver=GPU.driver, number=1)
+    instance = cast("Any", SimpleNamespace(options=named, record_health=lambda report: None))
+    seen = set[str]()
+    for left in (3, 3, 2):
+        devices = [
+            SimpleNamespace(pool_name="n1", device_name=f"dev-{at}", health="Healthy", message="") for at in range(left)
+        ]
+        applying = asyncio.create_task(monitor._apply(instance, SimpleNamespace(devices=devices)))
+        while not applying.done():
+            seen |= {made.health(GPU._replace(device=f"dev-{at}"), 1.0)[0] for at in range(left)}
+            await asyncio.sleep(0)
+        await applying
+    assert seen == {"Healthy"}
+    assert made.health(GPU._replace(device="dev-2"), 1.0)[0] == "Unknown"
