@@ -10,15 +10,16 @@ from protocols.dra.allocator.types import Pick
 from protocols.dra.types import DeviceClass, Extras
 from protocols.kube.meta import Object
 
-MAX_CONFIG = 64
-
 
 def allocation(
     claim: Claim, picks: Iterable[Pick], classes: Mapping[str, DeviceClass], node: str, stamp: str = ""
 ) -> Object:
-    """Return the AllocationResult of a claim; empty parts are left out."""
+    """Return the AllocationResult of a claim; empty parts are left out.
+
+    The API rejects more than 64 entries of configuration: a device must not run without some of them.
+    """
     picks = tuple(picks)
-    config = [*_class_config(claim, picks, classes), *_claim_config(claim, picks)][:MAX_CONFIG]
+    config = [*_class_config(claim, picks, classes), *_claim_config(claim, picks)]
     devices = {"results": [_result(pick) for pick in picks], **({"config": config} if config else {})}
     selector = node_selector(picks, node)
     return {

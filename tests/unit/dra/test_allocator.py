@@ -304,6 +304,16 @@ def test_config_of_class_first_once_and_with_all_its_requests() -> None:
     ]
 
 
+def test_config_past_the_limit_of_the_api_is_not_left_out() -> None:
+    opaque = {"driver": DRIVER, "parameters": {"a": 1}}
+    for name in ("one", "two"):
+        CLASSES[name] = class_named(name, config=[{"opaque": opaque}] * 32)
+    own = [{"requests": [], "opaque": opaque}]
+    asked = claim(exactly(deviceClassName="one"), exactly(deviceClassName="two"), config=own)
+    config = World(slice_("s", *SIZES)).status(asked)["devices"]["config"]
+    assert (len(config), config[-1]["source"]) == (65, "FromClaim")
+
+
 def test_pools_with_binding_conditions_come_last_and_conditions_are_allocated() -> None:
     late = {**device("a"), "bindingConditions": ["x"], "bindingFailureConditions": ["y"]}
     world = World(slice_("s", late, pool="a", nodeName="n1"), slice_("t", device("b"), pool="b", nodeName="n1"))
