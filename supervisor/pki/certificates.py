@@ -1,13 +1,9 @@
 """The certificates of a plane: which ones must exist, and whether they do.
 
-No cryptography is loaded here: a process of `supervisor.pki.issue` makes the files, and a manifest, written last, lists
-them.
+No cryptography is loaded here: a process of `supervisor.pki.issuing` makes the files, and a manifest, written last,
+lists them.
 """
 
-import os
-import select
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,8 +11,6 @@ import msgspec
 
 from protocols.messages.podworker import serving_name
 from protocols.process.files import UNREADABLE
-from supervisor.base.errors import PkiFailed
-from supervisor.forkserver.client import environment
 
 MANIFEST = "issued.json"
 CA_DAYS = 3650
@@ -25,7 +19,6 @@ RENEW_DAYS = 60
 BACKDATED_DAYS = 3650
 """Certificates stay valid if the clock was ahead when they were issued."""
 DAY_S = 86400
-ISSUE_S = 30.0
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
@@ -116,49 +109,3 @@ def whole(path: Path) -> bool:
     except OSError:
         return False
     return data.startswith(b"-----BEGIN ") and data.rstrip().endswith(b"-----")
-
-
-class Issuing:
-    """The process that issues missing certificates while the supervisor starts."""
-
-    def __init__(self, pki: Path, what: Wanted) -> None:
-        command = [sys.executable, "-P", "-m", "supervisor.pki.issue", str(pki)]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment(),
-        )
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(what))
-        self._process.stdin.close()
-        self._process.stdin = None
-
-    def wait(self) -> None:
-        """Block until it has ended. Raises PkiFailed with its reason."""
-        late = not ended(self._process.pid, ISSUE_S)
-        if late:
-            self._process.kill()
-        _, errors = self._process.communicate()
-        if late:
-            raise PkiFailed(f"making certificates took more than {ISSUE_S:g} s; is the machine overloaded?")
-        if self._process.returncode != 0:
-            lines = errors.decode(errors="replace").strip().splitlines() or ["no reason given"]
-            raise PkiFailed(f"cannot make certificates: {lines[-1]}")
-
-
-def ended(pid: int, timeout: float) -> bool:
-    """Block until our child `pid` has ended, without polling; return False after `timeout` seconds."""
-    handle = os.pidfd_open(pid)
-    try:
-        waiting = select.poll()
-        waiting.register(handle, select.POLLIN)
-        return bool(waiting.poll(timeout * 1000))
-    finally:
-        os.close(handle)
-
-
-def begin(pki: Path, what: Wanted) -> Issuing | None:
-    """Start issuing if certificates are missing, expire soon or have other names; return None if none are."""
-    return None if current(pki, what) else Issuing(pki, what)

@@ -1,4 +1,4 @@
-"""Issue the certificates of a plane with CAs of its own, all ECDSA P-256. Runs as a process of its own.
+"""Issue the certificates of a plane with CAs of its own, all ECDSA P-256. It loads cryptography.
 
 A lock file serialises groups that start together. A CA that is still valid stays, so that clients that trust it go on
 when names change.
@@ -8,7 +8,6 @@ import datetime
 import fcntl
 import ipaddress
 import os
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,16 +213,3 @@ def _pem(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def main() -> int:
-    try:
-        issue(Path(sys.argv[1]), msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted))
-    except OSError as error:
-        print(f"{error.filename or sys.argv[1]}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

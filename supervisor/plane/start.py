@@ -14,8 +14,8 @@ from supervisor.base.errors import exit_code, explain
 from supervisor.base.groups import SupervisionLimits
 from supervisor.base.options import PlaneOptions
 from supervisor.forkserver.client import ForkClient, fork
-from supervisor.pki import certificates
-from supervisor.pki.certificates import Issuing
+from supervisor.pki.certificates import wanted
+from supervisor.pki.issuing import Issuing, issue_missing
 from supervisor.report.console import Console, detach_plane, wait_until_started
 from supervisor.root import logs
 from supervisor.startup.prepare import prepare, supervisor_name
@@ -90,7 +90,7 @@ def run_prepared(
 
 def _issue(prepared: Prepared) -> Issuing | None:
     settings = prepared.settings
-    return certificates.begin(settings.layout.pki, certificates.wanted(settings.node_name, settings.api_names))
+    return issue_missing(settings.layout.pki, wanted(settings.node_name, settings.api_names))
 
 
 def process_age_s() -> float:

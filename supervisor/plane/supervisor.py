@@ -25,7 +25,7 @@ from supervisor.base.errors import PlaneFailed
 from supervisor.base.groups import NODE, NODE_GRACE_S, SupervisionLimits
 from supervisor.forkserver.client import ForkClient
 from supervisor.pki import certificates, kubeconfig
-from supervisor.pki.certificates import Issuing
+from supervisor.pki.issuing import Issuing
 from supervisor.plane.control import Control, ControlOptions
 from supervisor.report.console import Console, still_waiting, summary
 from supervisor.report.http import MetricsHttp

@@ -17,7 +17,8 @@ from protocols.kube.meta import Object, name_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.events import WAITING, EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
-from supervisor.pki.certificates import begin, wanted
+from supervisor.pki.certificates import wanted
+from supervisor.pki.issue import issue
 from tests.support.kube_server import KubeServer, failure
 from tests.support.waiting import until_true
 
@@ -26,9 +27,7 @@ from tests.support.waiting import until_true
 def certificates() -> Iterator[Path]:
     """Certificates of a plane."""
     with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        issuing = begin(Path(directory), wanted("n1"))
-        assert issuing is not None
-        issuing.wait()
+        issue(Path(directory), wanted("n1"))
         yield Path(directory)
 
 

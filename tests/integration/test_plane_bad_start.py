@@ -100,6 +100,12 @@ def test_a_root_that_cannot_be_written(idle: Plane) -> None:
     assert f"cannot write below {idle.root}" in line
 
 
+def test_certificates_that_cannot_be_made(idle: Plane) -> None:
+    (idle.root / "pki" / ".lock").mkdir(parents=True)
+    code, line = refused("up", "--detach", *FREE_PORTS, environment=idle.environment)
+    assert (code, "cannot make certificates: " in line, ".lock: Is a directory" in line) == (1, True, True), line
+
+
 @pytest.mark.parametrize("name", ["pki", "run", "."])
 def test_a_root_that_others_write_starts_no_plane(idle: Plane, name: str) -> None:
     """Somebody may have put a CA there that he has the key of."""

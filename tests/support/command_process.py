@@ -13,6 +13,7 @@ import msgspec
 
 import actors.simulator.driver.process
 import actors.simulator.plugin.process
+import supervisor.pki.issue
 import supervisor.plane.supervisor
 from protocols.errors import NodeplaneError
 from supervisor.base.errors import exit_code, explain, guard
@@ -28,7 +29,12 @@ from supervisor.report.console import Console, wait_until_started
 from supervisor.root.logs import path_of
 from supervisor.startup.prepare import prepare, supervisor_name
 
-LOADED = (actors.simulator.driver.process, actors.simulator.plugin.process, supervisor.plane.supervisor)
+LOADED = (
+    actors.simulator.driver.process,
+    actors.simulator.plugin.process,
+    supervisor.pki.issue,
+    supervisor.plane.supervisor,
+)
 """What commands import when they run, for all of them once."""
 
 

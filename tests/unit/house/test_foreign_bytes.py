@@ -185,7 +185,6 @@ TABLE: dict[str, Entry] = {
     "supervisor/machine/facts.py": Entry(1, "the container runtime", "4 MiB of a message"),
     "supervisor/machine/version.py": Entry(1, OWN, "a file of the distribution"),
     "supervisor/pki/certificates.py": Entry(2, ROOT_FILE, "declared fields"),
-    "supervisor/pki/issue.py": Entry(1, OWN, "standard input, from the supervisor"),
     "supervisor/root/leftovers.py": Entry(1, "our shims", "64 MiB of a file, one declared field"),
     "supervisor/root/format.py": Entry(1, ROOT_FILE, "LIMIT, declared fields"),
     "supervisor/startup/preflight.py": Entry(1, "API servers", "1 MiB"),
