@@ -1,4 +1,4 @@
-"""The actors of a plane: three groups in start order (they stop in reverse), and the limits of their supervision.
+"""The actors of a plane: three groups, their start order (they stop in reverse), and the limits of their supervision.
 
 Actors are named by module, since the supervisor never imports one.
 """
@@ -93,6 +93,9 @@ ACTORS = {
     ADOPT: ("cri", "adopt", "frontdoor"),
 }
 
+UPSTREAM = frozenset({"store", "watchcache", APISERVER})
+"""Actors that start before all others and stop after them, whatever their groups: the others are clients of the API."""
+
 EVALUATING = frozenset({"controllers", "scheduler", APISERVER})
 
 DISPENSABLE = frozenset({"controllers", "scheduler", "health", "frontdoor", CEL, OTLP, RECORDER})
@@ -156,6 +159,7 @@ def children(shape: PlaneShape) -> tuple[ChildSpec, ...]:
         if group not in ACTORS:
             raise UsageError(f"no group is called {group!r}; use one of {', '.join(GROUPS)}")
         specs += [spec for actor in ACTORS[group] for spec in _instances(actor, group, shape)]
+    specs.sort(key=lambda spec: spec.actor not in UPSTREAM)  # stable: otherwise in the order of the groups
     if NODE in shape.groups:
         specs += map(additional_node, range(2, shape.nodes + 1))
         specs += [child(RECORDER, NODE)] if shape.recorded else []  # it ends first, and reads the others before

@@ -12,7 +12,7 @@ def names(shape: PlaneShape) -> list[str]:
 
 def test_children_whole_plane_are_in_start_order() -> None:
     assert names(PlaneShape(watchers=2)) == [
-        *("store", "watchcache", "controllers", "scheduler", "apiserver-0", "apiserver-1"),
+        *("store", "watchcache", "apiserver-0", "apiserver-1", "controllers", "scheduler"),
         *("runtime", "cri", "pleg", "devices", "podworker", "health", "frontdoor"),
     ]
 
