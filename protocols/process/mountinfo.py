@@ -1,7 +1,10 @@
-"""Mounts of a process's mount namespace, as Linux lists them (proc(5), /proc/pid/mountinfo)."""
+"""Mounts of a process's mount namespace, as Linux lists them (proc(5), /proc/pid/mountinfo).
 
+Without pathlib, which costs the launcher of the runtime's shims 0.6 MB.
+"""
+
+import os
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -16,12 +19,13 @@ class Mounted(NamedTuple):
     """Its own, not those of the file system: `ro`, `nosuid`, `nodev`, ..."""
 
 
-def mounts_of(process: Path = Path("/proc/self")) -> list[Mounted]:
+def mounts_of(process: str | os.PathLike[str] = "/proc/self") -> list[Mounted]:
     """Return the mounts that a process sees, oldest first; names that are not UTF-8 as `os.fsdecode` has them.
 
     Raises OSError.
     """
-    lines = (process / "mountinfo").read_bytes().decode(errors="surrogateescape").split("\n")
+    with open(os.path.join(process, "mountinfo"), "rb") as file:
+        lines = file.read().decode(errors="surrogateescape").split("\n")
     return [_parse(line.split(" ")) for line in lines if line]
 
 

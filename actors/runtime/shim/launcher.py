@@ -11,7 +11,6 @@ import select
 import signal
 import socket
 import sys
-import traceback
 from typing import NoReturn
 
 from actors.runtime.shim import channel, holder, system
@@ -85,6 +84,8 @@ def _be_shim(directory: str, connection: int) -> NoReturn:
         Shim(socket.socket(fileno=CONTROL)).run()
         code = 0
     except BaseException:
+        import traceback  # 0.3 MB, for shims that fail only
+
         with open(channel.TRACE_FILE, "w") as file:
             traceback.print_exc(file=file)
     finally:
