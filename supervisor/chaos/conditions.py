@@ -4,8 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from protocols.messages.supervisor import ActorStatus
+from protocols.process.texts import listed
 from supervisor.chaos.stage import ChaosStage
 from supervisor.tree.states import ChildState
+
+NAMED = 20
+"""Names that are listed where one does not exist."""
 
 
 class _Seen(NamedTuple):
@@ -45,22 +49,28 @@ async def _device(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     rows = stage.devices()
     row = next((row for row in rows if (row.resource, row.device) == (resource, id_)), None)
     if row is None:
-        return _Seen(False, "no such device")
+        return _missing("no such device", [f"{row.resource} {row.device}" for row in rows])
     now = [row.health.lower(), "held" if row.pod else "free"]
     return _Seen(wanted in now, " ".join(now))
 
 
 def _driver_device(stage: ChaosStage, name: str, wanted: str) -> _Seen:
-    known = stage.driver_devices().get(name)
-    now = known.health.lower() if known is not None else "no claim has it"
+    devices = stage.driver_devices()
+    if name not in devices:
+        return _missing("no claim has it", sorted(devices))
+    now = devices[name].health.lower()
     return _Seen(now == wanted, now)
+
+
+def _missing(instead: str, names: list[str]) -> _Seen:
+    return _Seen(False, f"{instead}; there are {listed(names, NAMED) or 'none'}")
 
 
 async def _actor(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     name, _ = words
-    found = (await stage.actors()).get(name)
-    if found is None:
-        return _Seen(False, "no such actor")
+    actors = await stage.actors()
+    if (found := actors.get(name)) is None:
+        return _missing("no such actor", list(actors))
     return _Seen(_live(stage, found), found.state)
 
 

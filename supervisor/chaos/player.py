@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
 from protocols.kubeclient.client import ApiError
@@ -17,18 +18,38 @@ POLL_S = 0.05
 PERMANENT_ERRORS = (400, 401, 403, 404, 405, 422)
 """Status codes of the API that a repetition does not change."""
 
+ANNOUNCED_S = 1.0
+"""A line that does not succeed for so long says once what it waits for."""
+
 Say = Callable[[str], None]
+
+
+class _Attempt(NamedTuple):
+    """Result of one attempt at a line, which succeeded if `waits_for` is empty."""
+
+    note: str = ""
+    waits_for: str = ""
+
+
+def _nowhere(text: str) -> None:
+    pass
 
 
 class Player:
     """Plays one script; what runs in the background is joined at the end."""
 
-    def __init__(self, script: Script, stage: ChaosStage, say: Say, begin: Say = lambda text: None) -> None:
-        """`say` is called with the result of each line that succeeded, `begin` with each line before it is played."""
+    def __init__(
+        self, script: Script, stage: ChaosStage, say: Say, begin: Say = _nowhere, announce: Say = _nowhere
+    ) -> None:
+        """`say` is called with the result of each line that succeeded, `begin` with each line before it is played.
+
+        `announce` is called with the reason of one that has to wait.
+        """
         self._script = script
         self._stage = stage
         self._say = say
         self._begin = begin
+        self._announce = announce
         self._background: list[asyncio.Task[None]] = []
 
     async def play(self) -> None:
@@ -68,40 +89,37 @@ class Player:
         self._background.clear()
 
     async def _step(self, step: ScriptLine) -> None:
+        attempt = self._expect if step.verb == "expect" else self._order
         began = time.monotonic()
         self._begin(step.text)
-        note = await (self._expect(step) if step.verb == "expect" else self._order(step))
-        self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({note})' if note else ''}")
-
-    async def _order(self, step: ScriptLine) -> str:
-        deadline, why = time.monotonic() + step.within, ""
-        while True:
-            try:
-                return await ORDERS[step.verb](self._stage, step)
-            except UsageError as error:
-                raise self._invalid(step, error) from None
-            except NodeplaneError as error:
-                why = str(error)
-                if isinstance(error, ApiError) and error.code in PERMANENT_ERRORS:
-                    raise self._failed(step, why) from None
-            if time.monotonic() >= deadline:
-                raise self._failed(step, f"not within {step.within:g} s; last: {why}")
+        is_announced = False
+        while (seen := await attempt(step)).waits_for:
+            elapsed = time.monotonic() - began
+            if elapsed >= ANNOUNCED_S and not is_announced:
+                self._announce(f"waiting up to {step.within:g} s: {step.text}: {seen.waits_for}")
+                is_announced = True
+            if elapsed >= step.within:
+                raise self._failed(step, f"not within {step.within:g} s; instead: {seen.waits_for}")
             await asyncio.sleep(POLL_S)
+        self._say(f"{time.monotonic() - began:7.2f} s  {step.text}{f'  ({seen.note})' if seen.note else ''}")
 
-    async def _expect(self, step: ScriptLine) -> str:
+    async def _order(self, step: ScriptLine) -> _Attempt:
+        try:
+            return _Attempt(note=await ORDERS[step.verb](self._stage, step))
+        except UsageError as error:
+            raise self._invalid(step, error) from None
+        except NodeplaneError as error:
+            if isinstance(error, ApiError) and error.code in PERMANENT_ERRORS:
+                raise self._failed(step, str(error)) from None
+            return _Attempt(waits_for=str(error))
+
+    async def _expect(self, step: ScriptLine) -> _Attempt:
         condition, *words = step.words
-        deadline, instead = time.monotonic() + step.within, "nothing was heard"
-        while True:
-            try:
-                seen = await CONDITIONS[condition](self._stage, tuple(words))
-                if seen.holds:
-                    return ""
-                instead = seen.instead
-            except NodeplaneError as error:
-                instead = str(error)
-            if time.monotonic() >= deadline:
-                raise self._failed(step, f"not within {step.within:g} s; instead: {instead}")
-            await asyncio.sleep(POLL_S)
+        try:
+            seen = await CONDITIONS[condition](self._stage, tuple(words))
+        except NodeplaneError as error:
+            return _Attempt(waits_for=str(error))
+        return _Attempt(waits_for="" if seen.holds else seen.instead)
 
     def _failed(self, step: ScriptLine, why: str) -> ScriptFailed:
         return ScriptFailed(f"{self._script.name}:{step.line}: {step.text}: {why}")

@@ -11,10 +11,13 @@ import msgspec
 from protocols.lifecycle.devices.types import CHAOS, DeviceKey, PluginDevice, PluginOptions
 from protocols.lifecycle.errors import InvalidHealth, UnknownDevice
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, Device, ResourceInventory
+from protocols.process.texts import listed
 
 OVERRIDES = {"healthy": HEALTHY, "unhealthy": UNHEALTHY}
 
 DISCONNECTED_MESSAGE = "device plugin is not connected"
+NAMED = 8
+"""Names of what exists that an error lists."""
 MISSING_MESSAGE = "device is no longer reported by its plugin"
 
 
@@ -92,10 +95,18 @@ class Inventory:
         if not health:
             self.overrides.pop(key, None)
         elif self.reported(key) is None:
-            raise UnknownDevice(f"no device {key.id} of {key.resource} on this node; see `nodeplane devices`")
+            raise UnknownDevice(f"no device {key.id} of {key.resource} on this node; {self._known(key.resource)}")
         else:
             self.overrides[key] = OVERRIDES[health]
         self._healthy.pop(key.resource, None)
+
+    def _known(self, name: str) -> str:
+        """Return which devices of a resource there are; without any, which resources."""
+        resource = self.resources.get(name)
+        if resource and resource.devices:
+            return f"there are {listed(list(resource.devices), NAMED)}"
+        names = [each.name for each in self.resources.values() if each.devices]
+        return f"resources with devices: {listed(names, NAMED) or 'none'}"
 
     def restore(self, key: DeviceKey, override: str | None) -> None:
         """Restore the earlier override, or none."""

@@ -68,7 +68,7 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
         try:
             with progress(file.name, player.line_count(parsed.steps)) as shown:
                 tally = ScriptTally(shown)
-                await player.Player(parsed, played, tally.say, tally.begin).play()
+                await player.Player(parsed, played, tally.say, tally.begin, shown.say).play()
         finally:
             await played.close()
 

@@ -16,12 +16,15 @@ from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
+from protocols.messages import devices
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.base.errors import UsageError
+from supervisor.chaos import player
 from supervisor.chaos.conditions import behind_of, pod_words
 from supervisor.chaos.orders import apply
 from supervisor.chaos.player import Player
-from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptInvalid, parse
+from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptFailed, ScriptInvalid, parse
+from supervisor.client.devices import DeviceRow
 from tests.support.memory_api import _shape
 
 WHOLE = """
@@ -179,3 +182,18 @@ async def test_line_that_cannot_succeed_is_named() -> None:
     stage: Any = SimpleNamespace(asking=SimpleNamespace(restart=restart))
     with pytest.raises(ScriptInvalid, match=r"^s:1: restart podworkr: no actor is called"):
         await Player(parse("s", "restart podworkr"), stage, print).play()
+
+
+@pytest.mark.parametrize("line", ["device a/b x unhealthy within 0", "expect device a/b x held within 0"])
+async def test_line_that_waits_says_once_why(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def reject(order: devices.ChaosDevice) -> None:
+        raise UsageError("no device x of a/b; there are y")
+
+    monkeypatch.setattr(player, "ANNOUNCED_S", 0.0)
+    row = DeviceRow("a/b", "y", (), "Healthy", "", "", ())
+    stage: Any = SimpleNamespace(asking=SimpleNamespace(override_health=reject), devices=lambda: [row])
+    said: list[str] = []
+    with pytest.raises(ScriptFailed, match=r"not within 0 s; instead: .*there are .*y$"):
+        await Player(parse("s", line), stage, print, announce=said.append).play()
+    assert [text.partition(": ")[0] for text in said] == ["waiting up to 0 s"]
+    assert "there are" in said[0]
