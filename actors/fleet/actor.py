@@ -32,7 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     record.add_argument("--selector", default="", metavar="LABELS", help="nodes with these labels (all)")
     delete = orders.add_parser("delete", help="delete a fleet's nodes, slices and leases", allow_abbrev=False)
     orders.add_parser("profiles", help="list the profiles and scenarios that come along", allow_abbrev=False)
-    run.add_argument("--script", type=Path, metavar="FILE", help="YAML: faults and their times")
+    run.add_argument("--script", type=Path, metavar="FILE", help="YAML: faults and their times; - = standard input")
     run.add_argument("--seed", type=int, metavar="N", help="number that decides what faults hit (that of the script)")
     add_orders(orders, DEFAULT_NAME)
     for order in (run, delete):

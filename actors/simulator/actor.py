@@ -29,6 +29,7 @@ MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 63
 RESOURCE, DRIVER = "example.com/gpu", "gpu.example.com"
 """Names of a plugin and a driver that neither flag nor script gives."""
+SCRIPT_HELP = "YAML: what fails when, and how (see docs/how-to); - = standard input"
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _SCRIPT_FLAGS_OF_PLUGIN = ("resource", "devices", "numa")
 _SCRIPT_FLAGS_OF_DRIVER = ("driver", "devices", "numa", "partitions", "shared", "attach", "health_timeout")
@@ -53,7 +54,7 @@ def _add_plugin_parser(subparsers: "argparse._SubParsersAction[argparse.Argument
     add("--numa", type=_device_count, metavar="N", help="spread them over N NUMA nodes (no topology)")
     add("--kubelet-dir", default="", metavar="DIR", help="kubelet directory, if not ROOT/kubelet")
     add("--health-file", type=Path, metavar="FILE", help="lines `DEVICE HEALTH`, followed as it changes")
-    add("--script", type=Path, metavar="FILE", help="YAML: what fails when, and how (see docs/how-to)")
+    add("--script", type=Path, metavar="FILE", help=SCRIPT_HELP)
 
 
 def _run_plugin(args: argparse.Namespace, layout: Layout) -> int:
@@ -99,7 +100,7 @@ def _add_driver_parser(subparsers: "argparse._SubParsersAction[argparse.Argument
     add("--attach", type=_count, metavar="S", help="attach each S seconds after its allocation: binding conditions (0)")
     add("--health-timeout", type=_count, metavar="S", help="silence that makes a device's health unknown (30)")
     add("--health-file", type=Path, metavar="FILE", help="lines `DEVICE HEALTH [MESSAGE]`, followed as it changes")
-    add("--script", type=Path, metavar="FILE", help="YAML: what fails when, and how (see docs/how-to)")
+    add("--script", type=Path, metavar="FILE", help=SCRIPT_HELP)
     add("--node-name", default="", metavar="NAME", help="the node (that of ROOT, or the host's name)")
     add("--kubelet-dir", default="", metavar="DIR", help="kubelet directory, if not ROOT/kubelet")
     add("--cdi-dir", default="", metavar="DIR", help="where CDI files are written (ROOT/cdi)")

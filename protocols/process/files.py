@@ -20,6 +20,8 @@ LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 """Errors of msgspec for JSON that is not what a reader expects: its texts may be no UTF-8."""
+STDIN = "-"
+"""Name of standard input where a user names a file."""
 _swept: set[Path] = set()
 """Directories that this process has swept; a forked one sweeps again."""
 os.register_at_fork(after_in_child=_swept.clear)
@@ -104,9 +106,21 @@ def open_regular(path: Path | str) -> BinaryIO:
 def read_bounded(path: Path) -> bytes:
     """Return the content of a file that another program may have written. Raises OSError; EFBIG over LARGEST bytes."""
     with path.open("rb") as file:
-        raw = file.read(LARGEST + 1)
+        return _bounded(file, path)
+
+
+def read_input(name: Path | str) -> bytes:
+    """Return the content of a file that a user names, or of standard input for `-`. Raises OSError, as above."""
+    if str(name) != STDIN:
+        return read_bounded(Path(name))
+    with open(0, "rb", closefd=False) as file:  # by its number: a socket cannot be opened as /dev/stdin
+        return _bounded(file, name)
+
+
+def _bounded(file: BinaryIO, name: Path | str) -> bytes:
+    raw = file.read(LARGEST + 1)
     if len(raw) > LARGEST:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(name))
     return raw
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from protocols.errors import NodeplaneError
+from protocols.process.files import read_input
 
 
 class ScriptInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
@@ -103,9 +104,9 @@ MAX_SCRIPT_BYTES = 1 << 20
 
 
 def read_script(path: Path, kind: type[S], most_bytes: int = MAX_SCRIPT_BYTES) -> S:
-    """Read a script. Raises ScriptInvalid, one line that names the place."""
+    """Read a script, from standard input for `-`. Raises ScriptInvalid, one line that names the place."""
     try:
-        raw = path.read_bytes()
+        raw = read_input(path)
     except OSError as error:
         raise ScriptInvalid(f"cannot read {path}: {error.strerror}") from None
     if len(raw) > most_bytes:

@@ -25,6 +25,7 @@ from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import ClientOptions, client_options
+from protocols.process.files import read_input
 from supervisor.base.errors import NotRunning, SupervisorError, UsageError
 
 T = TypeVar("T")
@@ -34,7 +35,6 @@ KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass
 """Kinds whose older versions are read as v1."""
 TIMEOUT_S = 20.0
 """Seconds an API may take for an answer."""
-MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 def read_objects(paths: list[str]) -> list[Object]:
@@ -50,11 +50,9 @@ def read_objects(paths: list[str]) -> list[Object]:
 
 def _documents(path: str) -> Iterator[Any]:
     try:
-        raw = Path(path).read_bytes()
+        raw = read_input(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; give a part of it")
     try:
         yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # both are safe
     except (yaml.YAMLError, RecursionError, ValueError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from protocols.messages import cri, devices
+from protocols.process.files import read_input
 from supervisor.base.errors import UsageError
 from supervisor.base.progress import Progress, progress
 from supervisor.chaos.script import parse
@@ -32,7 +33,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     lying.add_argument("--count", type=int, default=0, help="drop-events: how many (default: all until clear)")
     scripted = faults.add_parser("script", help="play a script of faults and expectations", allow_abbrev=False)
-    scripted.add_argument("file", type=Path)
+    scripted.add_argument("file", type=Path, help="- = standard input")
     scripted.add_argument("--seed", type=int, default=0, help="of `any`: the same seed makes the same choices")
     lying.add_argument("--seconds", type=float, default=3600.0, help="clock-jump: by how much (default 3600)")
     parser.set_defaults(run=_chaos)
@@ -57,7 +58,7 @@ def script(args: argparse.Namespace) -> Callable[[Asking], Awaitable[None]]:
 
     file: Path = args.file
     try:
-        parsed = parse(file.name, file.read_text())
+        parsed = parse(file.name, read_input(file).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: {getattr(error, 'strerror', '') or 'is no text'}") from None
     seed = args.seed or random.randrange(1, 10**6)

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from protocols.kube.yaml_text import read_documents
-from protocols.process.files import read_bounded
+from protocols.process.files import read_input
 from protocols.process.layout import SYSTEM_CDI
 from supervisor.base.errors import UsageError
 from supervisor.conform.async_api import Object
 
-STDIN = "-"
 EXPANDED = 100_000
 """Values and characters that YAML's aliases may add."""
 DEFINITION = "CustomResourceDefinition"
@@ -59,8 +58,7 @@ class HostPaths(NamedTuple):
 def read_manifest(source: str) -> Manifest:
     """Read a file, or standard input for `-`. Raises ManifestUnusable."""
     try:
-        raw = read_bounded(Path("/dev/stdin" if source == STDIN else source))
-        documents = [document.value for document in read_documents(raw, EXPANDED) if document.value]
+        documents = [document.value for document in read_documents(read_input(source), EXPANDED) if document.value]
     except OSError as error:
         raise ManifestUnusable(f"--manifest {source}: {error.strerror}") from None
     except yaml.YAMLError as error:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,21 @@ def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert path.read_bytes() == b"one"
     assert path.stat().st_mode & 0o777 == 0o640
     assert os.listdir(tmp_path) == ["state"]
+
+
+def test_input_of_a_user_is_a_file_or_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_bytes(b"wait 1")
+    assert files.read_input(path) == b"wait 1"
+    here, there = socket.socketpair()  # as some programs start their children
+    with here, there:
+        here.sendall(b"wait 2")
+        here.shutdown(socket.SHUT_WR)
+        code = "import sys; from protocols.process.files import read_input; sys.stdout.buffer.write(read_input('-'))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, stdin=there.fileno(), capture_output=True, check=True
+        )
+    assert done.stdout == b"wait 2"
 
 
 def test_write_all_that_fails_replaces_none(tmp_path: Path) -> None:
