@@ -6,7 +6,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import msgspec
 
-from actors.fleet.faults.script import Fault
+from actors.fleet.faults.script import ACTIONS, Fault
+from protocols.errors import SettingsInvalid
+from protocols.process.scripts import ScriptInvalid, parse_script
 
 FAULT, STATUS = "fault", "status"
 ORDERS = (FAULT, STATUS)
@@ -63,5 +65,13 @@ def add_orders(orders: "argparse._SubParsersAction[argparse.ArgumentParser]", na
 
 
 def fault_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fault that the flags describe, as a script has it."""
-    return {flag.key: value for name, flag in fault_flags().items() if (value := getattr(args, name)) is not None}
+    """Return the fault that the flags describe, as a script has it. Raises SettingsInvalid."""
+    flags = fault_flags()
+    fault = {flag.key: value for name, flag in flags.items() if (value := getattr(args, name)) is not None}
+    if not any(getattr(args, name) for name in ACTIONS):
+        raise SettingsInvalid(f"the fault is missing; give one of {', '.join(flags[name].option for name in ACTIONS)}")
+    try:
+        parse_script("fault", msgspec.json.encode(fault), Fault)
+    except ScriptInvalid as error:
+        raise SettingsInvalid(str(error)) from None
+    return fault

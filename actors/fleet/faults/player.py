@@ -53,11 +53,15 @@ class Player:
             self._say("the script is over")
 
     def inject(self, fault: Fault) -> Hit:
-        """Let a fault happen now. Raises ScriptInvalid for what the fleet does not have."""
+        """Let a fault happen now. Raises ScriptInvalid for what the fleet does not have, and one that hits no node."""
         check_fault(fault, self._fleet)
         if fault.seed is None:
             fault = msgspec.structs.replace(fault, seed=0)
-        return self._play(fault, f"live at {self.elapsed:.1f}s", fault.seed, 0)
+        hit = self._play(fault, f"live at {self.elapsed:.1f}s", fault.seed, 0)
+        if not hit.nodes:
+            count = len(self._fleet.nodes)
+            raise ScriptInvalid(f"the fault hits none of the {count} nodes; see `kubectl get nodes --show-labels`")
+        return hit
 
     def _play(self, fault: Fault, when: str, *drawn_by: object) -> Hit:
         if fault.lasts and self._lasting >= MAX_LASTING:

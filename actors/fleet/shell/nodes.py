@@ -71,6 +71,8 @@ class FleetNodes:
         """Names of nodes that are not of this fleet."""
         self.ready = asyncio.Event()
         """Set once all nodes are registered."""
+        if not nodes:
+            self.ready.set()  # pools alone, beside nodes of others
 
     async def run(self) -> None:
         """Register all nodes and maintain them. Never returns. Raises NodeTaken."""

@@ -17,6 +17,7 @@ from actors.fleet.faults.control import FleetAway, ask, socket_path
 from actors.fleet.faults.flags import add_orders
 from actors.fleet.faults.live import LiveFleet
 from actors.fleet.faults.orders import give_order
+from actors.fleet.profiles.expand import NodeTemplate
 from actors.fleet.shell import nodes as shell
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from protocols.errors import SettingsInvalid
@@ -50,8 +51,14 @@ class Lab:
         return layout(str(self.root))
 
     @asynccontextmanager
-    async def fleet(self, script: str = "", seed: int | None = None) -> AsyncIterator[Fleet]:
-        options = FleetOptions(name="lab", templates=tuple(templates()))
+    async def fleet(
+        self,
+        script: str = "",
+        seed: int | None = None,
+        nodes: tuple[NodeTemplate, ...] = tuple(templates()),
+        pools: tuple[Object, ...] = (),
+    ) -> AsyncIterator[Fleet]:
+        options = FleetOptions(name="lab", templates=nodes, pools=pools)
         fleet = Fleet(cast("ApiClient", self.api), options)
         path = self.root / "day.yaml"
         path.write_text(script)
@@ -271,6 +278,10 @@ async def test_fault_of_a_user_can_be_played_by_a_script(lab: Lab) -> None:
         ({"plugin": "a/b", "state": "gone"}, f"the fleet has no plugin a/b; there are {RESOURCE}"),
         ({"group": "cpu", "node": "silent"}, "the fleet has no group cpu; there are gpu"),
         ({"node": "loud"}, "order: unknown word 'loud' at fault.node"),
+        (
+            {"node": "silent", "selector": "a=b"},
+            "the fault hits none of the 2 nodes; see `kubectl get nodes --show-labels`",
+        ),
     ],
 )
 async def test_fault_of_what_is_not_there_is_an_error(lab: Lab, fields: Object, error: str) -> None:
@@ -281,6 +292,30 @@ async def test_fault_of_what_is_not_there_is_an_error(lab: Lab, fields: Object, 
     with pytest.raises(ScriptInvalid, match="the fleet has no group"):
         async with lab.fleet("steps: [{at: 1s, group: cpu, node: silent}]"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "the fault is missing; give one of --health, --state, --node, --crash, --slices"),
+        (["--health", "Healthy"], "fault: health needs a plugin or a driver, and not both"),
+    ],
+)
+async def test_flags_that_make_no_fault_are_rejected_before_a_fleet_is_asked(
+    lab: Lab, words: list[str], error: str
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_orders(parser.add_subparsers(dest="order"), "lab")
+    with pytest.raises(SettingsInvalid) as found:
+        await give_order(parser.parse_args(["fault", *words]), lab.layout)
+    assert str(found.value) == error
+
+
+async def test_fleet_of_pools_alone_waits_for_no_node(lab: Lab) -> None:
+    pool = {"driver": DRIVER, "pool": {"name": "shared", "generation": 1, "resourceSliceCount": 1}, "allNodes": True}
+    async with lab.fleet("steps: [{at: 0s, node: silent}]", nodes=(), pools=(pool,)):
+        await until_true(lambda: "the script is over" in lab.said, 10)
+        await until_true(lambda: bool(lab.api.objects[RESOURCESLICES.plural]), 10)
 
 
 # the socket
