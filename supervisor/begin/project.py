@@ -11,6 +11,7 @@ from typing import NamedTuple
 import protocols.wire
 from protocols.kube.names import subdomain_faults
 from protocols.process.files import write_atomic
+from protocols.process.texts import listed
 from protocols.wire.plugin_names import resource_fault
 from supervisor.base.errors import SupervisorError, UsageError
 
@@ -29,6 +30,8 @@ PROTOS = {
     (AGENT, GO): ("podresources_v1",),
 }
 """APIs whose stubs a project builds, by kind and language."""
+NAMED_BY = {PLUGIN: "resource", DRIVER: "driver", AGENT: "resource"}
+"""The flag that names what a project of a kind is about."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 RESOURCE, DRIVER_NAME = "example.com/gpu", "gpu.example.com"
 """Names in the templates, and the defaults."""
@@ -57,9 +60,7 @@ def write_files(directory: Path, texts: Mapping[str, str], *, force: bool = Fals
     paths = {directory / name: text for name, text in texts.items()}
     others = [path for path, text in paths.items() if path.exists() and not _holds(path, text)]
     if others and not force:
-        named = ", ".join(str(path) for path in others[:MAX_NAMED])
-        more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-        raise FilesExist(f"{named}{more} exist with other contents; --force overwrites them")
+        raise FilesExist(f"{listed([*map(str, others)], MAX_NAMED)} exist with other contents; --force overwrites them")
     for path, text in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text.encode(), 0o644)
@@ -88,8 +89,12 @@ class ProjectNames(NamedTuple):
         return re.sub("|".join(map(re.escape, said)), lambda found: said[found[0]], text)
 
 
-def names_for(directory: Path, resource: str, driver: str) -> ProjectNames:
-    """Return the names of a project in a directory. Raises UsageError."""
+def names_for(directory: Path, kind: str, resource: str | None, driver: str | None) -> ProjectNames:
+    """Return the names of a project in a directory; None where the user gave none. Raises UsageError."""
+    for flag, value in (("resource", resource), ("driver", driver)):
+        if value is not None and flag != NAMED_BY[kind]:
+            raise UsageError(f"--{flag} is not for a project of kind {kind}; its name is --{NAMED_BY[kind]}")
+    resource, driver = RESOURCE if resource is None else resource, DRIVER_NAME if driver is None else driver
     name = directory.resolve().name
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} names no project: use lower-case letters, digits and -, such as my-plugin")

@@ -28,8 +28,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     language = parser.add_mutually_exclusive_group()
     for name in (PYTHON, GO):
         language.add_argument(f"--{name}", dest="language", action="store_const", const=name, help=f"in {name.title()}")
-    parser.add_argument("--resource", default=RESOURCE, metavar="NAME", help=f"extended resource (default {RESOURCE})")
-    parser.add_argument("--driver", default=DRIVER_NAME, metavar="NAME", help=f"DRA driver (default {DRIVER_NAME})")
+    parser.add_argument("--resource", metavar="NAME", help=f"of a plugin or agent (default {RESOURCE})")
+    parser.add_argument("--driver", metavar="NAME", help=f"of a DRA driver (default {DRIVER_NAME})")
     parser.add_argument("--force", action="store_true", help=FORCE_HELP)
     parser.set_defaults(run=new, language=PYTHON)
 
@@ -51,7 +51,7 @@ def protos(args: argparse.Namespace) -> int:
 
 def new(args: argparse.Namespace) -> int:
     """Write a project. Raises UsageError, FilesExist."""
-    names = names_for(args.directory, args.resource, args.driver)
+    names = names_for(args.directory, args.kind, args.resource, args.driver)
     for path in write_project(args.kind, args.language, args.directory, names, force=args.force):
         print(path)
     print(f"{args.directory / 'README.md'} has the commands to go on with")

@@ -52,6 +52,9 @@ def test_file_with_other_contents_is_kept_without_force(
         (["plugin", "No_Name"], "'No_Name' names no project"),
         (["plugin", "x", "--resource", "gpu"], "--resource 'gpu' is no DOMAIN/NAME"),
         (["plugin", "x", "--resource", "kubernetes.io/gpu"], "is no DOMAIN/NAME"),
+        (["plugin", "x", "--driver", "a.b"], "--driver is not for a project of kind plugin; its name is --resource"),
+        (["agent", "x", "--driver", "a.b"], "--driver is not for a project of kind agent"),
+        (["dra-driver", "x", "--resource", "a.b/c"], "--resource is not for a project of kind dra-driver"),
         (["dra-driver", "x", "--driver", "A"], "--driver 'A' is no DNS name"),
         (["dra-driver", "x", "--driver", "a" * 64], "is no DNS name"),
     ],
@@ -67,7 +70,7 @@ def test_wrong_name_is_a_usage_error(
 
 @pytest.mark.parametrize(("kind", "language"), KINDS)
 def test_project_has_the_given_names_and_none_of_the_defaults(kind: str, language: str, tmp_path: Path) -> None:
-    words = ["--resource", "gpu.example.com/fpga", "--driver", "acme.test"]
+    words = ["--driver", "acme.test"] if kind == "dra-driver" else ["--resource", "gpu.example.com/fpga"]
     assert main(["new", kind, language, str(tmp_path / "our-thing"), *words]) == 0
     written = files(tmp_path / "our-thing")
     program = {name: text for name, text in written.items() if not name.startswith("protos/")}
