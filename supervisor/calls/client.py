@@ -12,6 +12,7 @@ from protocols.bus import Bus, BusError, Unavailable
 from protocols.messages.calls import CALLS, CallRecord, CallsReply, CallsRequest
 from protocols.messages.devices import OWNER
 from supervisor.base.errors import NotRunning, SupervisorError
+from supervisor.client.connection import check_not_adopted
 
 TIMEOUT_S = 10.0
 WAIT_S = 1.0
@@ -100,6 +101,7 @@ class CallReader:
 
 
 async def read_calls(bus: Bus, query: CallQuery = ALL) -> list[CallRecord]:
-    """Return the records of all calls by their begin. A call in progress has an empty status."""
+    """Return the records of all calls by their begin. A call in progress has an empty status. Raises UsageError."""
+    check_not_adopted(bus)
     batch = await CallReader(bus, query).read()
     return sorted((*batch.records, *batch.pending), key=lambda record: record.began_ns)

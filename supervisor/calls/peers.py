@@ -8,7 +8,7 @@ from protocols.messages.devices import DraDriver, ResourceInventory
 from protocols.process.texts import listed
 from supervisor.base.errors import SupervisorError
 from supervisor.calls.client import read_calls
-from supervisor.client.connection import held
+from supervisor.client.connection import check_not_adopted, held
 
 MOST_NAMED = 20
 
@@ -18,7 +18,8 @@ class NoSuchPeer(SupervisorError):
 
 
 async def check_peer(bus: Bus, peer: str) -> None:
-    """Raise NoSuchPeer unless a resource, a driver or a recorded call has this name. Raises NotRunning."""
+    """Raise NoSuchPeer unless a resource, a driver or a recorded call has this name. Raises NotRunning, UsageError."""
+    check_not_adopted(bus)
     if peer and peer not in (known := await _known_peers(bus)):
         raise NoSuchPeer(f"no resource or driver is called {peer!r}; {_named(sorted(known))}")
 

@@ -10,9 +10,10 @@ import msgspec
 
 from protocols.bus import Bus, BusError, BusOptions, Replica, Unavailable
 from protocols.messages import devices
-from protocols.messages.supervisor import KILL, RESTART, STATUS, ActorName, Empty, KillActor, PlaneStatus
+from protocols.messages.supervisor import KILL, RESTART, ROOT_NAME, STATUS, ActorName, Empty, KillActor, PlaneStatus
 from protocols.process.layout import Layout
 from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, UsageError, owner_of
+from supervisor.base.groups import ADOPT
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
 
@@ -68,6 +69,7 @@ class Asking:
 
     async def override_health(self, order: devices.ChaosDevice) -> None:
         """Override the health of a device, or end that. Raises UsageError for a device that nobody reports."""
+        check_not_adopted(self.bus)
         await self.call(devices.OWNER, devices.CHAOS_DEVICE, order, devices.Empty)
 
 
@@ -111,8 +113,19 @@ def check_socket(path: Path) -> None:
     raise NotOwner(f"{path}: permission denied: it is {owner}'s; run this as {owner}, or start its plane with {OPENS}")
 
 
+def check_not_adopted(bus: Bus) -> None:
+    """Raise UsageError if a kubelet is adopted below this root: no device manager of nodeplane will answer."""
+    if f"{ROOT_NAME}-{ADOPT}" in supervisors(bus.options.run_dir):
+        raise UsageError(
+            "this root adopts a kubelet and has no device manager; `nodeplane watch allocatable` and"
+            " `nodeplane watch pods` show its devices with the socket `watch` of `nodeplane status` as --socket"
+        )
+
+
 async def held(bus: Bus, stream: str, kind: type[V], owner: str = devices.OWNER) -> dict[str, V]:
-    """Return what a stream of the device manager holds now, by key. Raises NotRunning."""
+    """Return what a stream of the device manager holds now, by key. Raises NotRunning, UsageError."""
+    if owner == devices.OWNER:
+        check_not_adopted(bus)
     replica = Replica[V]()
     following = bus.follow(owner=owner, stream=stream, sink=replica, type=kind)
     try:

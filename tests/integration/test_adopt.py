@@ -69,10 +69,17 @@ class Adopted:
         return "\n".join([(self.root / "log").read_text(), *texts])
 
     async def command(self, *words: str) -> str:
-        whole = [sys.executable, "-m", "supervisor.cli.main", "--root", str(self.root / "np"), *words]
-        ended = await asyncio.to_thread(subprocess.run, whole, capture_output=True, text=True, timeout=60)
+        ended = await self._run(*words)
         assert ended.returncode == 0, ended.stderr
-        return str(ended.stdout)
+        return ended.stdout
+
+    async def failing(self, *words: str) -> tuple[int, str]:
+        ended = await self._run(*words)
+        return ended.returncode, ended.stderr
+
+    async def _run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        whole = [sys.executable, "-m", "supervisor.cli.main", "--root", str(self.root / "np"), *words]
+        return await asyncio.to_thread(subprocess.run, whole, capture_output=True, text=True, timeout=60)
 
     async def start_pod(self, name: str, *devices: str) -> str:
         """The runtime has its sandbox when kubelet lists it: a busy machine may take long for one, and a pod without is
@@ -135,6 +142,11 @@ async def test_the_watch_follows_kubelet_by_the_runtimes_events() -> None:
         gone = await events.next()
         assert (gone.action, ids(gone.devices)) == (AllocatableEvent.DELETED, ["g2"])
         await until("its word", lambda: says(node, "follows kubelet"))
+        # no device manager is here: commands that ask it say what to use
+        for words in (("devices",), ("calls",), ("calls", "-f"), ("cpus",), ("chaos", "device", "a/b", "c", "healthy")):
+            code, error = await node.failing(*words)
+            assert (code, error.count("\n")) == (2, 1)
+            assert "has no device manager; `nodeplane watch allocatable`" in error
 
 
 async def test_kubelet_and_runtime_and_every_actor_may_restart() -> None:
