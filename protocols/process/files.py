@@ -27,13 +27,13 @@ _swept: set[Path] = set()
 os.register_at_fork(after_in_child=_swept.clear)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, is_durable: bool = True) -> None:
     """Replace `path` by `data`: temporary file, fsync, rename, fsync of the directory. Raises OSError (ENOSPC ...).
 
     On any error the old file is untouched and the temporary one is removed; what a killed process left of its own is
-    removed by the next one that writes in the directory.
+    removed by the next one that writes in the directory. What each start writes anew needs not be durable: no fsync.
     """
-    write_all([WholeFile(path, data, mode)])
+    write_all([WholeFile(path, data, mode)], is_durable=is_durable)
 
 
 class WholeFile(NamedTuple):
@@ -44,23 +44,10 @@ class WholeFile(NamedTuple):
     mode: int = 0o600
 
 
-def write_for_this_run(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` with mode 0600, whole for every reader, but not on disk: for what a start writes anew.
-
-    Raises OSError.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        _write_draft(draft, WholeFile(path, data))
-        os.rename(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def write_all(files: Sequence[WholeFile]) -> None:
+def write_all(files: Sequence[WholeFile], *, is_durable: bool = True) -> None:
     """Replace several files, each as `write_atomic` does; together they wait for the disk little longer than one.
 
+    Unless `is_durable`, they do not wait for it at all.
     Raises OSError; if that is before the first rename, all old files are untouched.
     """
     drafts: list[Path] = []
@@ -69,7 +56,7 @@ def write_all(files: Sequence[WholeFile]) -> None:
             sweep_once(file.path.parent)
             drafts.append(file.path.with_name(f".{file.path.name}.{os.getpid()}.tmp"))
             _write_draft(drafts[-1], file)
-        for draft in drafts:
+        for draft in drafts if is_durable else ():
             sync_file(draft)
         for draft, file in zip(drafts, files, strict=True):
             os.rename(draft, file.path)
@@ -77,7 +64,7 @@ def write_all(files: Sequence[WholeFile]) -> None:
         for draft in drafts:
             draft.unlink(missing_ok=True)
         raise
-    for directory in dict.fromkeys(file.path.parent for file in files):
+    for directory in dict.fromkeys(file.path.parent for file in files) if is_durable else ():
         sync_directory(directory)
 
 

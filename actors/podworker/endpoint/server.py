@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
-from protocols.process.files import write_for_this_run
+from protocols.process.files import write_atomic
 from protocols.process.tls import Renewed, server_context, serving
 from protocols.serving.connection import BoundedServer
 from protocols.serving.listener import Listener, ListenerOptions
@@ -63,7 +63,7 @@ class NodeEndpoint:
             context = serving(Renewed(files, lambda: server_context(*files)))
             await self._runner.setup()
             self.port = self._listen(context)
-            write_for_this_run(self._options.port_file, str(self.port).encode())
+            write_atomic(self._options.port_file, str(self.port).encode(), is_durable=False)
         except OSError as error:
             log.error("node endpoint not served, no logs, exec or port-forward error=%s", error)
 

@@ -28,7 +28,7 @@ from actors.store.server.client_certificates import (
 )
 from actors.store.server.private_endpoint import PrivateEndpoint
 from protocols.errors import NodeplaneError
-from protocols.process.files import write_for_this_run
+from protocols.process.files import write_atomic
 from protocols.wire import etcd_pb2 as pb
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -253,10 +253,10 @@ class StoreServer:
         wanted = f"{LOOPBACK}:{options.port or free_port_of_last_start(options.port_file)}"
         port = self._bind(partial(self._server.add_secure_port, wanted, credentials), wanted)
         self.address = f"{LOOPBACK}:{port}"
-        write_for_this_run(options.address_file, f"{self.address}\n".encode())
+        write_atomic(options.address_file, f"{self.address}\n".encode(), is_durable=False)
         if not options.port:
             with suppress(OSError):  # a store starts on a full disk, too
-                write_for_this_run(options.port_file, f"{port}\n".encode())
+                write_atomic(options.port_file, f"{port}\n".encode(), is_durable=False)
 
     def _bind(self, bind: Callable[[], int], where: str) -> int:
         try:
