@@ -289,7 +289,6 @@ def _rule(meta: views.ObjectMeta, spec: views.DeviceTaintRuleSpec) -> TaintRule:
         meta["name"],
         meta.get("uid") or "",
         _int(meta.get("generation") or 0),
-        _created(meta),
         _taint_of(spec["taint"]),
         None
         if selector is None

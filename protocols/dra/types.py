@@ -187,7 +187,6 @@ class TaintRule(msgspec.Struct, frozen=True):
     name: str
     uid: str
     generation: int
-    created: float
     taint: Taint
     selector: Filter | None = None
     """None selects nothing; an empty one everything. Only driver, pool and device are ever set."""

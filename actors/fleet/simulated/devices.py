@@ -126,9 +126,6 @@ class Devices:
     def held(self, uid: str) -> PodHeld:
         return self._held.get(uid, PodHeld())
 
-    def is_admitted(self, uid: str) -> bool:
-        return uid in self._ledger.pods
-
     def release(self, uid: str) -> None:
         self._ledger.release(uid)
         self._limiter.forget(uid)

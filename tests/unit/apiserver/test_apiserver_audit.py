@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
@@ -18,6 +19,7 @@ from actors.apiserver.http.telemetry.audit import (
     CUT,
     HEAD,
     LARGEST_BATCH,
+    LINES,
     NAME_LIMIT,
     URI_LIMIT,
     AuditLog,
@@ -111,15 +113,20 @@ def test_rotation_by_several_writers_loses_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_costs_lines_not_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = AuditLog(tmp_path)  # a directory: nothing can be written there
+    registry = CollectorRegistry()
+    log = AuditLog(tmp_path, registry)  # a directory: nothing can be written there
     for number in range(LARGEST_BATCH + 3):
         log.note(entry(number=number))
-    assert log.lost == 3
+    assert lost(registry) == 3
     await log.close()
     log.note(entry())
     await log.close()
-    assert log.lost == LARGEST_BATCH + 4
+    assert lost(registry) == LARGEST_BATCH + 4
     assert len(caplog.messages) == 1
+
+
+def lost(registry: CollectorRegistry) -> float | None:
+    return registry.get_sample_value(LINES.name, {"caller": "authenticated", "outcome": "lost"})
 
 
 def fill(path: Path, numbers: range, keep: Keep) -> None:

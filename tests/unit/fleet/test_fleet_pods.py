@@ -10,6 +10,7 @@ from actors.fleet.simulated.pod import Pod, packed
 from protocols.lifecycle.pods.types import PodStage
 from protocols.lifecycle.status.events import field_path
 from protocols.messages.devices import UNHEALTHY
+from protocols.messages.health import PodHeld
 from tests.support.fleet_world import DRIVER, RESOURCE, FleetWorld, uid_of
 
 ONE = {"resources": {"limits": {RESOURCE: "1"}}}
@@ -82,7 +83,7 @@ def test_deleted_pod_ends_in_the_time_that_its_containers_take(world: FleetWorld
     world.advance(0.2)
     assert world.deleted == ["p"]
     assert world.status(pod)["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
-    assert not world.node.devices.is_admitted(pod.uid)
+    assert world.node.devices.held(pod.uid) == PodHeld()
 
 
 def test_container_that_does_not_end_is_killed_after_its_grace_period(world: FleetWorld) -> None:

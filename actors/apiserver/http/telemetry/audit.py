@@ -157,11 +157,6 @@ class AuditLog:
         self._flushing: asyncio.Task[None] | None = None
         self._summary: asyncio.TimerHandle | None = None
 
-    @property
-    def lost(self) -> int:
-        """Lines lost to a full disk or a full batch."""
-        return int(self._lines[KNOWN, LOST].value + self._lines[UNKNOWN, LOST].value)
-
     def note(self, entry: Entry) -> None:
         """Queue an entry. The first one of a batch starts its timer, so an idle log costs nothing."""
         if entry.user.name != ANONYMOUS.name:
