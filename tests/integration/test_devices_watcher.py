@@ -177,6 +177,7 @@ async def test_sockets_that_never_answer_keep_no_other_waiting(
     async with running_watcher() as lab:
         leaver = await lab.driver("leaver.example.com").start()
         await until("registered", lambda: [name for name, *_ in lab.taker.here] == [leaver.name])
+        monkeypatch.setattr(registrar, "FIRST_DIAL_S", 0.2)
         monkeypatch.setattr(registrar, "DIAL_S", 0.2)
         paths = [lab.root / "plugins_registry" / f"{number}.sock" for number in range(MAX_CONCURRENT + MAX_RETRIES)]
         servers = [await asyncio.start_unix_server(silent, path) for path in paths]
@@ -190,6 +191,30 @@ async def test_sockets_that_never_answer_keep_no_other_waiting(
     for server in servers:
         server.close()
     await until("no connection is left", lambda: connected == 0)
+
+
+async def test_hundreds_of_silent_sockets_leave_room_for_a_new_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registrar, "FIRST_DIAL_S", 0.1)
+    monkeypatch.setattr(registrar, "DIAL_S", 1000.0)
+    async with running_watcher() as lab:
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+        for number, listening in enumerate(silent):
+            listening.bind(str(lab.root / "plugins_registry" / f"{number}.sock"))
+            listening.listen()
+        driver = await lab.driver().start()
+        await until("registered", lambda: [name for name, *_ in lab.taker.here] == [driver.name])
+    for listening in silent:
+        listening.close()
+
+
+async def test_slow_driver_is_registered_by_the_second_try_without_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registrar, "FIRST_DIAL_S", 0.0)
+    async with running_watcher() as lab:
+        driver = await lab.driver().start()
+        await until("registered", lambda: [name for name, *_ in lab.taker.here] == [driver.name])
+    assert "registration failed" not in caplog.text
 
 
 async def test_a_device_plugin_may_come_by_the_same_way() -> None:

@@ -50,6 +50,10 @@ class RegistrationFailed(NodeplaneError, http=400, grpc="UNKNOWN"):
     """Raised when a plugin found in plugins_registry/ cannot be registered; it is retried."""
 
 
+class PluginSilent(RegistrationFailed, http=503, grpc="UNKNOWN"):
+    """Raised when a socket in plugins_registry/ accepts connections and does not answer on them."""
+
+
 class PluginUnreachable(NodeplaneError, http=503, grpc="UNKNOWN"):
     """Raised when a plugin's socket does not answer, or its options call fails."""
 

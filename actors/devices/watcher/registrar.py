@@ -11,7 +11,7 @@ import grpc.aio
 import msgspec
 
 from actors.devices.calls.log import CallLog, CallPeer, Purpose, RecordedCall
-from actors.devices.model.errors import RegistrationFailed, describe
+from actors.devices.model.errors import PluginSilent, RegistrationFailed, describe
 from protocols.errors import NodeplaneError
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.sockets import answers
@@ -44,7 +44,8 @@ class PluginHandler(Protocol):
         ...
 
 
-DIAL_S, INFO_S, NOTIFY_S = 10.0, 1.0, 5.0
+FIRST_DIAL_S, DIAL_S, INFO_S, NOTIFY_S = 1.0, 10.0, 1.0, 5.0
+"""A socket is dialed briefly at first: hundreds that never answer keep a new plugin waiting for seconds only."""
 LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05
 MAX_NAME_LENGTH = 1024
 NOT_REGISTERED = "not registered; it is tried again"
@@ -58,14 +59,14 @@ class Registrar:
         self._calls = calls
         self._registered: dict[Path, PluginInfo] = {}
 
-    async def register(self, socket: Path) -> PluginInfo:
-        """Raises RegistrationFailed; the plugin is not registered then."""
+    async def register(self, socket: Path, retried: bool = False) -> PluginInfo:
+        """Raises RegistrationFailed; the plugin is not registered then. `retried`: the last try failed."""
         peer = CallPeer(socket.name, str(socket), known=False)
         async with AsyncExitStack() as stack:
             with self._calls.call(peer, GET_INFO, deadline=INFO_S, purpose=Purpose(if_failed=NOT_REGISTERED)) as call:
                 await wait_listening(socket)
                 channel = await stack.enter_async_context(unix_channel(socket))
-                await dial(socket, channel)
+                await dial(socket, channel, DIAL_S if retried else FIRST_DIAL_S)
                 info = await get_info(call, channel, socket)
                 error = await self._pass_to_handler(info)
                 call.peer = msgspec.structs.replace(peer, name=info.name, known=not error)
@@ -126,12 +127,12 @@ class Registrar:
             return ""
 
 
-async def dial(socket: Path, channel: grpc.aio.Channel) -> None:
-    """Wait until the plugin accepts connections. Raises RegistrationFailed."""
+async def dial(socket: Path, channel: grpc.aio.Channel, seconds: float) -> None:
+    """Wait until the plugin speaks HTTP/2. Raises PluginSilent."""
     try:
-        await asyncio.wait_for(channel.channel_ready(), DIAL_S)
+        await asyncio.wait_for(channel.channel_ready(), seconds)
     except TimeoutError:
-        raise RegistrationFailed(f"failed to dial socket {socket}: no answer") from None
+        raise PluginSilent(f"failed to dial socket {socket}: no answer") from None
 
 
 async def get_info(call: RecordedCall, channel: grpc.aio.Channel, socket: Path) -> PluginInfo:

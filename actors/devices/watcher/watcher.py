@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from actors.devices.calls.log import CallLog
-from actors.devices.model.errors import RegistrationFailed
+from actors.devices.model.errors import PluginSilent, RegistrationFailed
 from actors.devices.watcher.registrar import PluginHandler, Registrar
 from actors.devices.watcher.sockets import Operation, RegistryState, Scan, SocketStep, scan
 from protocols.actor.metrics import labelled
@@ -24,8 +24,8 @@ from protocols.process.tasks import Tasks
 RESCAN_S = 60.0
 """Interval of full scans, in case an inotify event is lost."""
 MAX_CONCURRENT, MAX_RETRIES = 32, 16
-"""Concurrent registrations of new sockets, and of those that failed before; one takes up to half a minute if its plugin
-hangs. Those that hang again and again keep no new one out."""
+"""Concurrent registrations of new sockets, and of those that failed before; one takes seconds if its plugin hangs, a
+retry up to half a minute. Those that hang again and again keep no new one out."""
 
 
 class WatcherOptions(msgspec.Struct, frozen=True):
@@ -95,15 +95,17 @@ class PluginWatcher:
                 ok = await self._deregister(step.path)
             else:
                 async with self._slots[step.retried]:
-                    ok = await self._register(step.path)
+                    ok = await self._register(step.path, step.retried)
         finally:  # whatever ended it: a step without a result would block its path for good
             self._state.finished(step, ok, time.monotonic())
             changes.wake()
 
-    async def _register(self, path: Path) -> bool:
+    async def _register(self, path: Path, retried: bool) -> bool:
         try:
-            found = await self._registrar.register(path)
+            found = await self._registrar.register(path, retried)
         except RegistrationFailed as error:
+            if isinstance(error, PluginSilent) and not retried:
+                return False  # a busy machine needs longer than the first try
             if self._logged.get(path) != str(error):  # once per error, not once per try
                 self._options.log.warning("plugin registration failed socket=%s error=%s", path.name, error)
             self._logged[path] = str(error)
