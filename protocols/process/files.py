@@ -5,8 +5,8 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -59,7 +59,8 @@ def write_all(files: Sequence[WholeFile], *, is_durable: bool = True) -> None:
         for draft in drafts if is_durable else ():
             sync_file(draft)
         for draft, file in zip(drafts, files, strict=True):
-            os.rename(draft, file.path)
+            with _naming(file.path):
+                os.rename(draft, file.path)
     except BaseException:
         for draft in drafts:
             draft.unlink(missing_ok=True)
@@ -69,12 +70,19 @@ def write_all(files: Sequence[WholeFile], *, is_durable: bool = True) -> None:
 
 
 def _write_draft(draft: Path, file: WholeFile) -> None:
-    try:
+    with _naming(file.path):
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, file.mode)
         with os.fdopen(descriptor, "wb") as written:
             written.write(file.data)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of the block name this path: its user knows nothing of drafts."""
+    try:
+        yield
     except OSError as error:
-        error.filename = str(file.path)  # its user knows nothing of drafts
+        error.filename = str(path)
         raise
 
 

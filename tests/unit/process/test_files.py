@@ -50,6 +50,13 @@ def test_input_of_a_user_is_a_file_or_standard_input(tmp_path: Path) -> None:
     assert done.stdout == b"wait 2"
 
 
+def test_error_of_the_rename_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(IsADirectoryError) as found:
+        write_atomic(tmp_path / "out", b"x")
+    assert found.value.filename == str(tmp_path / "out")
+
+
 def test_write_all_that_fails_replaces_none(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     write_all([WholeFile(one, b"1"), WholeFile(two, b"1", 0o644)])
