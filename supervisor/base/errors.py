@@ -107,6 +107,9 @@ def did_you_mean(name: str, known: Mapping[str, str]) -> str:
 
 def guard(work: Callable[[], int]) -> int:
     """Run a command and return its exit code: 1 for failures, 2 for usage errors, which are printed as one line."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # its caller closed it
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         return work()
     except NodeplaneError as error:

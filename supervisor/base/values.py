@@ -2,6 +2,7 @@
 
 import grp
 import ipaddress
+import os
 import re
 import socket
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.messages.podworker import SERVING_SUFFIX
 from protocols.node import sysctls
+from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.settings import GATES
 from supervisor.base.errors import UsageError
 from supervisor.base.options import LOOPBACK
@@ -245,6 +247,16 @@ def at_least(least: int, value: int, flag: str) -> int:
     if value < least:
         raise UsageError(f"{flag} {value} is too few; use {least} or more")
     return value
+
+
+def socket_path(path: str, flag: str) -> str:
+    """Return the absolute path of a socket; a directory, or a path too long for the kernel, is none."""
+    whole = os.path.abspath(os.path.expanduser(path.removeprefix("unix://")))
+    if len(whole.encode()) > SOCKET_PATH_LIMIT:
+        raise UsageError(f"{flag} {whole} has more than {SOCKET_PATH_LIMIT} bytes; use a shorter path")
+    if os.path.isdir(whole):
+        raise UsageError(f"{flag} {whole} is a directory; name the socket in it")
+    return whole
 
 
 def seconds(value: int, flag: str) -> int:

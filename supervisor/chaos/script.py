@@ -94,6 +94,8 @@ def parse(name: str, text: str) -> Script:
         raise ScriptInvalid(f"{name}: {len(lines)} lines are too many; {LIMIT} are the limit")
     reader = _Reader(name)
     steps = reader.block(enumerate(lines, start=1), depth=0)
+    if not steps:
+        raise ScriptInvalid(f"{name}: it has no line to play; {', '.join([*SYNTAX, 'expect'])} begin one")
     return Script(name, steps)
 
 

@@ -139,7 +139,7 @@ async def ask(path: Path, order: dict[str, Any]) -> Answer:
             line = await _exchange(path, msgspec.json.encode(order) + b"\n")
         answer = msgspec.json.decode(line, type=Answer)
     except (OSError, TimeoutError, ValueError, msgspec.DecodeError) as error:
-        why = str(error) or "time is over"
+        why = getattr(error, "strerror", "") or str(error) or "time is over"
         raise FleetAway(f"no fleet answers on {path} ({why}); is it running, with this --name and --root?") from None
     if answer.error:
         raise ScriptInvalid(answer.error)

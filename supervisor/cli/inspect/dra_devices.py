@@ -58,6 +58,8 @@ def _objects(args: argparse.Namespace) -> list[Object]:
     if args.slices or args.patches:
         if args.kubeconfig:
             raise UsageError("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
+        if not args.slices:
+            raise UsageError("--patches changes slices of files; name them with --slices")
         found = read_objects([*(args.slices or ()), *(args.patches or ())])
         for obj in found:
             check_kind(obj, ("ResourceClaim",) if args.shares else ())

@@ -8,8 +8,9 @@ from pathlib import Path
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ROOT_NAME, ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from protocols.process.texts import printable
-from supervisor.base.errors import UsageError
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
+from supervisor.base.values import at_least
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, check_access
 from supervisor.root.logs import Tail
@@ -148,7 +149,7 @@ def _show_logs(args: argparse.Namespace) -> int:
     paths = log_files(where.logs, args.actor)
     tails = {path.stem: Tail(path) for path in paths}
     prefix = len(tails) > 1
-    _print_new(tails, prefix, max(0, args.lines))
+    _print_new(tails, prefix, at_least(0, args.lines, "-n"))
     while args.follow:
         time.sleep(POLL_S)
         _print_new(tails, prefix, None)
@@ -156,8 +157,10 @@ def _show_logs(args: argparse.Namespace) -> int:
 
 
 def log_files(directory: Path, actor: str | None) -> list[Path]:
-    """Return the logs of one actor, or of all. Raises UsageError if there is no such log."""
+    """Return the logs of one actor, or of all. Raises UsageError if it has none, NotRunning if nobody has."""
     found = sorted(directory.glob("*.log"))
+    if actor is None and not found:
+        raise NotRunning(f"no plane has written logs to {directory}; start it with `nodeplane up`, or give --root")
     if actor is None:
         return [path for path in found if path.stem != AUDIT]
     chosen = [path for path in found if path.stem == actor]

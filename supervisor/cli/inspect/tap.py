@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import contextlib
-import sys
 from typing import Any
 
 import msgpack
@@ -21,14 +20,26 @@ from supervisor.client.connection import TIMEOUT_S, Asking, ask
 class Tap:
     """Prints a line per key of a snapshot, per event, and per loss of the stream."""
 
+    def __init__(self) -> None:
+        self.failed = asyncio.get_running_loop().create_future()
+        """Has the error once a line cannot be printed."""
+
+    def _print(self, line: dict[str, Any]) -> None:
+        if self.failed.done():
+            return
+        try:
+            print(json_text(msgspec.json.encode(line)), flush=True)
+        except OSError as error:
+            self.failed.set_exception(error)
+
     def on_snapshot(self, items: list[tuple[str, bytes]], mark: int) -> None:
-        _print({"op": "snapshot", "items": len(items), "mark": mark})
+        self._print({"op": "snapshot", "items": len(items), "mark": mark})
         for key, body in items:
-            _print({"op": "item", "key": key, "value": untyped(body)})
+            self._print({"op": "item", "key": key, "value": untyped(body)})
 
     def on_event(self, event: Event[bytes]) -> None:
         value = untyped(event.value) if event.value else None
-        _print(
+        self._print(
             {"op": Op(event.op).name.lower(), "seq": event.seq, "mark": event.mark, "key": event.key, "value": value}
         )
 
@@ -36,7 +47,7 @@ class Tap:
         """A position without an event is not worth a line: idle owners send one with every tick."""
 
     def on_synced(self, synced: bool) -> None:
-        _print({"op": "synced" if synced else "stale"})
+        self._print({"op": "synced" if synced else "stale"})
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -58,14 +69,15 @@ def _run(args: argparse.Namespace) -> int:
 
 
 async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> None:
-    """Print a stream: what it holds now with `once`, else until cancelled. Raises SupervisorError."""
-    following = asking.bus.follow(owner=owner, stream=stream, sink=Tap(), type=bytes)
+    """Print a stream: what it holds now with `once`, else until cancelled. Raises SupervisorError, OSError."""
+    sink = Tap()
+    following = asking.bus.follow(owner=owner, stream=stream, sink=sink, type=bytes)
     try:
         await following.wait_synced(TIMEOUT_S)
     except Unavailable as error:
         raise SupervisorError(f"{error}; `nodeplane status --streams` lists them") from None
-    if not once:
-        await asyncio.get_running_loop().create_future()
+    if not once or sink.failed.done():
+        await sink.failed
 
 
 def check_stream(plane: PlaneStatus, owner: str, stream: str) -> None:
@@ -96,8 +108,3 @@ def _readable(value: Any) -> Any:
         with contextlib.suppress(ValueError):
             return read_json(value)
     return value
-
-
-def _print(line: dict[str, Any]) -> None:
-    sys.stdout.write(json_text(msgspec.json.encode(line)) + "\n")
-    sys.stdout.flush()

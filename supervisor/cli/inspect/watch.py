@@ -18,6 +18,7 @@ from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEv
 from protocols.process.texts import printable
 from supervisor.base.errors import SupervisorError
 from supervisor.base.terminal import json_text
+from supervisor.base.values import socket_path
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import check_socket
 
@@ -50,7 +51,7 @@ async def _print_events(args: argparse.Namespace) -> None:
     options = WatchOptions(
         snapshot=args.snapshot, on_break=lambda line: print(f"# {printable(line)}", file=notes, flush=True)
     )
-    socket = args.socket or layout_from(args).pod_resources_socket
+    socket = socket_path(args.socket, "--socket") if args.socket else layout_from(args).pod_resources_socket
     async with PodResources(socket) as node:
         events: AsyncIterator[Any] = node.watch(options) if args.what == "pods" else node.watch_allocatable(options)
         try:

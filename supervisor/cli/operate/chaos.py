@@ -15,6 +15,7 @@ from supervisor.cli.flags import HEALTH, layout_from
 from supervisor.client.connection import Asking, ask
 
 DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
+LONGEST_JUMP_S = 1e9
 HEALTHS = "{" + ",".join(HEALTH) + "}"
 
 
@@ -44,6 +45,8 @@ def _chaos(args: argparse.Namespace) -> int:
 
     if args.fault == "device":
         args.order = device_order(args.device_words)
+    elif args.fault == "runtime":
+        args.order = _runtime_order(args)
 
     async def question(asking: Asking) -> None:
         await faults[args.fault](asking, args)
@@ -120,10 +123,15 @@ def device_order(given: Sequence[str]) -> devices.ChaosDevice:
 
 
 async def _runtime(asking: Asking, args: argparse.Namespace) -> None:
+    await asking.call(cri.OWNER, cri.CHAOS, args.order, cri.Empty)
+
+
+def _runtime_order(args: argparse.Namespace) -> cri.ChaosRuntime:
     if args.count < 0:
         raise UsageError(f"--count {args.count}: a number of events is at least 0")
-    request = cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)
-    await asking.call(cri.OWNER, cri.CHAOS, request, cri.Empty)
+    if not abs(args.seconds) <= LONGEST_JUMP_S:
+        raise UsageError(f"--seconds {args.seconds:g}: use at most {LONGEST_JUMP_S:g}, or as much back")
+    return cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)
 
 
 def signal_number(text: str) -> int:

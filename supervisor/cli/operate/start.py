@@ -1,16 +1,14 @@
 """Start a plane: `nodeplane up`, and `nodeplane adopt` beside a real kubelet."""
 
 import argparse
-import os
-from pathlib import Path
 
 import msgspec
 
-from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.settings import Adopt
 from supervisor.base.errors import UsageError
 from supervisor.base.groups import ADOPT
 from supervisor.base.options import PlaneOptions, layout_of
+from supervisor.base.values import socket_path
 from supervisor.cli.flags import add_plane_flags, plane_options
 from supervisor.plane.start import start
 
@@ -77,29 +75,19 @@ def _timeout(value: float) -> float:
 def _adopt(args: argparse.Namespace) -> int:
     shared = plane_options(args)
     adopted = Adopt(
-        pod_resources=_socket(args.pod_resources, "--pod-resources"),
+        pod_resources=socket_path(args.pod_resources, "--pod-resources"),
         socket=_served(args.socket, shared),
         poll_s=_seconds(args.poll),
     )
     if adopted.socket == adopted.pod_resources:
         raise UsageError(f"--socket {adopted.socket} is kubelet's own; choose another path")
-    runtime = args.cri if args.cri.startswith("unix://") else f"unix://{_socket(args.cri, '--runtime')}"
+    runtime = args.cri if args.cri.startswith("unix://") else f"unix://{socket_path(args.cri, '--runtime')}"
     options = msgspec.structs.replace(shared, runtime=runtime, adopt=adopted)
     return start(options, group=ADOPT, detach=args.detach, ready_s=_timeout(args.timeout))
 
 
 def _served(path: str, shared: PlaneOptions) -> str:
-    return _socket(path or str(layout_of(shared).root / "pod-resources" / "kubelet.sock"), "--socket")
-
-
-def _socket(path: str, flag: str) -> str:
-    """Return the absolute path of a socket. Raises UsageError for a directory or a path too long for the kernel."""
-    whole = os.path.abspath(os.path.expanduser(path.removeprefix("unix://")))
-    if len(whole.encode()) > SOCKET_PATH_LIMIT:
-        raise UsageError(f"{flag} {whole} has more than {SOCKET_PATH_LIMIT} bytes; use a shorter path")
-    if Path(whole).is_dir():
-        raise UsageError(f"{flag} {whole} is a directory; name the socket in it")
-    return whole
+    return socket_path(path or str(layout_of(shared).root / "pod-resources" / "kubelet.sock"), "--socket")
 
 
 def _seconds(value: float) -> float:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -21,7 +22,7 @@ from supervisor.base.options import default_root
 from supervisor.base.terminal import duration
 from supervisor.cli.commands import COMMANDS, parser_of
 from supervisor.cli.flags import layout_from
-from supervisor.cli.inspect.tap import untyped
+from supervisor.cli.inspect.tap import Tap, untyped
 from supervisor.cli.inspect.top import cpu_seconds, pss_mib
 from supervisor.cli.main import main
 from supervisor.cli.operate.chaos import signal_number
@@ -29,6 +30,7 @@ from supervisor.client.scaling import watcher_supervisors
 from supervisor.plane.start import under_honcho
 from supervisor.report.console import Console, summary, wait_until_started
 from supervisor.report.status import merge
+from tests.support.product import ROOT as REPO
 
 
 @pytest.fixture
@@ -65,6 +67,13 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["chaos", "device", "a.b/c", "d", "e", "healthy"], 2, "are several devices; name one"),
         (["chaos", "device", "a.b/c", "d", "unknown"], 2, "is unknown only when its plugin is gone"),
         (["chaos", "device", "a.b/c/d", "unknown"], 1, "no plane runs"),
+        (["chaos", "runtime", "drop-events", "--count", "-1"], 2, "a number of events is at least 0"),
+        (["chaos", "runtime", "clock-jump", "--seconds", "nan"], 2, "--seconds nan: use at most 1e+09"),
+        (["chaos", "script", "/dev/null"], 2, "null: it has no line to play; kill, stop,"),
+        (["logs"], 1, "no plane has written logs to"),
+        (["logs", "-f"], 1, "no plane has written logs to"),
+        (["watch", "pods", "--socket", "/" + "x" * 107], 2, "has more than 107 bytes; use a shorter path"),
+        (["devices", "--patches", "/dev/null"], 2, "name them with --slices"),
         (["scale", "watcher", "0"], 2, "0 watchers cannot run"),
         (["up", "--port", "70000"], 2, "is no port"),
         (["up", "--feature-gates", "X=true"], 2, "no feature gate"),
@@ -94,6 +103,24 @@ def test_command_fails_prints_one_line(
 )
 def test_tap_unknown_body_is_read(body: bytes, value: Any) -> None:
     assert untyped(body) == value
+
+
+async def test_tap_ends_where_its_lines_cannot_be_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(write=broken, flush=lambda: None))
+    sink = Tap()
+    sink.on_synced(True)
+    sink.on_mark(1)
+    with pytest.raises(BrokenPipeError):
+        await sink.failed
+
+
+def test_command_whose_caller_closed_standard_output_succeeds() -> None:
+    command = '"$0" -m supervisor.cli.main schema status >&-'
+    done = subprocess.run(["sh", "-c", command, sys.executable], cwd=REPO, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_flags_wrong_are_usage_errors(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
