@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -20,6 +21,7 @@ from actors.fleet.workload.figures import ScenarioFigures, table
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
+from protocols.kube.errors import ApiAway
 from protocols.kube.meta import name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
@@ -31,16 +33,20 @@ USER_AGENT = "nodeplane-fleet"
 PROGRESS_S = 10.0
 LIST_S = 60.0
 """Deadline of a list of all nodes or slices."""
+REFUSED_S = 2.0
+"""Time for which the API may refuse the connections of an order that is done at once."""
 
 
 @asynccontextmanager
-async def api(args: argparse.Namespace, layout: Layout) -> AsyncIterator[ApiClient]:
-    """Yield a client of the API that the flags name. Raises KubeconfigUnusable."""
+async def api(args: argparse.Namespace, layout: Layout, refused_s: float = math.inf) -> AsyncIterator[ApiClient]:
+    """Yield a client of the API that the flags name. Raises KubeconfigUnusable, ApiAway."""
     with client_options(args.kubeconfig or layout.kubeconfig, USER_AGENT) as access:
-        client = ApiClient(access)
+        client = ApiClient(msgspec.structs.replace(access, refused_s=refused_s))
         await client.start()
         try:
             yield client
+        except ApiAway as error:
+            raise ApiAway(f"the API at {access.server} does not answer: {error}; is its plane running?") from None
         finally:
             await client.close()
 
@@ -114,7 +120,7 @@ def _supervisor(layout: Layout) -> int:
 
 async def record_profile(args: argparse.Namespace, layout: Layout) -> int:
     """Print the profile of the nodes and slices that the API has."""
-    async with api(args, layout) as client:
+    async with api(args, layout, REFUSED_S) as client:
         selector = args.selector
         nodes = await client.list(NODES, label_selector=selector, timeout=LIST_S)
         slices = await client.list(RESOURCESLICES, timeout=LIST_S)
@@ -124,7 +130,7 @@ async def record_profile(args: argparse.Namespace, layout: Layout) -> int:
 
 async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:
     """Delete the nodes of a fleet, their slices and leases."""
-    async with api(args, layout) as client:
+    async with api(args, layout, REFUSED_S) as client:
         count = await _delete(client, args.name)
     _say(f"deleted {count} nodes of fleet {args.name}, and their slices and leases")
     return 0

@@ -20,6 +20,10 @@ class NotSent(HttpFailed):
     """Raised when there is no connection: nothing of the request was sent."""
 
 
+class Refused(NotSent):
+    """Raised when nobody listens at the server's address."""
+
+
 class ConnectionBroken(HttpFailed):
     """Raised when a connection ends before its response: the request may have been carried out."""
 
@@ -174,6 +178,8 @@ async def dial(address: Address, context: ssl.SSLContext | None, deadlines: Dead
             )
     except TimeoutError:
         raise NotSent(f"{address.host}:{address.port} accepts no connection within {CONNECT_S:g} s") from None
+    except ConnectionRefusedError:
+        raise Refused(f"{address.host}:{address.port} refuses connections: nobody listens there") from None
     except OSError as error:
         raise NotSent(" ".join(str(error).split()) or type(error).__name__) from None
     return connection

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from protocols.http1.client import HttpClient
-from protocols.http1.connection import Address, NotSent
+from protocols.http1.connection import Address, NotSent, Refused
 from protocols.http1.response import HttpFailed, Response
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, CredentialsUnusable, EventInvalid
@@ -246,7 +246,8 @@ class ApiClient:
     async def _repeat(
         self, method: str, path: str, query: dict[str, str], body: bytes | None, media: str, timeout: float | None
     ) -> Object:
-        end = time.monotonic() + (timeout or self._options.timeout)
+        began = time.monotonic()
+        end = began + (timeout or self._options.timeout)
         tries = 0
         while True:
             tries += 1
@@ -255,7 +256,8 @@ class ApiClient:
                 return await self._once(method, path, query, body, media, end - time.monotonic())
             except (HttpFailed, TimeoutError) as error:
                 sent = body is not None and not isinstance(error, NotSent)
-                if sent or time.monotonic() + pause >= end:
+                last = min(end, began + self._options.refused_s) if isinstance(error, Refused) else end
+                if sent or time.monotonic() + pause >= last:
                     raise ApiAway(f"{method} {path}: {_text(error)}") from None
             except ApiError as error:
                 pause = max(pause, error.retry_after or 0)

@@ -7,6 +7,7 @@ programs, or act as somebody else.
 """
 
 import base64
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,6 +39,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = "application/json"
     timeout: float = 10.0
     """Seconds a request may take, its repetitions included."""
+    refused_s: float = math.inf
+    """Part of `timeout` in which refused connections are tried again; short for commands: the server is stopped."""
 
 
 class KubeconfigUnusable(SettingsInvalid):

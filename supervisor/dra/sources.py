@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import yaml
 
 from protocols.dra.versions import as_v1
@@ -33,8 +34,8 @@ GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 """Kinds whose older versions are read as v1."""
-TIMEOUT_S = 20.0
-"""Seconds an API may take for an answer."""
+TIMEOUT_S, REFUSED_S = 20.0, 2.0
+"""Seconds an API may take for an answer, and for which it may refuse connections."""
 
 
 def read_objects(paths: list[str]) -> list[Object]:
@@ -126,7 +127,7 @@ def read_pod(kubeconfig: Path, key: str) -> tuple[Any, list[Object]]:
 
 def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
     async def run(options: ClientOptions) -> T:
-        client = ApiClient(options)
+        client = ApiClient(msgspec.structs.replace(options, refused_s=REFUSED_S))
         await client.start()
         try:
             return await read(client)
@@ -141,7 +142,7 @@ def _asked(kubeconfig: Path, read: Callable[[ApiClient], Awaitable[T]]) -> T:
         except ApiError as error:
             raise SupervisorError(f"the API at {options.server} refuses: {error}") from None
         except NodeplaneError as error:
-            raise NotRunning(f"the API at {options.server} does not answer: {error}") from None
+            raise NotRunning(f"the API at {options.server} does not answer: {error}; is its plane running?") from None
 
 
 class Lister(Protocol):

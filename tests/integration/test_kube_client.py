@@ -1,6 +1,7 @@
 """Client, informer and recorder against a server that is killed, goes mute, expires and talks nonsense."""
 
 import asyncio
+import math
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -67,12 +69,12 @@ class World:
 
 
 @asynccontextmanager
-async def world(certificates: Path, timeout: float = 5.0) -> AsyncIterator[World]:
+async def world(certificates: Path, timeout: float = 5.0, refused_s: float = math.inf) -> AsyncIterator[World]:
     server = KubeServer(certificates)
     await server.start()
     cert, key = certificates / "scheduler.crt", certificates / "scheduler.key"
     options = ClientOptions(server=server.url, ca=certificates / "ca.crt", cert=cert, key=key, timeout=timeout)
-    client = ApiClient(options)
+    client = ApiClient(msgspec.structs.replace(options, refused_s=refused_s))
     await client.start()
     here = World(server, client)
     try:
@@ -258,6 +260,13 @@ async def test_reads_wait_for_a_server_that_restarts(certificates: Path) -> None
         await asyncio.sleep(0.2)
         await here.server.start()
         assert (await reading)["items"] == []
+
+
+async def test_user_waits_for_no_server_that_is_stopped(certificates: Path) -> None:
+    async with world(certificates, timeout=1000.0, refused_s=0.0) as here:
+        await here.server.stop()
+        with pytest.raises(ApiAway, match="refuses connections: nobody listens there"):
+            await here.client.get(PODS, "a", "ns")
 
 
 async def test_deadlines_hold(certificates: Path) -> None:
