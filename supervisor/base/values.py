@@ -122,11 +122,11 @@ def runtime_endpoint(value: str) -> str:
     return value
 
 
-def node_name(value: str) -> str:
+def node_name(value: str, mend: str = "give --node-name") -> str:
     """Check a node's name; empty: the host's name in lower case."""
     name = value or socket.gethostname().lower()
     if not NODE_NAME.fullmatch(name) or len(name) > 253:
-        raise UsageError(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); give --node-name")
+        raise UsageError(f"node name {name!r} is no DNS name (lower case letters, digits, - and .); {mend}")
     return name
 
 

@@ -165,7 +165,7 @@ def main(arguments: list[str]) -> int:
     usual = [name for name in BENCHES if options.long or name not in LONG]
     unknown = set(options.names) - BENCHES.keys()
     if unknown:
-        parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+        parser.exit(2, f"nodeplane: no bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}\n")
     rows: list[Row] = []
     try:
         run(options.names or usual, options.output == "table", options.short, rows)

@@ -32,8 +32,9 @@ DRA_VIEW_FLAGS = ("shares", "patched", "published", "explain", "slices", "patche
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("devices", help="list devices and who has them", allow_abbrev=False)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.add_argument("--plugins", action="store_true", help="resources and the plugins behind them")
-    parser.add_argument("--drivers", action="store_true", help="DRA drivers, and the devices of claims")
+    of_plane = parser.add_mutually_exclusive_group()
+    of_plane.add_argument("--plugins", action="store_true", help="resources and the plugins behind them")
+    of_plane.add_argument("--drivers", action="store_true", help="DRA drivers, and the devices of claims")
     views = parser.add_argument_group("DRA devices")
     one = views.add_mutually_exclusive_group()
     one.add_argument("--patched", action="store_true", help="each value as the scheduler sees it, and who says so")

@@ -86,6 +86,6 @@ def _bracketed(host: str) -> str:
 
 def checked_name(name: str) -> str:
     """Return a node's name that a certificate can have. Raises UsageError."""
-    if len(node_name(name)) > MAX_NAME_LENGTH:
+    if len(node_name(name, "choose another")) > MAX_NAME_LENGTH:
         raise UsageError(f"node name {name} has more than {MAX_NAME_LENGTH} characters, which no certificate takes")
     return name

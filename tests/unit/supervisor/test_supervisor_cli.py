@@ -158,6 +158,7 @@ def test_root_is_taken_before_and_after_a_command(words: tuple[str, ...]) -> Non
     [
         (("up", "--api-port", "0"), "nodeplane up: unrecognized arguments: --api-port 0 (did you mean --port?)"),
         (("fleet", "delete", "x"), "nodeplane fleet delete: unrecognized arguments: x; see nodeplane fleet delete"),
+        (("devices", "--plugins", "--drivers"), "nodeplane devices: argument --drivers: not allowed with argument --p"),
         (("chaos",), "nodeplane chaos: the following arguments are required: fault (kill, device, runtime, script)"),
     ],
 )
