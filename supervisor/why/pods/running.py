@@ -245,10 +245,11 @@ def _health_line(device: str, health: object, message: object) -> str:
 
 
 def _claim_health(found: PodEvidence) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the health of claims' devices from the pod's status; that of plugins' devices is read from the node."""
+    """Yield the health of drivers' devices from the pod's status; that of plugins' devices is read from the node."""
+    plugins = {row.resource for row in found.devices}
     for status in rows(status_of(found.pod or {}).get("containerStatuses")):
         for resource in rows(status.get("allocatedResourcesStatus")):
-            if str(resource.get("name")).startswith("claim:"):
+            if resource.get("name") not in plugins:
                 yield from ((str(resource.get("name")), row) for row in rows(resource.get("resources")))
 
 
@@ -289,7 +290,9 @@ def _running(found: PodEvidence) -> Iterator[str]:
         if container.restarts and container.last:
             times = plural(container.restarts, "time")
             yield f"{container.kind} {container.name} was restarted {times}; it {how(container.last, found.now)}"
-    held = {device.resource for device in found.devices}
+    claimed = status_of(found.pod or {}).get("extendedResourceClaimStatus") or {}
+    held = {row.get("resourceName") for row in rows(claimed.get("requestMappings"))}
+    held |= {device.resource for device in found.devices}
     for plugin in found.plugins:
         if plugin.resource not in held and not plugin.known and not plugin.plugins:
             yield f"requests {plugin.resource}, which its node does not have: a kubelet ignores that, it gets no device"

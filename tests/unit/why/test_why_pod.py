@@ -180,6 +180,11 @@ def test_pod_that_runs_without_the_device_it_requests_says_so() -> None:
     never = msgspec.structs.replace(found, plugins=(PluginEvidence(resource="a.b/c", now=found.now),))
     assert any(line.startswith("requests a.b/c, which its node does not have") for line in diagnose_pod(never).evidence)
     assert not any(line.startswith("requests ") for line in diagnosed("fine").evidence)
+    mapping = {"containerName": "main", "requestName": "r", "resourceName": "a.b/c"}
+    assert never.pod is not None
+    claimed = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [mapping]}}
+    by_claim = msgspec.structs.replace(never, pod={**never.pod, "status": {**never.pod["status"], **claimed}})
+    assert not any(line.startswith("requests ") for line in diagnose_pod(by_claim).evidence)
 
 
 def test_start_names_its_longest_part() -> None:
