@@ -171,6 +171,8 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     """References in the container's resources.claims: NAME or NAME/REQUEST, NAME as in the pod's resourceClaims;
     of a claim no container names, NAME; empty for the claim behind extended resources. Shown as `claim:...` in
     allocatedResourcesStatus."""
+    resources: dict[str, str] = {}
+    """Of the claim behind extended resources: the resource by request of the claim."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -350,6 +352,8 @@ class ClaimReference(msgspec.Struct, frozen=True):
     container: str
     entry: str
     request: str = ""
+    resource: str = ""
+    """The extended resource that the container requests, for which the scheduler made the claim."""
 
 
 class PrepareClaims(msgspec.Struct, frozen=True):

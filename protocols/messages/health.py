@@ -1,11 +1,11 @@
 """Messages of `health`: allocatedResourcesStatus (KEP-4680) of every pod that holds devices, and what a pod holds."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from protocols.messages.devices import HEALTHY, ContainerAllocation, PodAllocation, PreparedClaim
+from protocols.messages.devices import HEALTHY, ContainerAllocation, DeviceHealth, PodAllocation, PreparedClaim
 
 OWNER = "health"
 NAMED = 4
@@ -36,7 +36,7 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
 
     uid: str
     containers: dict[str, tuple[ResourceStatus, ...]]
-    """By container name; device plugins' entries by name, then claims in the container's order."""
+    """By container name; extended resources by name, then claims in the container's order."""
     pod: tuple[ResourceStatus, ...] = ()
     """Status of claims that no container names."""
     reported_ns: int = 0
@@ -60,7 +60,7 @@ class HeldResource(msgspec.Struct, frozen=True):
     """Devices that a container holds under one name of allocatedResourcesStatus."""
 
     name: str
-    """A device plugin's resource name, or `claim:NAME` or `claim:NAME/REQUEST`."""
+    """An extended resource's name, or `claim:NAME` or `claim:NAME/REQUEST`."""
     ids: tuple[str, ...]
     """Sorted: device ids of the plugin, or DRIVER/POOL/DEVICE."""
 
@@ -70,7 +70,7 @@ class HeldContainer(msgspec.Struct, frozen=True):
 
     name: str
     resources: tuple[HeldResource, ...]
-    """Device plugins' by name, then claims in the order of the container."""
+    """Extended resources by name, then claims in the order of the container."""
     init: bool = False
     """It is one of spec.initContainers."""
 
@@ -98,6 +98,17 @@ def health_key(name: str, resource_id: str) -> str:
     return resource_id if name.startswith(CLAIM) else f"{name} {resource_id}"
 
 
+def may_be_drivers(name: str, resource_id: str) -> bool:
+    """Return True if the device is a DRA driver's, or could be: a DeviceClass may provide an extended resource."""
+    return name.startswith(CLAIM) or resource_id.count("/") > 1
+
+
+def report_of(health: Mapping[str, DeviceHealth], name: str, resource_id: str) -> DeviceHealth | None:
+    """Return the report about a device from all reports by `health_key`; a device plugin's comes first."""
+    report = health.get(health_key(name, resource_id))
+    return health.get(resource_id) if report is None and may_be_drivers(name, resource_id) else report
+
+
 def truncate_message(message: str) -> str:
     """Return at most MAX_MESSAGE_BYTES of UTF-8, never split within a character."""
     raw = message.encode(errors="replace")
@@ -122,8 +133,11 @@ def _of_container(container: ContainerAllocation, by_request: bool) -> tuple[Hel
     by_name: dict[str, set[str]] = defaultdict(set)
     for device in container.devices:
         by_name[device.resource].add(device.id)
-    plugins = (HeldResource(name, tuple(sorted(ids))) for name, ids in sorted(by_name.items()))
-    return (*plugins, *_of_claims(container.claims, by_request))
+    for claim in container.claims:
+        for request, resource in claim.resources.items():
+            by_name[resource].update(_ids(claim, request))
+    extended = (HeldResource(name, tuple(sorted(ids))) for name, ids in sorted(by_name.items()) if ids)
+    return (*extended, *_of_claims(container.claims, by_request))
 
 
 def _of_claims(claims: tuple[PreparedClaim, ...], by_request: bool) -> Iterator[HeldResource]:
@@ -131,7 +145,7 @@ def _of_claims(claims: tuple[PreparedClaim, ...], by_request: bool) -> Iterator[
     seen: set[str] = set()
     for claim in claims:
         for name in _names(claim) if by_request else claim.names:
-            ids = tuple(sorted(set(_ids(claim, name))))
+            ids = tuple(sorted(set(_ids(claim, name.partition("/")[2]))))
             if ids and name not in seen:
                 seen.add(name)
                 yield HeldResource(CLAIM + name, ids)
@@ -148,8 +162,8 @@ def _names(claim: PreparedClaim) -> Iterator[str]:
             yield from (f"{name}/{request}" for request in requests)
 
 
-def _ids(claim: PreparedClaim, name: str) -> Iterator[str]:
-    request = name.partition("/")[2].partition("/")[0]
+def _ids(claim: PreparedClaim, request: str) -> Iterator[str]:
+    request = request.partition("/")[0]
     for device in claim.devices:
         if not request or not device.requests or request in {r.partition("/")[0] for r in device.requests}:
             yield device.id

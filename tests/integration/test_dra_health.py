@@ -368,7 +368,8 @@ async def test_devices_of_finished_pods_are_still_reported() -> None:
 
 def test_names_of_devices_are_read_back_from_statuses() -> None:
     ids = ("d.example.com/pool/with/slash/dev", "no-device", "x/y")
-    held = PodHeld(
-        (HeldContainer("c", (HeldResource("example.com/gpu", ("a/b/c",)),)),), (HeldResource("claim:a", ids),)
-    )
-    assert claim_devices(held) == {DeviceName("d.example.com", "pool/with/slash", "dev")}
+    extended = HeldResource("example.com/gpu", ("d.example.com/pool/by-claim", "/dev/gpu", "gpu-0"))
+    held = PodHeld((HeldContainer("c", (extended,)),), (HeldResource("claim:a", ids),))
+    assert claim_devices(held) == {
+        DeviceName("d.example.com", "pool/with/slash", "dev"), DeviceName("d.example.com", "pool", "by-claim")
+    }  # fmt: skip

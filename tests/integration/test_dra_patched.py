@@ -155,6 +155,11 @@ def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
     assert len(mine) == 2
     for word in (f"GPU_EXAMPLE_COM_{device.upper().replace('-', '_')}=" for device in mine):
         until(word, lambda word=word: word in plane.kubectl("logs", "classic", check=False))  # type: ignore[misc]  # bound at once
+    entry = plane.get("pod", "classic")["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]
+    assert entry["name"] == "x.dev/gpu"
+    assert {(one["resourceID"].rpartition("/")[2], one["health"]) for one in entry["resources"]} == {
+        (device, "Healthy") for device in mine
+    }
     plane.kubectl("delete", "pod", "classic")
     until("its claim is gone", lambda: "classic" not in holders(plane).values())
 

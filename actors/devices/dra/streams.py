@@ -12,7 +12,7 @@ from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages import devices as messages
 from protocols.messages import podworker
 from protocols.messages.devices import DeviceHealth, DraDriver
-from protocols.messages.health import CLAIM, HeldResource, PodHeld
+from protocols.messages.health import HeldResource, PodHeld
 from protocols.messages.podworker import EndedPod
 
 
@@ -33,16 +33,14 @@ class FinishedPodDevices:
 
 
 def claim_devices(held: PodHeld) -> set[DeviceName]:
-    """Return the DRA devices among all resources a pod held."""
+    """Return the DRA devices among all resources a pod held: a driver may be behind an extended resource, too."""
     resources = [*held.pod, *(resource for container in held.containers for resource in container.resources)]
     return {name for resource in resources for name in _names(resource)}
 
 
 def _names(resource: HeldResource) -> list[DeviceName]:
-    if not resource.name.startswith(CLAIM):
-        return []
     parts = [one.split("/") for one in resource.ids]
-    return [DeviceName(part[0], "/".join(part[1:-1]), part[-1]) for part in parts if len(part) > 2]
+    return [DeviceName(part[0], "/".join(part[1:-1]), part[-1]) for part in parts if len(part) > 2 and all(part)]
 
 
 RING = 4096

@@ -1,6 +1,6 @@
 """Map the prepared claims of a pod to its containers. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -29,7 +29,7 @@ def main_request(request: str) -> str:
     return request.partition("/")[0]
 
 
-def serves(device: PreparedDevice, requests: Sequence[str]) -> bool:
+def serves(device: PreparedDevice, requests: Iterable[str]) -> bool:
     """Return True if the device serves one of the requests; an empty request means the whole claim."""
     mine = {main_request(name) for name in device.requests}
     return not mine or any(not request or main_request(request) in mine for request in requests)
@@ -39,10 +39,10 @@ def container_claims(
     requested: PrepareClaims, claims: Mapping[str, ClaimInfo], container: str
 ) -> tuple[PreparedClaim, ...]:
     """Return a container's claims in the order it names them. `claims` is keyed by the pod's names for them."""
-    requests: dict[str, list[str]] = {}
+    requests: dict[str, dict[str, str]] = {}
     for reference in requested.references:
         if reference.container == container and reference.entry in claims:
-            requests.setdefault(reference.entry, []).append(reference.request)
+            requests.setdefault(reference.entry, {})[reference.request] = reference.resource
     return tuple(_prepared(claims[entry], entry, wanted) for entry, wanted in requests.items())
 
 
@@ -50,21 +50,23 @@ def unreferenced_claims(requested: PrepareClaims, claims: Mapping[str, ClaimInfo
     """Return the pod's claims that no container names."""
     named = {reference.entry for reference in requested.references}
     mine = [item.entry for item in requested.claims if item.entry not in named]
-    return tuple(_prepared(claims[entry], entry, [""]) for entry in mine)
+    return tuple(_prepared(claims[entry], entry, {"": ""}) for entry in mine)
 
 
-def _prepared(claim: ClaimInfo, entry: str, requests: Sequence[str]) -> PreparedClaim:
-    names = (f"{entry}/{request}" if request else entry for request in dict.fromkeys(requests))
+def _prepared(claim: ClaimInfo, entry: str, requests: Mapping[str, str]) -> PreparedClaim:
+    """`requests`: the extended resource that each stands for, empty for those of the pod's own claims."""
+    names = (f"{entry}/{request}" if request else entry for request in requests)
     return PreparedClaim(
         namespace=claim.namespace,
         name=claim.name,
         uid=claim.uid,
         devices=_devices(claim, requests),
         names=tuple(names) if entry else (),
+        resources={request: resource for request, resource in requests.items() if resource},
     )
 
 
-def _devices(claim: ClaimInfo, requests: Sequence[str]) -> tuple[ClaimDevice, ...]:
+def _devices(claim: ClaimInfo, requests: Iterable[str]) -> tuple[ClaimDevice, ...]:
     return tuple(
         ClaimDevice(
             driver=driver,

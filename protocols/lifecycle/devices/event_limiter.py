@@ -17,7 +17,7 @@ from enum import StrEnum
 import msgspec
 
 from protocols.messages import devices
-from protocols.messages.health import CLAIM
+from protocols.messages.health import may_be_drivers
 from protocols.process.rates import TokenBucket
 from protocols.process.texts import listed
 
@@ -192,7 +192,7 @@ class HealthEventLimiter:
 def _never_reported(device: AllocatedDevice, health: Health, message: str) -> bool:
     # Health reporting is optional for DRA drivers and most do not implement it, so their devices stay Unknown. That is
     # no reason for a warning. Device plugins always report health.
-    return health == Health.UNKNOWN and not message and device.resource.startswith(CLAIM)
+    return health == Health.UNKNOWN and not message and may_be_drivers(device.resource, device.id)
 
 
 def _transition(device: AllocatedDevice, state: _DeviceState) -> _Transition:

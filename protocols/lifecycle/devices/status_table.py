@@ -24,6 +24,8 @@ from protocols.messages.health import (
     ResourceHealth,
     ResourceStatus,
     health_key,
+    may_be_drivers,
+    report_of,
     truncate_message,
 )
 from protocols.process.rates import TokenBucket
@@ -158,7 +160,8 @@ class DeviceHolders:
         if not held:
             return
         resources = [*held.pod, *(resource for container in held.containers for resource in container.resources)]
-        keys = {health_key(resource.name, device_id) for resource in resources for device_id in resource.ids}
+        held_ids = {(resource.name, device_id) for resource in resources for device_id in resource.ids}
+        keys = {health_key(*each) for each in held_ids} | {each[1] for each in held_ids if may_be_drivers(*each)}
         self._by_pod[uid] = keys
         for key in keys:
             self._by_device[key].add(uid)
@@ -183,7 +186,7 @@ def _statuses(resources: tuple[HeldResource, ...], health: HealthReports) -> tup
 
 
 def _device_status(resource: str, device_id: str, health: HealthReports) -> ResourceHealth:
-    report = health.get(health_key(resource, device_id))
+    report = report_of(health, resource, device_id)
     if report is None:
         return ResourceHealth(resourceID=device_id, health=UNKNOWN)
     # A newer plugin may report states that this version does not know; the API accepts only these three.
@@ -216,18 +219,18 @@ def oldest_report_ns(new: PodResourceStatus, old: PodResourceStatus | None, heal
     if old is None:
         return 0
     before = dict(_devices(old))
-    changed = (health.get(key) for key, device in _devices(new) if key in before and before[key] != device)
+    changed = (report_of(health, *key) for key, device in _devices(new) if key in before and before[key] != device)
     return min((report.changed_ns for report in changed if report is not None and report.changed_ns > 0), default=0)
 
 
-def _devices(status: PodResourceStatus) -> Iterable[tuple[str, ResourceHealth]]:
+def _devices(status: PodResourceStatus) -> Iterable[tuple[tuple[str, str], ResourceHealth]]:
     for entries in (*status.containers.values(), status.pod):
         for entry in entries:
             for device in entry.resources:
-                yield health_key(entry.name, device.resourceID), device
+                yield (entry.name, device.resourceID), device
 
 
-def _unknown(status: PodResourceStatus | None) -> set[str]:
+def _unknown(status: PodResourceStatus | None) -> set[tuple[str, str]]:
     return {key for key, device in _devices(status) if device.health == UNKNOWN} if status else set()
 
 

@@ -52,7 +52,12 @@ def references(spec: PodSpec) -> tuple[ClaimReference, ...]:
         for item in (container.raw.get("resources") or {}).get("claims") or ()
     )
     mapped = (
-        ClaimReference(str(item.get("containerName", "")), EXTENDED, str(item.get("requestName", "")))
+        ClaimReference(
+            str(item.get("containerName", "")),
+            EXTENDED,
+            str(item.get("requestName", "")),
+            str(item.get("resourceName", "")),
+        )
         for item in _extended(spec).get("requestMappings") or ()
     )
     return (*named, *mapped)

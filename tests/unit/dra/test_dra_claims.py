@@ -127,16 +127,24 @@ def test_containers_get_the_devices_of_the_requests_they_name() -> None:
         uid="p",
         namespace="ns",
         name="p",
-        claims=(PodClaim("gpu", "ns", "claim-x", "u"), PodClaim("spare", "ns", "claim-y", "v")),
+        claims=(
+            PodClaim("gpu", "ns", "claim-x", "u"),
+            PodClaim("spare", "ns", "claim-y", "v"),
+            PodClaim("", "ns", "p-ext", "w"),
+        ),
         references=(
             ClaimReference("first", "gpu", "big"),
+            ClaimReference("fifth", "", "r0", "example.com/gpu"),
             ClaimReference("second", "gpu", "small/sub"),
             ClaimReference("third", "gpu"),
             ClaimReference("fourth", "gpu", "big"),
             ClaimReference("fourth", "gpu", "small"),
         ),
     )
-    found = pod_claims(asked, {"gpu": info, "spare": ClaimInfo("ns", "claim-y", "v")})
+    backing = ClaimInfo("ns", "p-ext", "w", {"p"}, {GPU: (PreparedDevice("n1", "d", ("r0",)),)})
+    found = pod_claims(asked, {"gpu": info, "spare": ClaimInfo("ns", "claim-y", "v"), "": backing})
+    (by_resource,) = found.containers.pop("fifth")
+    assert (by_resource.names, by_resource.resources) == ((), {"r0": "example.com/gpu"})
     devices = {
         name: [device.device for held in claims for device in held.devices] for name, claims in found.containers.items()
     }

@@ -1,6 +1,7 @@
 import itertools
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from protocols.lifecycle.devices.event_limiter import (
@@ -67,8 +68,9 @@ def test_due_first_unknown_is_held_longer() -> None:
     assert reasons(later, 15) == ["DeviceHealthUnknown"]
 
 
-def test_observe_driver_without_health_reports_gives_no_event() -> None:
-    claimed = AllocatedDevice("u1", "main", "claim:gpu", "gpu.example.com/n1/gpu-0")
+@pytest.mark.parametrize("name", ["claim:gpu", "example.com/by-claim"])
+def test_observe_driver_without_health_reports_gives_no_event(name: str) -> None:
+    claimed = AllocatedDevice("u1", "main", name, "gpu.example.com/n1/gpu-0")
     limiter = HealthEventLimiter()
     for second in range(100):
         limiter.observe(claimed, X, "", second)

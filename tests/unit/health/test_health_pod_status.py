@@ -133,6 +133,23 @@ def test_held_by_names_the_request_of_a_whole_claim_where_it_is_known() -> None:
     ]  # fmt: skip
 
 
+def test_pod_status_extended_resource_by_claim_is_named_as_container_requests_it() -> None:
+    made = tuple(ClaimDevice(DRIVER, "pool", f"dev-{n}", requests=(f"r{n}",)) for n in (1, 0, 2))
+    backing = PreparedClaim("ns", "c", "c1", made, resources={"r0": "b.dev/gpu", "r1": "b.dev/gpu", "r2": GPU})
+    pod = allocation(holds("a", (NIC, "n1"), claims=[claim("gpu"), backing]), holds("b", claims=[backing]))
+    known = health((NIC, "n1", "Healthy", ""), ("claim:", f"{DRIVER}/pool/dev-1", "Unhealthy", "fan"))
+    status = status_of(pod, known)
+    by_claim = [
+        ("b.dev/gpu", [(f"{DRIVER}/pool/dev-0", "Unknown", ""), (f"{DRIVER}/pool/dev-1", "Unhealthy", "fan")]),
+        (GPU, [(f"{DRIVER}/pool/dev-2", "Unknown", "")]),
+    ]
+    assert shown(status.containers["b"]) == by_claim
+    assert shown(status.containers["a"]) == [
+        *by_claim, (NIC, [("n1", "Healthy", "")]), ("claim:gpu", [(f"{DRIVER}/pool/dev-0", "Unknown", "")])
+    ]  # fmt: skip
+    assert held_by(pod, by_request=False).containers[1] == held_by(pod).containers[1]
+
+
 def test_held_by_shared_device_listed_once_and_empty_request_omitted() -> None:
     twice = PreparedClaim(
         "ns", "c", "c1", tuple(ClaimDevice(DRIVER, "pool", "dev-0", share_id=share) for share in "ab"), ("gpu",)

@@ -17,12 +17,13 @@ from protocols.messages.health import (
     HeldResource,
     PodHeld,
     PodResourceStatus,
+    ResourceHealth,
     ResourceStatus,
     health_key,
 )
 
 GPU, CLAIM = "example.com/gpu", "claim:c"
-DEVICES = [(GPU, "g1"), (GPU, "g2"), (CLAIM, "drv/p/d")]
+DEVICES = [(GPU, "g1"), (GPU, "g2"), (CLAIM, "drv/p/d"), ("example.com/by-claim", "drv/p/d")]
 RATE = 2.0
 Device = tuple[str, str]
 """A resource and an id."""
@@ -125,6 +126,16 @@ def test_refresh_shared_device_reaches_all_its_pods() -> None:
     node.refresh()
     node.report(DEVICES[2], "Healthy")
     assert sorted(node.refresh()) == ["u2"]
+
+
+def test_refresh_driver_report_reaches_holders_of_extended_resource() -> None:
+    node = Node()
+    node.allocate("u1", DEVICES[3])
+    node.refresh()
+    node.report(DEVICES[2], "Unhealthy")
+    assert node.refreshed("u1").containers["a"][0] == ResourceStatus(
+        "example.com/by-claim", (ResourceHealth("drv/p/d", "Unhealthy"),)
+    )
 
 
 def test_refresh_flapping_device_keeps_rate_and_ends_with_latest() -> None:

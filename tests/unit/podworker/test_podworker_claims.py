@@ -57,7 +57,7 @@ def test_extended_resources_have_a_claim_of_their_own() -> None:
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "p-ext", "requestMappings": [mapped]}}
     spec = read_pod(pod(status=status))
     assert [(item.entry, item.claim, item.generated) for item in entries(spec)] == [("", "p-ext", True)]
-    assert references(spec) == (ClaimReference("a", "", "container-0-request-0"),)
+    assert references(spec) == (ClaimReference("a", "", "container-0-request-0", "example.com/gpu"),)
 
 
 @pytest.mark.scenario("S50")
