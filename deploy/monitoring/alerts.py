@@ -147,6 +147,15 @@ ALERTS = (
         "The runtime is overloaded: see the durations of its operations.",
     ),
     Alert(
+        "NodeplanePodEventsMissed",
+        # CRI-O reports no removals.
+        'cause_transition:kube_pod_missed_events:increase5m{cause="runtime",transition!="deleted"} > 0',
+        "0s",
+        WARNING,
+        "The runtime did not report that containers had {{ $labels.transition }}; a list showed it.",
+        "Repair the runtime; until then `--pleg-mode generic` lists all pods each second and needs no events.",
+    ),
+    Alert(
         "NodeplaneUnhealthyDeviceInUse",
         'resource_health:nodeplane_health_devices:sum{health="Unhealthy"} > 0',
         "1m",

@@ -197,9 +197,9 @@ FIGURES = (
     Figure(
         NODE,
         "Events that were missed",
-        per_second("kube_pod_missed_events", "cause"),
-        "{{instance}} {{cause}}",
-        "ops",
+        "sum by (instance, cause, transition) (increase(kube_pod_missed_events{SELECT}[WINDOW]))",
+        "{{instance}} {{cause}} {{transition}}",
+        record="cause_transition:kube_pod_missed_events:increase5m",
     ),
     Figure(
         NODE,

@@ -69,6 +69,13 @@ CASES = {
             'kubelet_pleg_relist_duration_seconds_bucket{le="+Inf"}': "0+1x60",
         },
     ),
+    "NodeplanePodEventsMissed": Case(
+        {'kube_pod_missed_events{cause="runtime",transition="stopped"}': "0x37 1x20"},
+        {
+            'kube_pod_missed_events{cause="runtime",transition="deleted"}': "0+1x60",
+            'kube_pod_missed_events{cause="stream_down",transition="stopped"}': "0+1x60",
+        },
+    ),
     "NodeplaneUnhealthyDeviceInUse": Case(
         {'nodeplane_health_devices{resource="gpu",health="Unhealthy"}': "1x60"},
         {'nodeplane_health_devices{resource="gpu",health="Healthy"}': "1x60"},
