@@ -26,6 +26,7 @@ FORKING = {
     "actors/runtime/shim/holder.py",
     "supervisor/forkserver/client.py",
     "supervisor/forkserver/server.py",
+    "supervisor/pki/issuing.py",
     "supervisor/report/console.py",
     "protocols/cel/worker/evaluator.py",
 }
