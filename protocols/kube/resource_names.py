@@ -7,6 +7,9 @@ from protocols.kube.names import qualified_faults
 REQUESTS = "requests."
 """Prefix of a resource in a quota, and so of no extended resource."""
 
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Prefix of the resource that a DeviceClass provides by its name alone."""
+
 
 def is_native(name: str) -> bool:
     """Return True for a resource of Kubernetes: without a domain, or with `kubernetes.io/` anywhere in its name."""

@@ -16,9 +16,9 @@ from protocols.dra.types import DeviceClass, DraError
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
 from protocols.kube.quantity import NANO
+from protocols.kube.resource_names import DEVICE_CLASS
 from protocols.scheduling.requests import container_requests
 
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
 Backing = Mapping[str, str]
 """DeviceClass by extended resource."""
 MAX_REQUESTS = 32
@@ -41,7 +41,7 @@ def backing(classes: Iterable[DeviceClass]) -> dict[str, str]:
     named = {
         device_class.extended_resource: device_class.name for device_class in known if device_class.extended_resource
     }
-    return {**{IMPLICIT + device_class.name: device_class.name for device_class in known}, **named}
+    return {**{DEVICE_CLASS + device_class.name: device_class.name for device_class in known}, **named}
 
 
 def backed(requests: Mapping[str, int], classes: Backing) -> frozenset[str]:

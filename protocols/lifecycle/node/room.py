@@ -2,7 +2,8 @@
 
 Reasons, messages and their order are upstream's (pkg/kubelet/lifecycle/predicate.go); the first reason decides. A pod
 counts from its admission until its devices are free. Pods that run when this process starts are not judged again.
-Extended resources of device plugins are not judged here: the device manager allocates them.
+Extended resources of device plugins are not judged here: the device manager allocates them. Those that a DeviceClass
+provides have a claim.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +14,7 @@ from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kube.quantity import NANO
-from protocols.kube.resource_names import is_extended
+from protocols.kube.resource_names import DEVICE_CLASS, is_extended
 from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
 from protocols.lifecycle.errors import PodInvalid, RoomTaken
 from protocols.lifecycle.node.critical_pods import Occupant, is_critical, still_needed, victims
@@ -114,7 +115,11 @@ class NodeRoom:
         self._use.add(pod.requests, pod.ports)
 
     def _shortages(self, pod: Occupant, node: views.Node, advertised: Collection[str]) -> list[Shortage]:
-        asked = {name: amount for name, amount in pod.requests.items() if not is_extended(name) or name in advertised}
+        asked = {
+            name: amount
+            for name, amount in pod.requests.items()
+            if name in advertised or not (is_extended(name) or name.startswith(DEVICE_CLASS))
+        }
         short = shortages(asked, amounts((node.get("status") or {}).get("allocatable") or {}), self._use.used)
         return sorted(short, key=_upstream_order)
 

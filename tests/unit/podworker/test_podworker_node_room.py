@@ -120,6 +120,8 @@ def test_only_no_execute_taints_count_and_not_for_static_pods() -> None:
 def test_resources_of_plugins_and_of_nobody_are_left_to_the_device_manager() -> None:
     many = asking(limits={"example.com/gpu": "9"}, requests={"example.com/gpu": "9"})
     assert judged(many, node(**{"example.com/gpu": "1"})).admitted
+    by_class = {"deviceclass.resource.kubernetes.io/gpu.example.com": "1"}
+    assert judged(asking(limits=by_class, requests=by_class)).admitted
     assert judged(many).admitted
 
 

@@ -3,9 +3,10 @@
 from typing import Any, cast
 
 from actors.scheduler.model.views import pod_view
-from protocols.dra.allocator.extended import IMPLICIT, backed, backing, extended_claim
+from protocols.dra.allocator.extended import backed, backing, extended_claim
 from protocols.dra.decode import class_of
 from protocols.kinds import views
+from protocols.kube.resource_names import DEVICE_CLASS
 
 GPU = "example.com/gpu"
 
@@ -42,7 +43,7 @@ def test_the_newest_class_counts_and_the_smaller_name_of_equals() -> None:
     assert backing([new, old])[GPU] == "b"
     assert backing([kind("d"), kind("c")])[GPU] == "c"
     assert backing([kind("c"), kind("d")])[GPU] == "c"
-    assert backing([kind("x", resource="")]) == {f"{IMPLICIT}x": "x"}
+    assert backing([kind("x", resource="")]) == {f"{DEVICE_CLASS}x": "x"}
 
 
 def test_only_what_is_asked_for_and_has_a_class_is_backed() -> None:
