@@ -50,7 +50,7 @@ async def treat(name: str, namespace: str, logger: kopf.Logger) -> None:
         logger.warning("%s has an unhealthy device again, and had its %d tries", name, TRIES)
         return
     for resource, device in broken:
-        if resource.startswith("claim:"):
+        if resource.startswith("claim:") or resource in by_claim(pod.raw):
             await made(await TaintRule(taint_rule(device)))
     if not owned(pod.raw):
         await made(await Pod(replica(pod.raw)))
@@ -66,6 +66,12 @@ def unhealthy(pod: Object) -> Iterator[tuple[str, str]]:
             for device in entry.get("resources") or ():
                 if device.get("health") == "Unhealthy":
                     yield entry["name"], device["resourceID"]
+
+
+def by_claim(pod: Object) -> set[str]:
+    """Extended resources that the pod has through a claim: a DeviceClass provides them."""
+    mappings = (pod["status"].get("extendedResourceClaimStatus") or {}).get("requestMappings") or ()
+    return {mapping["resourceName"] for mapping in mappings}
 
 
 def owned(pod: Object) -> bool:

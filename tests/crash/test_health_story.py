@@ -296,27 +296,27 @@ def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     plane.kubectl("delete", "pod", "waits", "failed", "burnt", "--wait=false")
     health = plane.root / "nic.health"
     driver = made.spawn(
-        str(BIN / "nodeplane"), "dra-driver", "--driver", NIC, "--devices", "2", "--health-file", str(health)
+        str(BIN / "nodeplane"), "dra-driver", "--driver", NIC, "--devices", "4", "--health-file", str(health)
     )
-    plane.apply({"apiVersion": "v1", "kind": "List", "items": [nic_class(), nic_template(), nic_pod()]})
-    plane.pod_ready("nic")
-    plane.kubectl("label", "pod", "runs", "nic", "device-doctor=replace")
+    backed = pod("backed", container("exec sleep 100000", {"limits": {f"deviceclass.resource.kubernetes.io/{NIC}": 1}}))
+    plane.apply({"apiVersion": "v1", "kind": "List", "items": [nic_class(), nic_template(), nic_pod(), backed]})
+    names = ("runs", "nic", "backed")
+    for name in names:
+        plane.pod_ready(name)
+    plane.kubectl("label", "pod", *names, "device-doctor=replace")
     doctor = [str(BIN / "kopf"), "run", "--standalone", "-n", "default", str(DOCTOR)]
     spawned = made.spawn(*doctor, KUBECONFIG=str(plane.root / "kubeconfig"), PATIENCE="0.2")
-    made.expect(
-        "the health of both", lambda: (shown := made.shown()) and all(shown.get(pod) for pod in ("runs", "nic"))
-    )
-    (gpu,), (nic,) = made.shown()["runs"], made.shown()["nic"]
+    made.expect("the health of all", lambda: (shown := made.shown()) and all(shown.get(name) for name in names))
+    (gpu,), (nic,), (port,) = (made.shown()[name] for name in names)
     made.set_plugin("Unhealthy", gpu)
-    health.write_text(f"{nic.rpartition('/')[2]} Unhealthy link down\n")
-    for name, broken in (("runs", gpu), ("nic", nic)):
+    health.write_text("".join(f"{device.rpartition('/')[2]} Unhealthy link down\n" for device in (nic, port)))
+    for name, broken in zip(names, (gpu, nic, port), strict=True):
         plane.pod_ready(f"{name}-2", 90)
         until("the old one gone", partial(plane.get, "pod", name), good=not_)
         until("healthy", lambda: set(made.shown().get(f"{name}-2", {}).values()) == {"Healthy"})  # noqa: B023 # used at once
         assert broken not in made.shown()[f"{name}-2"]
-    assert plane.kubectl("get", "devicetaintrules", "-o", "name").split() == [
-        "devicetaintrule.resource.k8s.io/unhealthy." + nic.replace("/", ".")
-    ]
+    rules = set(plane.kubectl("get", "devicetaintrules", "-o", "name").split())
+    assert rules == {f"devicetaintrule.resource.k8s.io/unhealthy.{one.replace('/', '.')}" for one in (nic, port)}
     stop(spawned)
-    plane.kubectl("delete", "pod", "nic-2")
+    plane.kubectl("delete", "pod", "nic-2", "backed-2")
     stop(driver)
