@@ -52,6 +52,18 @@ def test_descriptions_speak_of_fields_that_exist() -> None:
     assert not set(TEXTS) - known
 
 
+def test_every_field_of_a_patch_is_described() -> None:
+    """No reference of Kubernetes has this kind."""
+    patch = kind_shape("resource.k8s.io", "v1alpha3", "ResourceSlicePatch")
+    assert patch is not None
+    devices = _at(patch, "spec", "devices")
+    for path in ((), ("filter",)):
+        fields = _at(devices, *path).fields
+        assert fields
+        names = [f"{'DevicePatchFilter' if path else 'DevicePatch'}.{name}" for name in fields]
+        assert [name for name in names if name not in TEXTS] == []
+
+
 def test_nothing_is_read_at_start() -> None:
     late = "('protocols.kinds.apps.strategies', 'actors.apiserver.writes.admission.policies.session')"
     code = f"import sys, actors.apiserver.actor; print([m for m in sys.modules if m in {late}])"
