@@ -95,7 +95,7 @@ def _slice(meta: views.ObjectMeta, spec: views.ResourceSliceSpec) -> Slice:
         _int(pool.get("resourceSliceCount") or 0),
         _reach(spec, bool(spec.get("perDeviceNodeSelection"))),
         tuple([device_of(device, driver) for device in spec.get("devices") or ()]),
-        tuple([CounterSet(counter["name"], _counters(counter)) for counter in spec.get("sharedCounters") or ()]),
+        tuple([CounterSet(counters["name"], _counters(counters)) for counters in spec.get("sharedCounters") or ()]),
     )
 
 

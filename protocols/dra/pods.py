@@ -32,7 +32,7 @@ def owner_reference(pod: Mapping[str, Any]) -> views.OwnerReference:
 
 def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
     """Return spec.resourceClaims; entries that are no objects are left out."""
-    return [claim for claim in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(claim, dict)]
+    return [entry for entry in (pod.get("spec") or {}).get("resourceClaims") or () if isinstance(entry, dict)]
 
 
 def claim_names(pod: views.Pod) -> dict[str, str | None]:

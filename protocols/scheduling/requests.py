@@ -110,7 +110,7 @@ def _held(
     containers: list[views.Container], statuses: list[views.ContainerStatus] | None, wants: bool
 ) -> list[views.Container]:
     held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in statuses or ()}
-    return [_with(raw, held.get(raw.get("name")) or {}, wants) for raw in containers]
+    return [_with(container, held.get(container.get("name")) or {}, wants) for container in containers]
 
 
 def _with(container: views.Container, held: Mapping[str, str], wants: bool) -> views.Container:

@@ -28,7 +28,7 @@ class CpuPool:
 
     @property
     def exclusive(self) -> Cpus:
-        return frozenset(cpu for pods in self.held.values() for cpus in pods.values() for cpu in cpus)
+        return frozenset(cpu for held in self.held.values() for cpus in held.values() for cpu in cpus)
 
     @property
     def shared(self) -> Cpus:

@@ -39,8 +39,8 @@ def claim_devices(held: PodHeld) -> set[DeviceName]:
 
 
 def _names(resource: HeldResource) -> list[DeviceName]:
-    parts = [one.split("/") for one in resource.ids]
-    return [DeviceName(part[0], "/".join(part[1:-1]), part[-1]) for part in parts if len(part) > 2 and all(part)]
+    names = [id.split("/") for id in resource.ids]
+    return [DeviceName(parts[0], "/".join(parts[1:-1]), parts[-1]) for parts in names if len(parts) > 2 and all(parts)]
 
 
 RING = 4096

@@ -53,8 +53,8 @@ class Queue:
             self._pods[uid].not_before <= now or uid in self._in_progress
             for uid in self._due.keys() | self._in_progress
         )
-        queued = len(self._due.keys() | self._in_progress) - active
-        return {"active": active, "backoff": queued, "unschedulable": len(self._pods) - active - queued}
+        backoff = len(self._due.keys() | self._in_progress) - active
+        return {"active": active, "backoff": backoff, "unschedulable": len(self._pods) - active - backoff}
 
     def add(self, uid: str, priority: int | None = None) -> None:
         """Add a new or changed pod; None leaves its priority as it is."""
@@ -126,7 +126,7 @@ class Queue:
             self._wake(uid)
 
     def retry(self, uid: str, now: float) -> None:
-        """Back off after an attempt that failed itself, and try again without queued for a change."""
+        """Back off after an attempt that failed itself, and try again without waiting for a change."""
         self.failed(uid, now)
         if uid in self._pods:
             self._wake(uid)

@@ -160,9 +160,9 @@ class Preemptor:
 
     def _has_leaving_claim(self, load: NodeLoad) -> bool:
         """Return True if a claim is about to be freed since all its pods are gone or terminating."""
-        devices, pods = self._world.devices, self._world
-        uses = ClaimUses(devices.claims, devices.ledger, pods.pods).of(devices.fit.pools(load.view))
-        return any(all(terminating(pods.pod(uid) or {}) for uid in use.users) for use in uses)
+        world, devices = self._world, self._world.devices
+        uses = ClaimUses(devices.claims, devices.ledger, world.pods).of(devices.fit.pools(load.view))
+        return any(all(terminating(world.pod(uid) or {}) for uid in use.users) for use in uses)
 
     # carrying out
 

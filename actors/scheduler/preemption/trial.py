@@ -107,9 +107,7 @@ class Trial:
         """Return the resources of which there is still too little."""
         gone = [self._pods[uid].requests for uid in removed if uid in self._pods] if self._missing else ()
         return [
-            name
-            for name, missing in self._missing.items()
-            if sum(pod_usage.get(name, 0) for pod_usage in gone) < missing
+            name for name, missing in self._missing.items() if sum(requests.get(name, 0) for requests in gone) < missing
         ]
 
     def reasons(self, removed: frozenset[str]) -> list[str]:
@@ -134,7 +132,7 @@ def _missing(pod: PodView, load: NodeLoad, ahead: Iterable[Nomination], backed: 
         name: asked
         - allocatable.get(name, 0)
         + load.used.get(name, 0)
-        + sum(pod_usage.get(name, 0) for pod_usage in kept)
+        + sum(requests.get(name, 0) for requests in kept)
         for name, asked in pod.requests.items()
         if asked and (allocatable.get(name) or name not in backed)
     }

@@ -47,7 +47,7 @@ def _consumption(device: Device) -> dict[CounterId, int]:
 def pool_of(id: PoolId, slice_infos: Iterable[SliceInfo]) -> Pool:
     """Build a pool from its newest generation. It is incomplete if the number of slices is not the announced one."""
     newest = _newest(slice_infos)
-    sets = [counter for slice_info in newest for counter in slice_info.slice.counters]
+    sets = [counter_set for slice_info in newest for counter_set in slice_info.slice.counters]
     counters = {
         (counter_set.name, name): amount.nanos for counter_set in sets for name, amount in counter_set.counters.items()
     }

@@ -59,8 +59,8 @@ class EquivalentDevices:
         """Return what each request would consume of a shared device, and the free capacity as far as it matters."""
         consumed = self._used.consumed(device.id) or {}
         shares = [
-            amounts_of(share) if (share := candidate.share(device)) is not None else None
-            for candidate in self._candidates
+            amounts_of(share) if (share := candidates.share(device)) is not None else None
+            for candidates in self._candidates
         ]
         nothing: Amounts = {}
         most = functools.reduce(added, filter(None, shares), nothing)

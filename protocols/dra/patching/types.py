@@ -76,10 +76,10 @@ def _attributes(published: Mapping[str, Attribute], effect: Effect) -> Mapping[s
 def _capacity(published: Mapping[str, Capacity], patched: dict[str, Capacity]) -> Mapping[str, Capacity]:
     """A patch changes amounts; which amounts may be asked for stays the driver's word."""
     merged = {**published, **patched}
-    for name, amount in patched.items():
+    for name, capacity in patched.items():
         own = published.get(name)
         if own is not None and own.policy is not None:
-            merged[name] = Capacity(amount.value, own.policy)
+            merged[name] = Capacity(capacity.value, own.policy)
     return merged
 
 
