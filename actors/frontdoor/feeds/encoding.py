@@ -151,7 +151,7 @@ def _pod_name(allocation: PodAllocation) -> bytes:
 
 
 def pod_without_resources(namespace: str, name: str, containers: Iterable[str]) -> bytes:
-    """Encode a pod that holds nothing, which Get returns for pods of the node without an allocation."""
+    """Encode a pod that holds nothing, as List returns pods of the node without an allocation."""
     listed = [v1.ContainerResources(name=container) for container in containers]
     return v1.PodResources(name=name, namespace=namespace, containers=listed).SerializeToString(deterministic=True)
 
