@@ -292,8 +292,10 @@ def _listen(options: SocketOptions) -> socket.socket:
 def _raise_file_limit() -> int:
     """Raise the soft RLIMIT_NOFILE as far as needed and return how many connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and (hard == resource.RLIM_INFINITY or soft < hard):
-        needed = ConnectionLimits().total * FILES_PER_CONNECTION + OTHER_FILES
+    needed = ConnectionLimits().total * FILES_PER_CONNECTION + OTHER_FILES
+    if soft == resource.RLIM_INFINITY:  # a negative number
+        soft = needed
+    elif hard == resource.RLIM_INFINITY or soft < hard:
         soft = max(soft, needed if hard == resource.RLIM_INFINITY else min(hard, needed))
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return max(16, (soft - OTHER_FILES) // FILES_PER_CONNECTION)

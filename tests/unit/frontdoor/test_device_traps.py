@@ -2,11 +2,13 @@
 
 import ast
 import asyncio
+import resource
 import socket
 from pathlib import Path
 
 import pytest
 
+from actors.frontdoor.serving import listener
 from protocols.errors import SettingsInvalid
 from protocols.lifecycle.devices.status_table import pod_status
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, DeviceHealth, PodAllocation
@@ -83,6 +85,17 @@ def test_a_path_that_is_too_long_for_a_socket_is_refused_with_the_limit(tmp_path
     """Trap 3."""
     with pytest.raises(SettingsInvalid, match="socket path too long \\(107 bytes at most\\)"):
         prepare_socket(tmp_path / ("x" * 108))
+
+
+@pytest.mark.parametrize(
+    ("limits", "connections"), [((-1, -1), 4096), ((1024, -1), 4096), ((1024, 1024), 256), ((64, 64), 16)]
+)
+def test_files_limit_the_connections_of_a_socket(
+    limits: tuple[int, int], connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, raised: None)
+    assert listener._raise_file_limit() == connections
 
 
 def test_one_id_of_two_resources_is_two_devices() -> None:
