@@ -13,7 +13,7 @@ def parse_list(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, dash, last = part.strip().partition("-")
-        if not _is_number(first) or (dash and not _is_number(last)):
+        if not is_number(first) or (dash and not is_number(last)):
             raise SettingsInvalid(f"{text.strip()!r} is no list of CPUs; write it like 0-3,8")
         low, high = int(first), int(last or first)
         if low > high or high >= MOST:
@@ -33,5 +33,6 @@ def format_list(numbers: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+def is_number(text: str) -> bool:
+    """Return True for a decimal number; one of thousands of digits, which Python does not convert, is none."""
+    return text.isascii() and text.isdigit() and len(text) < 10

@@ -15,7 +15,7 @@ from actors.devices.topology.hints import NOWHERE_GOOD, Hint, NumaInfo, Provider
 from actors.devices.topology.policy import BEST_EFFORT, NONE, POD, HintOrder, decide
 from protocols.lifecycle.devices.plan import in_order
 from protocols.messages.devices import AdmitPod, ContainerRequest, PodAllocation
-from protocols.node.cpulist import MOST
+from protocols.node.cpulist import MOST, is_number
 
 INIT = "init"
 CPUS, NODES = "cpu", "numa"
@@ -45,7 +45,7 @@ class InitResources:
 def reported_placement(container: ContainerRequest) -> tuple[Cpus, Hint]:
     """Return the CPUs and the memory hint that a running container reports; nothing if they are malformed."""
     cpus, nodes = (container.held.get(name, ()) for name in (CPUS, NODES))
-    if not all(text.isascii() and text.isdigit() and int(text) < MOST for text in (*cpus, *nodes)):
+    if not all(is_number(text) and int(text) < MOST for text in (*cpus, *nodes)):
         return NOTHING, Hint(None, False)
     return frozenset(map(int, cpus)), Hint(mask_of(map(int, nodes)) or None, False)
 

@@ -99,10 +99,11 @@ def test_checksums_are_a_kubelets() -> None:
 
 
 NO_UTF8 = b'{"policyName":"st\xe1tic","defaultCpuSet":"0","checksum":1}'
+NO_NUMBER = b'{"policyName":"static","defaultCpuSet":"0","entries":{"u":{"c":"%s"}},"checksum":1}' % (b"1" * 5000)
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b'{"policyName":"static","defaultCpuSet":"0","checksum":1}', b"\xff" * 99, NO_UTF8]
+    "raw", [b"", b"{", b'{"policyName":"static","defaultCpuSet":"0","checksum":1}', b"\xff" * 99, NO_UTF8, NO_NUMBER]
 )
 def test_a_corrupt_file_is_kept_aside(raw: bytes, tmp_path: Path) -> None:
     if raw:
