@@ -97,7 +97,8 @@ class HealthMonitor:
     async def _apply(self, instance: DriverInstance, message: Any) -> None:
         health_cache, driver, number = self._options.health_cache, instance.options.driver, instance.options.number
         complete = instance.options.health == NODE_HEALTH
-        reports: Reports | None = {} if complete else None
+        whole = complete or not health_cache.is_reported(driver, number)  # the first one takes over from others
+        reports: Reports | None = {} if whole else None
         devices = _statuses(message) if complete else _healths(message)
         now, difference = self._options.clock(), HealthDifference()
         while (part := list(islice(devices, READ_BATCH))) or not difference.parts:

@@ -156,6 +156,10 @@ class HealthCache:
             raise DriverFailed(f"it reports the health of more than {MAX_REPORTS} devices")
         return changes
 
+    def is_reported(self, driver: str, number: int) -> bool:
+        """Return True if the stream has sent a message, so that it may count."""
+        return self._streams[driver][number].reported
+
     def replace(self, driver: str, number: int, complete: Reports) -> list[tuple[str, str]]:
         """Replace the reports of a stream by those of a complete message; return the devices that it leaves out."""
         stream = self._counting(driver, number)

@@ -13,7 +13,7 @@ from actors.devices.dra.driver_registry import HealthMonitor
 from actors.devices.dra.health import DeviceReport, HealthCache, HealthReport, Reports, known_state
 from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages.health import MAX_MESSAGE_BYTES, truncate_message
-from protocols.wire.plugins import NODE_HEALTH
+from protocols.wire.plugins import HEALTH_V1, NODE_HEALTH
 
 GPU = DeviceName("gpu.example.com", "n1", "dev-0")
 
@@ -168,24 +168,34 @@ def test_the_newest_live_instances_last_report_is_published(
         assert deadline is None or now < deadline <= now + 30.0
 
 
-async def test_complete_message_in_parts_makes_no_device_unknown_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def health_message(service: str, count: int) -> Any:
+    devices = [SimpleNamespace(pool_name="n1", device_name=f"dev-{at}") for at in range(count)]
+    if service == NODE_HEALTH:
+        return SimpleNamespace(
+            devices=[SimpleNamespace(**vars(device), health="Healthy", message="") for device in devices]
+        )
+    report = {"health": 1, "message": "", "health_check_timeout_seconds": 0}
+    return SimpleNamespace(devices=[SimpleNamespace(device=device, **report) for device in devices])
+
+
+@pytest.mark.parametrize("service", [NODE_HEALTH, HEALTH_V1])
+async def test_message_in_parts_makes_no_device_unknown_meanwhile(
+    service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver_registry, "READ_BATCH", 1)
     made = HealthCache(30.0)
     made.restore(GPU.driver, {("n1", f"dev-{at}"): HealthReport("Healthy", "", 99.0, 30.0) for at in range(3)}, 99.0)
     made.open_stream(GPU.driver, 1)
     options = SimpleNamespace(health_cache=made, clock=lambda: 0.0, changed=lambda driver: None)
     monitor = HealthMonitor(cast("Any", options))
-    named = SimpleNamespace(health=NODE_HEALTH, driver=GPU.driver, number=1)
+    named = SimpleNamespace(health=service, driver=GPU.driver, number=1)
     instance = cast("Any", SimpleNamespace(options=named, record_health=lambda report: None))
     seen = set[str]()
     for left in (3, 3, 2):
-        devices = [
-            SimpleNamespace(pool_name="n1", device_name=f"dev-{at}", health="Healthy", message="") for at in range(left)
-        ]
-        applying = asyncio.create_task(monitor._apply(instance, SimpleNamespace(devices=devices)))
+        applying = asyncio.create_task(monitor._apply(instance, health_message(service, left)))
         while not applying.done():
             seen |= {made.health(GPU._replace(device=f"dev-{at}"), 1.0)[0] for at in range(left)}
             await asyncio.sleep(0)
         await applying
     assert seen == {"Healthy"}
-    assert made.health(GPU._replace(device="dev-2"), 1.0)[0] == "Unknown"
+    assert made.health(GPU._replace(device="dev-2"), 1.0)[0] == ("Unknown" if service == NODE_HEALTH else "Healthy")
