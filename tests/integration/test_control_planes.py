@@ -16,11 +16,17 @@ import yaml
 
 from tests.integration.etcd_fixture import etcd_binary
 from tests.support.etcd_cluster import Cluster, cluster
-from tests.support.plane import BIN, REPO, run, stop, until
+from tests.support.plane import BIN, REPO, Plane, run, stop, until
 from tests.support.plane_client import PATHS, forget, read, read_object
+from tests.support.store_lab import etcd_process
 
 GROUPS = ("control", "watcher")
 LEASES = ("kube-controller-manager", "kube-scheduler")
+
+
+def holder(root: Path, lease: str) -> str:
+    found = read_object(root, f"{PATHS['lease'].format(namespace='kube-system')}/{lease}")
+    return str(found.get("spec", {}).get("holderIdentity", ""))
 
 
 class Control:
@@ -57,8 +63,7 @@ class Control:
         return (self.root / "run" / f"{instance}.id").read_text().strip()
 
     def holder(self, lease: str) -> str:
-        found = read_object(self.root, f"{PATHS['lease'].format(namespace='kube-system')}/{lease}")
-        return str(found.get("spec", {}).get("holderIdentity", ""))
+        return holder(self.root, lease)
 
     def close(self) -> None:
         for group in reversed(GROUPS):
@@ -135,3 +140,11 @@ def test_one_works_and_the_other_takes_over(both: tuple[Control, Control]) -> No
     other.kubectl("create", "-f", "-", stdin=pod("two"))
     until("pod two is bound", lambda: bound(other, "two"))
     until("each was placed once, as the events tell", lambda: scheduled(other) == ["one", "two"])
+
+
+def test_plane_that_stops_releases_its_leases() -> None:
+    with etcd_process(etcd_binary()) as etcd, Plane("--store", f"etcd://{etcd}") as plane:
+        until("it leads", lambda: all(holder(plane.root, lease) for lease in LEASES))
+        plane.down()
+        released = sorted(path.name for path in (plane.root / "run").glob("*.released"))
+        assert released == ["controllers.released", "scheduler.released"]
