@@ -14,7 +14,7 @@ from tests.support.pytest_plugin import unpack
 pytest.importorskip("hatchling", reason="hatchling, which builds pytest-nodeplane, is not installed")
 pytestmark = pytest.mark.heavy
 PROGRAMS = {"plugin": "plugin.py", "dra-driver": "driver.py", "agent": "agent.py"}
-OTHERS = ("--resource", "acme.test/card", "--driver", "cards.acme.test")
+OTHERS = {"plugin": ("--resource", "acme.test/card"), "dra-driver": ("--driver", "cards.acme.test"), "agent": ()}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_python_project_is_lint_clean_and_passes_its_tests(
     kind: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     project = tmp_path / "my-thing"
-    assert main(["new", kind, "--python", str(project), *(OTHERS if kind != "agent" else ())]) == 0
+    assert main(["new", kind, "--python", str(project), *OTHERS[kind]]) == 0
     run(["make"], project, environment)
     run(["ruff", "check", "."], project, environment)
     run(["ruff", "format", "--check", "."], project, environment)
