@@ -80,11 +80,11 @@ def _listed(**selectors: str) -> Sent:
     return Sent("GET", f"{CORE}/configmaps?{query}")
 
 
-def _definition(plural: str, spec: dict[str, Any]) -> Sent:
+def _definition(plural: str, spec: dict[str, Any], **more: Any) -> Sent:
     kind = plural.capitalize()
     names = {"plural": plural, "singular": plural[:-1], "kind": kind, "listKind": f"{kind}List"}
     schema = {"type": "object", "properties": {"spec": spec}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **more}
     return post(
         DEFINITIONS,
         {
@@ -261,6 +261,19 @@ def _combined() -> Callable[[], Sequence[Sent]]:
     """Each value is judged by each of many schemas."""
     texts = {"type": "array", "items": {"type": "string", "anyOf": [{"pattern": f"^{n}$"} for n in range(500)]}}
     return lambda: [_definition("anys", {"type": "object", "properties": {"list": texts}})]
+
+
+def _default_of_a_megabyte() -> Sent:
+    """Each item of a list gets it."""
+    item = {"type": "object", "properties": {"text": {"type": "string", "default": "x" * 1_000_000}}}
+    return _definition("growings", {"type": "object", "properties": {"list": {"type": "array", "items": item}}})
+
+
+def _columns() -> Sequence[Sent]:
+    """Each shows a whole object of a megabyte."""
+    columns = [{"name": f"c{n}", "type": "string", "jsonPath": ".spec"} for n in range(2_000)]
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return [_definition("printeds", spec, additionalPrinterColumns=columns)]
 
 
 def _review() -> Sent:
@@ -479,6 +492,23 @@ ATTACKS: tuple[Attack, ...] = (
         ANY,
         _combined(),
         ready=f"{CUSTOM}/anys",
+    ),
+    Attack(
+        "500,000 defaults of 1 MB",
+        lambda: _custom("growings", "long", list=[{}] * 500_000),
+        frozenset({413}),
+        lambda: [_default_of_a_megabyte()],
+        ready=f"{CUSTOM}/growings",
+    ),
+    Attack(
+        "object of 1 MB behind 2,000 columns",
+        lambda: _custom("printeds", "long", text="x" * 1_000_000),
+        DONE,
+        _columns,
+        ready=f"{CUSTOM}/printeds",
+    ),
+    Attack(
+        "table of 2,000 columns of 1 MB", lambda: Sent("GET", f"{CUSTOM}/printeds", headers=(("Accept", TABLE),)), DONE
     ),
     Attack("role of 15,000 rules", lambda: _rules("wide", 15_000), ANY),
     Attack(

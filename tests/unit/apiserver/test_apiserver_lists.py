@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.api.encoding.negotiate import Form
-from actors.apiserver.api.encoding.render import PART_ITEMS, list_parts, render_list
+from actors.apiserver.api.encoding.render import PART_ITEMS, ROW_UNITS, list_parts, render_list, table
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored, decode_stored
 from actors.apiserver.http.connection.responses import takes_gzip
 from actors.apiserver.table import TABLE
+from protocols.kinds.custom.definitions.definition import Definition, Names, Version
+from protocols.kinds.custom.serving.resources import resources_of
 from protocols.kube.protobuf import decode_object
 from protocols.kube.protobuf.envelope import PIECE_BYTES
 
@@ -44,6 +46,19 @@ def test_item_of_a_list_is_the_object_without_its_kind(form: Form) -> None:
     bare = {key: value for key, value in msgspec.json.decode(one.json).items() if key not in ("kind", "apiVersion")}
     assert listed["items"] == [bare, bare]
     assert listed["items"][0]["metadata"]["resourceVersion"] == "7"
+
+
+def test_row_whose_columns_cost_too_much_has_the_cells_that_fit() -> None:
+    paths = [".a", ".l[*]", ".a"]
+    columns = tuple({"name": path, "type": "string", "jsonPath": path} for path in paths)
+    version = Version("v1", True, True, {"type": "object"}, columns=columns)
+    (row,) = resources_of(Definition("ks.a.b", "", 1, "a.b", True, Names(kind="K"), (version,), True, False))
+    obj = {"metadata": {"name": "n"}, "a": "x", "l": [[0] * 5] * (2 * ROW_UNITS)}
+    shown = table(row, [obj, obj | {"l": []}], Form(view="Table"), {})["rows"]
+    assert [each["cells"] for each in shown] == [["n", "x", "[0,0,0,0,0]", "x"], ["n", "x", None, "x"]]
+    deep = obj | {"l": [[0] * 5] * ROW_UNITS, "a": ["y" * 100 * ROW_UNITS]}
+    (costly,) = table(row, [deep], Form(view="Table"), {})["rows"]
+    assert costly["cells"] == ["n", "<invalid>", "<invalid>", "<invalid>"]
 
 
 HEAD = b'{"kind":"ConfigMap","apiVersion":"v1",'

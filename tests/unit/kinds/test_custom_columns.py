@@ -2,13 +2,15 @@
 
 import contextlib
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.kinds.custom.printing.columns import columns_of, format_value
+from protocols.kinds.check.budget import Budget, BudgetSpent, within
+from protocols.kinds.custom.printing.columns import LONGEST_CELL, MOST_COLUMNS, columns_of, format_value
 from protocols.kinds.custom.printing.jsonpath import MOST, JsonPath, PathFails, PathInvalid
 
 OBJECT: dict[str, Any] = {
@@ -108,6 +110,23 @@ def test_a_path_that_doubles_what_it_meets_ends() -> None:
         JsonPath("..*..*..*..*").found(deep)
 
 
+@pytest.mark.parametrize("path", [".l[" + ",".join("0" * 1_000) + "][*]", ".l[0][?(@>=0)]", ".l[0][:]", ".l[0].*"])
+def test_step_that_multiplies_values_ends_within_its_bound(path: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(PathFails):
+        JsonPath(path).found({"l": [list(range(MOST + 1))]})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 100 * MOST
+
+
+@pytest.mark.parametrize("path", ["..a", ".l[" + ",".join(["1:1"] * 1_000) + "]", ".l[?(@.a.b==1)]", ".a" * 2_000])
+def test_values_visited_count_against_the_budget(path: str) -> None:
+    obj = {"l": [{"a": n} for n in range(5_000)]}
+    with within(Budget(math.inf, 1_000)), pytest.raises(BudgetSpent):
+        JsonPath(path).found(obj)
+
+
 @pytest.mark.parametrize(
     ("value", "told"),
     [
@@ -147,6 +166,13 @@ def test_cells_have_the_type_of_their_column() -> None:
     assert [cell("string", value) for value in (3, None, [1])] == ["3", "<no value>", "[1]"]
     assert [cell("date", value) for value in ("soon", 3)] == ["<invalid>", None]
     assert cell("date", "2020-01-01T00:00:00Z").endswith("y") or "d" in cell("date", "2020-01-01T00:00:00Z")
+
+
+def test_cell_and_number_of_columns_are_bounded() -> None:
+    assert cell("string", "x" * LONGEST_CELL) == "x" * LONGEST_CELL
+    assert cell("string", ["x" * LONGEST_CELL]) == '["' + "x" * (LONGEST_CELL - 2) + "..."
+    many = tuple({"name": f"c{n}", "type": "string", "jsonPath": ".a"} for n in range(500))
+    assert [column.name for column in columns_of(many)] == ["Name", *(f"c{n}" for n in range(MOST_COLUMNS))]
 
 
 def test_columns_end_at_the_first_that_nobody_can_read() -> None:

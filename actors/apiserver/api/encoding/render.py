@@ -1,5 +1,6 @@
 """Encode objects and lists in the negotiated form: plain, as a table, or metadata only."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.stored import METADATA, Stored, view
-from protocols.kinds.check.budget import spend
+from protocols.kinds.check.budget import Budget, BudgetSpent, spend, within
 from protocols.kinds.served.row import Column, Served
 from protocols.kube import protobuf
 from protocols.kube.meta import Object
@@ -16,6 +17,8 @@ PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Bounds of the part of a list that is encoded at once."""
 
 UNREADABLE = "<invalid>"
+ROW_UNITS = 2_000
+"""Budget of a row's printer columns: 250 rows are made in a turn."""
 YAML_BYTES, PROTOBUF_BYTES = 1, 64
 """Bytes of stored JSON that cost one unit of a request's budget in these forms."""
 
@@ -157,14 +160,17 @@ def _column(column: Any) -> Object:
 
 def _row(resource: Served, obj: Object, form: Form) -> Object:
     carried = {"Object": obj, "None": None}.get(form.include, _partial(obj, form))
-    return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+    if not resource.custom:
+        return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+    with within(Budget(math.inf, ROW_UNITS)):
+        return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
 
 
 def _cell(column: Column, obj: Object) -> Any:
     """Return a cell; an object that was stored without validation must not break the other rows."""
     try:
         return column.cell(obj)
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, BudgetSpent):
         return UNREADABLE
 
 

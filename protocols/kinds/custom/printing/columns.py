@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from protocols.kinds.check.budget import spend
 from protocols.kinds.custom.printing.jsonpath import JsonPath, PathInvalid
 from protocols.kinds.served.columns import AGE, NAME, UNKNOWN, age_of
 from protocols.kinds.served.row import Column
@@ -52,16 +53,21 @@ def _format_float(value: float) -> str:
     return f"{'-' if sign else ''}{mantissa[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
+MOST_COLUMNS = 100
+LONGEST_CELL = 4096
+"""Characters of a cell."""
+CELL_BYTES = 100
+"""Bytes of a value as JSON that take a microsecond."""
 log = logging.getLogger(__name__)
 WRONG_DATE = "<invalid>"
 
 
 def columns_of(wanted: tuple[Object, ...]) -> tuple[Column, ...]:
-    """Build the columns, up to the first one with an invalid path: a stored definition may hold such paths."""
+    """Build at most MOST_COLUMNS, up to the first one with an invalid path: a stored definition may hold such paths."""
     if not wanted:
         return (NAME, AGE)
     columns = [NAME]
-    for column in wanted:
+    for column in wanted[:MOST_COLUMNS]:
         try:
             columns.append(_column(column))
         except PathInvalid as error:
@@ -89,7 +95,9 @@ def _cell(values: list[Any], kind: str) -> Any:
         return None
     value = values[0]
     if kind == "string":
-        return format_value(value)
+        shown = format_value(value)
+        spend(len(shown) // CELL_BYTES)
+        return shown if len(shown) <= LONGEST_CELL else f"{shown[:LONGEST_CELL]}..."
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "integer":
         return int(value) if number else None

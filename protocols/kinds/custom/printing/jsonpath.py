@@ -1,14 +1,16 @@
 """The JSONPath dialect of kubectl, used by printer columns.
 
-Supports fields, indexes, slices, wildcards, unions, filters and recursive descent (`..`).
+Supports fields, indexes, slices, wildcards, unions, filters and recursive descent (`..`). Evaluation counts the values
+that it visits against the budget of its caller.
 """
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.check.budget import spend
 
 MOST_DIGITS = 18
 """Longer integers are compared as floats."""
@@ -60,9 +62,11 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 SLICE = re.compile(r"(-?\d{1,18})?(:(?:-?\d{1,18})?)?(:\d{0,18})?")
-TERMS = re.compile(r"([^!<>=]+?)\s*([!<>=]+)\s*(.+?)")
+TERMS = re.compile(r"([^!<>=]+)([!<>=]+)(.+)")
 MOST = 10_000
-"""Bound on intermediate values: each `..` can multiply their number."""
+"""Bound on intermediate values: each `..` and each part of a union can multiply their number."""
+LONGEST = 4096
+"""Characters of a path."""
 Step = Callable[[list[Any]], list[Any]]
 
 
@@ -78,23 +82,26 @@ class JsonPath:
     """A compiled path. Raises PathInvalid."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > LONGEST:
+            raise PathInvalid(f"is an invalid path: it has {len(text)} characters, the limit is {LONGEST}")
         self.text = text
         self._steps = list(_steps(text))
 
     def values(self, obj: Any) -> list[Any]:
-        """Return all matches; none if the path does not fit the object."""
+        """Return all matches; none if the path does not fit the object. Raises BudgetSpent."""
         try:
             return self.found(obj)
         except PathFails:
             return []
 
     def found(self, obj: Any) -> list[Any]:
-        """Return all matches. Raises PathFails."""
+        """Return all matches. Raises PathFails, BudgetSpent."""
         values = [obj]
+        spend(len(self._steps))
         for step in self._steps:
+            if len(values) > 1:
+                spend(len(values))
             values = step(values)
-            if len(values) > MOST:
-                raise PathFails(f"more than {MOST} values")
         return values
 
 
@@ -130,10 +137,17 @@ def _field(name: str) -> Step:
 
 
 def _children(values: list[Any]) -> list[Any]:
-    children: list[Any] = []
-    for value in values:
-        children += value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
-    return children
+    return _joined(value for value in values if isinstance(value, list | dict))
+
+
+def _joined(parts: Iterable[list[Any] | dict[str, Any]]) -> list[Any]:
+    """Return the items of lists and the values of maps. Raises PathFails beyond MOST."""
+    joined: list[Any] = []
+    for part in parts:
+        if len(joined) + len(part) > MOST:
+            raise PathFails(f"more than {MOST} values")
+        joined += part if isinstance(part, list) else part.values()
+    return joined
 
 
 def _descended(values: list[Any]) -> list[Any]:
@@ -144,7 +158,8 @@ def _descended(values: list[Any]) -> list[Any]:
         value = ahead.pop()
         if isinstance(value, dict | list) and value:
             nested.append(value)
-            ahead += reversed(_children([value]))
+            spend(len(value))
+            ahead += reversed(value if isinstance(value, list) else list(value.values()))
         if len(nested) > MOST:
             raise PathFails(f"more than {MOST} values")
     return nested
@@ -155,9 +170,16 @@ def _array(text: str) -> Step:
         return _field(text[1:-1]) if text[1:-1] != "*" else _field("\\*")
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 1:
-        union = [_array(part) for part in parts]
-        return lambda values: [value for step in union for value in step(values)]
+        return _united([_array(part) for part in parts])
     return _sliced("::" if text == "*" else text)
+
+
+def _united(union: list[Step]) -> Step:
+    def part(step: Step, values: list[Any]) -> list[Any]:
+        spend(len(values))
+        return step(values)
+
+    return lambda values: _joined(part(step, values) for step in union)
 
 
 def _sliced(text: str) -> Step:
@@ -167,7 +189,7 @@ def _sliced(text: str) -> Step:
     start, end, step = (None if part in (None, "", ":") else int(part.lstrip(":")) for part in match.groups())
     if end is None and match[2] is None:
         end = (start or 0) + 1 or None
-    return lambda values: [part for value in values if value is not None for part in _slice(value, start, end, step)]
+    return lambda values: _joined(_slice(value, start, end, step) for value in values if value is not None)
 
 
 def _slice(value: Any, start: int | None, end: int | None, step: int | None) -> list[Any]:
@@ -188,7 +210,7 @@ def _filtered(text: str) -> Step:
     if terms is None:
         there = JsonPath(text.strip())
         return lambda values: [part for part in _parts(values) if there.values(part)]
-    left, right = _term(terms[1]), _term(terms[3].strip())
+    left, right = _term(terms[1].strip()), _term(terms[3].strip())
 
     def step(values: list[Any]) -> list[Any]:
         return [part for part in _parts(values) if _holds(left(part), terms[2], right(part))]
@@ -199,7 +221,9 @@ def _filtered(text: str) -> Step:
 def _parts(values: list[Any]) -> list[Any]:
     if not all(isinstance(value, list) for value in values):
         raise PathFails("not a list, it cannot be filtered")
-    return [part for value in values for part in value]
+    parts = _joined(values)
+    spend(len(parts))
+    return parts
 
 
 def _term(text: str) -> Callable[[Any], list[Any]]:
