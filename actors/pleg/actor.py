@@ -37,6 +37,8 @@ ANSWER_MARGIN_S = 0.1
 """GetNewerThan answers this long before its caller's deadline, so that the caller learns the reason."""
 ARRIVAL_S = 1.0
 """Time in which an event arrives that the runtime had emitted when it reported its number."""
+LONGEST_ID = 1024
+"""Characters of the ids of a container and a pod in an event: those of 10,000 events are retained."""
 EVENT_TYPES = {number: name for name, number in cri_pb2.ContainerEventType.items()}
 """Names of the known types: a runtime may send others."""
 
@@ -114,6 +116,9 @@ class PlegActor:
         try:
             response = cri_pb2.ContainerEventResponse.FromString(event.value.payload)
         except DecodeError:
+            self._undecodable(event.value.payload)
+            return
+        if max(len(response.container_id), len(response.pod_sandbox_status.metadata.uid)) > LONGEST_ID:
             self._undecodable(event.value.payload)
         else:
             if self._lost.received(number_of(response)):

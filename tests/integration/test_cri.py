@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from actors.pleg.actor import LONGEST_ID
 from protocols.bus import BusError
 from protocols.messages import cri
 from protocols.process.settings import Settings
@@ -167,6 +168,16 @@ async def test_cri_nonsense_events_change_nothing(stamp: str) -> None:
         assert node.state.healthy
         assert await node.metric("pleg", "nodeplane_pleg_undecodable_events_total") == 50
         assert node.errors().count("runtime event undecodable") == 1
+
+
+async def test_events_with_long_ids_are_only_counted() -> None:
+    async with running_pleg(lambda fake: fake.pod(UID, [container_of("c1", pb.CONTAINER_RUNNING)])) as (fake, node):
+        await node.until(lambda: node.is_in(UID, "c1", "running"))
+        fake.send(container_id="c" * (LONGEST_ID + 1), container_event_type=pb.CONTAINER_STARTED_EVENT)
+        fake.send(pod_sandbox_status=sandbox_of("u" * (LONGEST_ID + 1)))
+        fake.send(container_id="c" * LONGEST_ID, pod_sandbox_status=sandbox_of("u" * LONGEST_ID))
+        await heard(node, 1)
+        assert await node.metric("pleg", "nodeplane_pleg_undecodable_events_total") == 2
 
 
 async def test_cri_unknown_state_is_unknown() -> None:
