@@ -224,6 +224,10 @@ ONCE_500: dict[str, tuple[str, str, Any, int, str]] = {
         "x-kubernetes-validations[0].rule: Required value",
     ),
     "limitBytes of 5,000 digits": ("GET", f"{PODS}/logged/log?limitBytes={'9' * 5000}", None, 400, "out of range"),
+    "resourceVersion of 5,000 digits": (
+        "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "late", "resourceVersion": "9" * 5000}},
+        400, "resourceVersion should not be set",
+    ),
     "policy of two values": ("POST", SLICES, {"metadata": {"name": "shared"}, "spec": SHARED}, 201, ""),
     "a number for dryRun": (
         "DELETE", f"{PODS}/logged", {"dryRun": 5}, 400, "dryRun must be a list of strings"

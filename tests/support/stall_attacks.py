@@ -176,6 +176,11 @@ def _floats() -> Sent:
     return Sent("POST", f"{CORE}/configmaps", b'{"x":[' + b",".join([b"1e-327"] * (BODY // 7)) + b"]}")
 
 
+def _integers() -> Sent:
+    """As long as Python reads them by default."""
+    return Sent("POST", f"{CORE}/configmaps", b'{"a":[' + b",".join([b"9" * 4_300] * (BODY // 4_301)) + b"]}")
+
+
 def _empties() -> Sent:
     return Sent("POST", f"{CORE}/configmaps", b'{"x":[' + b",".join([b"[]"] * (BODY // 3)) + b"]}")
 
@@ -446,6 +451,7 @@ ATTACKS: tuple[Attack, ...] = (
     ),
     Attack("query of 60,000 parameters", lambda: Sent("GET", f"{CORE}/configmaps?" + "a&" * 60_000), REFUSED),
     Attack("body of hard floats", _floats, ANY),
+    Attack("body of long integers", _integers, frozenset({400})),
     Attack("body of empty lists", _empties, ANY),
     Attack("body of long YAML", _yaml, ANY),
     Attack("bearer token of hard floats", _hard_token, frozenset({400, 401, 431})),

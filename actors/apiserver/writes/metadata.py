@@ -159,7 +159,7 @@ def stamp_new(obj: Object, resource: Served) -> None:
         cause = invalid("metadata.generation", generation, "must be greater than or equal to 0")
         raise invalid_object(resource.kind, resource.group, metadata.get("name") or "", [cause])
     version = metadata.pop("resourceVersion", "") or "0"
-    if version.isdecimal() and int(version):
+    if version.isdecimal() and version.strip("0"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
     if not metadata.keys().isdisjoint(SERVER_FIELDS):
         for field in SERVER_FIELDS:

@@ -125,7 +125,7 @@ class Forwarding:
 
     async def _on_opened(self, stream: int, headers: dict[str, str]) -> None:
         kind, port = headers.get("streamtype", ""), headers.get("port", "")
-        if kind not in ("data", "error") or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if kind not in ("data", "error") or not _is_port(port):
             await self._socket.send_bytes(self._spdy.reset(stream))
             return
         request = headers.get("requestid", "")
@@ -190,6 +190,10 @@ class Forwarding:
 async def run_port_forward(socket: Socket, request: PortForward) -> None:
     """Serve one port-forward until the client ends it."""
     await Forwarding(socket, request.private).run()
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
 def _why(error: BaseException) -> str:

@@ -75,6 +75,15 @@ async def test_second_stream_of_a_kind_is_reset() -> None:
     assert client.resets() == [3]
 
 
+@pytest.mark.parametrize("port", [0, 65_536, int("9" * 700)])
+async def test_stream_for_a_port_that_is_none_is_reset(port: int) -> None:
+    client = Client()
+    client.messages.put_nowait(client.opening(1, "data", "a", port))
+    client.messages.put_nowait(b"")
+    await Forwarding(client, frozenset).run()  # type: ignore[arg-type]
+    assert client.resets() == [1]
+
+
 async def test_chunks_of_all_streams_wait_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams without their pair have no port yet. Each that ends frees what waited for it."""
     monkeypatch.setattr(port_forward, "HELD", 4 << 20)
