@@ -281,6 +281,22 @@ def _columns() -> Sequence[Sent]:
     return [_definition("printeds", spec, additionalPrinterColumns=columns)]
 
 
+def _limited_namespace() -> Sent:
+    return post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "limited"}})
+
+
+def _limits() -> Sent:
+    resources = {f"example.com/r{n}": "1" for n in range(5_000)}
+    limits = [{"type": "Container", "default": resources, "defaultRequest": resources}]
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "all"}, "spec": {"limits": limits}}
+    return post("/api/v1/namespaces/limited/limitranges", body)
+
+
+def _defaulted() -> Sent:
+    containers = [{"name": f"c{n}", "image": "i"} for n in range(300)]
+    return post("/api/v1/namespaces/limited/pods", _pod("defaulted", containers=containers))
+
+
 def _review() -> Sent:
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
     attributes = {"verb": "get", "resource": "pods"}
@@ -515,6 +531,13 @@ ATTACKS: tuple[Attack, ...] = (
     ),
     Attack(
         "table of 2,000 columns of 1 MB", lambda: Sent("GET", f"{CUSTOM}/printeds", headers=(("Accept", TABLE),)), DONE
+    ),
+    Attack(
+        "300 containers with 10,000 defaults each",
+        _defaulted,
+        frozenset({413}),
+        lambda: [_limited_namespace(), _limits()],
+        ready="/api/v1/namespaces/limited/limitranges/all",
     ),
     Attack("role of 15,000 rules", lambda: _rules("wide", 15_000), ANY),
     Attack(

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from actors.apiserver.api.errors import Forbidden, Invalid
+from actors.apiserver.api.errors import BodyTooLarge, Forbidden, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.admission.limits import ANNOTATION, limit_fault, set_defaults
+from actors.apiserver.writes.admission.limits import ANNOTATION, MOST, check_work, limit_fault, set_defaults
 from actors.apiserver.writes.admission.rule import Dependencies, Step
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.update import updated
@@ -42,6 +42,18 @@ def test_container_item_defaults_limits_to_max_and_requests_to_limits_then_min()
     found = obj["spec"]["limits"][0]
     assert found["default"] == {"cpu": "1500m", "memory": "1Gi"}
     assert found["defaultRequest"] == {"cpu": "1500m", "memory": "1Gi", "x.y/z": "1"}
+
+
+@pytest.mark.parametrize("maps", [{"default": 98}, {"max": 49, "min": 49}, {"maxLimitRequestRatio": 98}])
+def test_containers_times_entries_are_bounded(maps: dict[str, int]) -> None:
+    parts: dict[str, Any] = {name: {f"x.y/{n}": "1" for n in range(count)} for name, count in maps.items()}
+    limits = item(**parts)
+    ranges = [limit_range(limits)]
+    fits, rest = [container(str(n)) for n in range(MOST // 200)], [container(str(n)) for n in range(MOST // 200)]
+    check_work(pod(*fits, initContainers=rest), ranges)
+    with pytest.raises(BodyTooLarge, match=f"201 containers and 100 entries of limit ranges are more than {MOST}"):
+        check_work(pod(*fits, container("a"), initContainers=rest), ranges)
+    check_work(pod(*fits, *rest), [])
 
 
 def test_pod_item_gets_no_defaults() -> None:

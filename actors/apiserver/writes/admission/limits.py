@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from actors.apiserver.api.errors import BodyTooLarge
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from actors.apiserver.writes.update import amended
@@ -15,6 +16,8 @@ from protocols.quota.pods import pod_amounts
 ANNOTATION = "kubernetes.io/limit-ranger"
 CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 LISTS = (("containers", "container"), ("initContainers", "init container"))
+MOST = 20_000
+"""Containers of a pod times entries of the limit ranges of its namespace: each may be added, and is compared."""
 BOUNDED = {"pods": (CREATE,), "pods/resize": (UPDATE,)}
 LARGEST_MILLI = 2**63 // 1000
 """Values up to this are compared in thousandths."""
@@ -27,6 +30,7 @@ class LimitDefaults(Rule):
 
     def apply(self, change: Change) -> None:
         old, ranges = change.old, self.given.limit_ranges(change.target.namespace)
+        check_work(change.sent, ranges)
         if old is None and isinstance(change.sent.get("spec"), dict):
             set_defaults(change.sent, ranges)
         elif old is not None and ranges and not terminating(old):
@@ -51,6 +55,22 @@ def _resized(change: Change, old: Object, ranges: list[Object]) -> Object:
     if filled == change.new:
         return filled
     return amended(change.target, filled, change.sent, old)
+
+
+def check_work(pod: Object, ranges: Iterable[Object]) -> None:
+    """Raise BodyTooLarge if the pod has too many containers for these limit ranges."""
+    containers = sum(len(items(pod, "spec", field)) for field, _ in LISTS)
+    entries = sum(1 + _entries(limit_range) for limit_range in ranges)
+    if containers * entries > MOST:
+        raise BodyTooLarge(
+            f"{containers} containers and {entries} entries of limit ranges are more than {MOST} together: "
+            "use fewer containers, or fewer entries"
+        )
+
+
+def _entries(limit_range: Object) -> int:
+    limits = items(limit_range, "spec", "limits")
+    return sum(1 + sum(len(part) for part in item.values() if isinstance(part, dict)) for item in limits)
 
 
 def set_defaults(pod: Object, ranges: Iterable[Object]) -> None:
