@@ -1,6 +1,7 @@
 import asyncio
 import time
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,21 @@ async def test_killer_fast_kill_runs_no_hook(tmp_path: Path) -> None:
     )
     await asyncio.wait_for(ended.wait(), 20)
     assert (hooks.order, hooks.graces) == ([("stop", "a0")], [LEAST_GRACE_S])
+
+
+def started_again(scene: Scene, count: int) -> bool:
+    return scene.shown("a").get("restartCount") == count
+
+
+async def test_killer_forgets_containers_that_are_removed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, pod(container("a")))
+    async with at_work(scene):
+        await scene.running()
+        for count in range(1, 5):
+            scene.worker.update(pod(container("a", image=f"img:{count + 1}")))
+            await scene.until(partial(started_again, scene, count))
+        killer, present = scene.worker._killer, scene.fake.runtime.containers.keys()
+        await scene.until(lambda: {*killer._calls, *killer._ended, *killer._announced, *killer._hooked} <= present)
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Never"])

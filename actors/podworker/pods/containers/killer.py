@@ -60,6 +60,13 @@ class Killer:
         fresh = tuple(kill for kill in plan.kill if kill.id not in self._until)
         return msgspec.structs.replace(plan, kill=fresh, stop_sandboxes=())
 
+    def forget(self, container_id: str) -> None:
+        """Forget a container that was removed from the runtime."""
+        self._announced.discard(container_id)
+        self._hooked.discard(container_id)
+        self._calls.pop(container_id, None)
+        self._ended.pop(container_id, None)
+
     def cancel(self) -> None:
         self._tasks.cancel()
 

@@ -282,6 +282,7 @@ class PodSync:
             await runtime.remove_container(container_id)
             self._state.failed_starts.pop(container_id, None)
             self._state.announced.discard(container_id)
+            self._killer.forget(container_id)
 
     async def _ensure_sandbox(self, plan: PodActions, status: PodStatus) -> SandboxRef | None:
         """Return the sandbox to start in, created if planned; None when nothing is to start."""
