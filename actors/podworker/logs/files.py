@@ -54,7 +54,7 @@ def set_aside(log: Path) -> Path | None:
 
 def put_back(log: Path, piece: Path) -> None:
     """Undo `set_aside` after the runtime failed to reopen the log: it still writes to `piece`."""
-    if not log.exists():
+    if not os.path.exists(log):
         with contextlib.suppress(OSError):
             piece.rename(log)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -109,7 +110,7 @@ class LogRotator:
         large = [id for id in self._growth.due(runs) if self._is_large(id, runs[id])]
         fresh = [id for id in runs if id not in self._seen]
         self._seen = set(runs)
-        return large, [id for id in fresh if not Path(runs[id]).exists() and files.pieces(Path(runs[id]))]
+        return large, [id for id in fresh if not os.path.exists(runs[id]) and files.pieces(Path(runs[id]))]
 
     def _is_large(self, id: str, path: str) -> bool:
         size = files.size_of(path)

@@ -65,6 +65,12 @@ def test_two_files_are_the_log_and_one_piece(log: Path) -> None:
     assert len(names(log)) == 1
 
 
+def test_log_that_cannot_be_looked_at_is_left_alone(tmp_path: Path) -> None:
+    runtime = FakeRuntime()
+    looked(runtime, tmp_path / ("x" * 300) / "0.log")
+    assert runtime.calls == []
+
+
 def test_small_logs_are_left_alone(log: Path) -> None:
     log.write_text("x" * 50)
     runtime = FakeRuntime()
