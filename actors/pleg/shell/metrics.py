@@ -130,7 +130,6 @@ class _StateCollector(Collector):
 
     def _missed_events(self) -> Metric:
         counter = PlainCounter(*MISSED)
-        self._missed.settle(time.time_ns())
         for cause, transition in product((RUNTIME, STREAM_DOWN, QUEUE_DROP), ("started", "stopped", "deleted")):
             counter.labels(cause, transition).inc(self._missed.counts[(cause, transition)])
         return next(iter(counter.collect()))

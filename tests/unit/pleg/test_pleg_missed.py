@@ -1,9 +1,12 @@
 """Missed events, modes, health, and the pace of relists: pure, with a clock of the test's."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from actors.pleg.shell.metrics import MetricsOptions, PlegMetrics
+from actors.pleg.shell.mode_selector import ModeSelector, ModeSelectorOptions
 from actors.pleg.shell.relister import RELIST_BURST, RELISTS_PER_S
-from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, MissedEvents
+from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, RUNTIME, STREAM_DOWN, LostEvents, MissedEvents
 from actors.pleg.state_machine.mode import (
     EVENTED_PERIOD_S,
     GENERIC_PERIOD_S,
@@ -13,6 +16,7 @@ from actors.pleg.state_machine.mode import (
     next_health_check,
     plan,
 )
+from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.process.rates import TokenBucket
 from protocols.wire import cri_pb2 as cri
@@ -54,6 +58,15 @@ def test_missed_event_near_change_explains_it() -> None:
     missed.event("b", cri.CONTAINER_STOPPED_EVENT)
     assert missed.settle(UP + 10 * GRACE_NS) == 0
     assert not missed.counts
+
+
+def test_missed_event_is_not_taken_by_a_scrape() -> None:
+    missed, registry = watched(), CollectorRegistry()
+    selector = ModeSelector(ModeSelectorOptions("auto", True, StatusMerger(), lambda state: None))
+    PlegMetrics(MetricsOptions(registry, StatusMerger(), selector, missed, LostEvents(), True))
+    missed.inspected({"a": "running"}, {"a": "exited"}, UP + 1, UP + 2)
+    list(registry.collect())
+    assert missed.settle(UP + 2 + GRACE_NS) == 1, "the mode is chosen by it"
 
 
 def test_missed_while_stream_down_counts_apart() -> None:
