@@ -3,6 +3,7 @@
 import base64
 import os
 import stat
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -336,6 +337,30 @@ async def test_files_that_show_the_pod_follow_it(tmp_path: Path, changed: str) -
     kept.refresh(NODE)
     await ended(kept)
     assert (VolumePaths(spec, tmp_path).path("v") / changed).read_text() not in ("", before)
+
+
+async def test_start_and_update_write_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = read_pod(pod(container("a"), volumes=[{"name": "v", "configMap": {"name": "c"}}]))
+    fake, overtaken, swap = FakeDependencies(tmp_path), threading.Event(), atomic._swap
+    fake.objects.items[CONFIG_MAP, "c"] = config_map("1")
+    await Volumes(fake.deps, lambda: spec).prepare(NODE)
+    fake.objects.items[CONFIG_MAP, "c"] = config_map("2")
+    versions: list[str] = []
+
+    def late(directory: Path, name: str) -> None:
+        versions.append(name)
+        if len(versions) == 1:
+            overtaken.wait(1.0)
+        swap(directory, name)
+
+    monkeypatch.setattr(atomic, "_swap", late)
+    later = Volumes(fake.deps, lambda: spec)
+    later.refresh(NODE)
+    await later.prepare(NODE)
+    overtaken.set()
+    await ended(later)
+    assert (VolumePaths(spec, tmp_path).path("v") / "k").read_text() == "2"
+    assert len(versions) == 1
 
 
 async def test_versions_are_read_once_for_all_pods_and_without_those_that_fail() -> None:

@@ -196,6 +196,8 @@ class Volumes:
         self._renew_at = math.inf
         """When the first of them is to be renewed."""
         self._shown: Shown = ()
+        self._writing = asyncio.Lock()
+        """Two writers of one directory would each remove the version of the other."""
         self._tasks = Tasks()
 
     async def prepare(self, node: NodeFields) -> None:
@@ -207,7 +209,7 @@ class Volumes:
                 await self._make(volume)
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 raise VolumeNotReady(_failure(volume, error)) from None
-        await self._write(node)
+        await self._write_alone(node)
         self._ready = True
 
     @property
@@ -238,9 +240,9 @@ class Volumes:
 
     async def _refresh(self, node: NodeFields) -> None:
         try:
-            await self._write(node)
+            await self._write_alone(node)
             while self._shown != self._shown_by(self._spec()):
-                await self._write(node)
+                await self._write_alone(node)
         except NodeplaneError as error:
             spec = self._spec()
             log.info("volumes not updated pod=%s/%s error=%s", spec.namespace, spec.name, error)
@@ -273,6 +275,11 @@ class Volumes:
         if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
             mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
         _empty_dir(path, group_of(spec))
+
+    async def _write_alone(self, node: NodeFields) -> None:
+        """Write the files once no other task does. Raises VolumeNotReady."""
+        async with self._writing:
+            await self._write(node)
 
     async def _write(self, node: NodeFields) -> None:
         """Write the files of all volumes; one that fails does not hold up the others. Raises VolumeNotReady."""
