@@ -175,9 +175,13 @@ class PodManager:
                 self.orphan(uid, namespace, name)
 
     def active(self) -> tuple[str, ...]:
-        """Return the uids of pods that may hold devices."""
-        ended = {uid for uid, pod in self._pods.items() if is_finished(pod)}
+        """Return the uids of pods that may hold devices: one with a final phase, until its worker has released them."""
+        ended = {uid for uid, pod in self._pods.items() if is_finished(pod) and self._has_released(uid)}
         return tuple(sorted((self._pods.keys() | self._workers.keys()) - ended - self._finished.keys()))
+
+    def _has_released(self, uid: str) -> bool:
+        worker = self._workers.get(uid)
+        return worker is None or worker.state.released
 
     def grants_of(self, uid: str) -> tuple[PodSpec, dict[str, ContainerGrant]] | None:
         worker = self._workers.get(uid)

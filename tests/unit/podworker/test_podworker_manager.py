@@ -11,6 +11,7 @@ from actors.podworker.pods.environment.references import CONFIG_MAP
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.workers.worker import PodWorker
+from protocols.bus import Unavailable
 from protocols.lifecycle.errors import PodInvalid
 from protocols.lifecycle.pods.types import PodSpec, PodStage, read_pod
 from protocols.process.tasks import FAILURES
@@ -182,6 +183,20 @@ async def test_ended_pods_hold_no_devices(tmp_path: Path) -> None:
         manager.on_add(pod(status={"phase": "Succeeded"}))
         manager.on_add(pod(uid="uid-2"))
         assert manager.active() == ("uid-2",)
+
+
+async def test_pod_that_another_client_failed_holds_its_devices_until_it_ends(tmp_path: Path) -> None:
+    async with running_manager(tmp_path) as (fake, manager):
+        manager.on_add(pod())
+        manager.begin([])
+        await until_true(lambda: fake.runtime.running("a"))
+        fake.runtime.fail["stop_container"] = [Unavailable("away")] * 1000
+        manager.on_update(pod(), pod(status={"phase": "Failed"}))
+        manager.wake_all()
+        await until_true(lambda: fake.runtime.count("stop_container"))
+        assert manager.active() == ("uid-1",)
+        fake.runtime.fail["stop_container"] = []
+        await until_true(lambda: fake.devices.released and manager.active() == ())
 
 
 async def test_an_unreadable_pod_disturbs_no_other(tmp_path: Path) -> None:
