@@ -119,7 +119,8 @@ class SliceCleaner:
             except NodeplaneError as error:
                 log.info("resource slices not listed yet, retrying error=%s", error)
                 await asyncio.sleep(backoff_delay(failures, FIRST_S, MOST_S))
-        drivers = {str((item.get("spec") or {}).get("driver", "")) for item in found.get("items") or ()}
+        drivers = {str((item.get("spec") or {}).get("driver") or "") for item in found.get("items") or ()}
+        drivers.discard("")  # a selector without a driver would delete the slices of all
         self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
 
     async def _delete(self, driver: str) -> None:

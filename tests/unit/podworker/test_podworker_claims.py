@@ -131,7 +131,7 @@ async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch: py
     """S48, with an API that refuses at first."""
     monkeypatch.setattr("actors.podworker.node.driver_slices.RETRY_FIRST_S", 0.02)
 
-    api, connected = SliceApi("stale", "here", "blinks"), {"here": True, "blinks": True}
+    api, connected = SliceApi("stale", "here", "blinks", ""), {"here": True, "blinks": True}
     api.refusals = [503]
     client = cast(ApiClient, api)
     wiper = SliceCleaner(SliceCleanerOptions(node="n1", client=client, connected=lambda: connected, grace=1.5))
@@ -148,7 +148,7 @@ async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch: py
         await until("those of the gone, too", lambda: "here" not in api.slices)
         await asyncio.sleep(0.1)
     task.cancel()
-    assert api.slices == {"blinks"}
+    assert api.slices == {"blinks", ""}
     assert {call for call in api.calls if call[0] == "delete"} == {
         ("delete", "spec.nodeName=n1,spec.driver=stale"),
         ("delete", "spec.nodeName=n1,spec.driver=here"),
