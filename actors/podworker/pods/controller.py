@@ -215,7 +215,8 @@ class PodController:
                 await self._streams.wait_pods_synced(WAIT_S)
                 await self._informer.wait_synced(WAIT_S)
                 await self._services.known()
-        await self._static.load()
+        while not await self._static.load():  # noqa: ASYNC110 # there is no event for it
+            await asyncio.sleep(RETRY_S)
         self._published.begin(self._context.bus)
         running = await self._live_pods()
         left = await asyncio.to_thread(lambda: list(pods_with_directories(self._node.info)))

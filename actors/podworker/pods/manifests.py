@@ -165,20 +165,41 @@ class ManifestDirectory:
         self._node = node
         self._on_fault = on_fault
         self._files: dict[str, tuple[Stamp, views.Pod | None]] = {}
+        self._fault = ""
+        """Why the directory could not be listed last; empty if it could."""
+        self.listed = False
+        """True once the directory was listed, or found missing: then pods that it does not have are orphans."""
 
     def read(self) -> dict[str, views.Pod]:
-        """Return static pods by uid. A file that becomes invalid retains its last valid pod. Blocking."""
+        """Return static pods by uid. Blocking.
+
+        A file that becomes invalid retains its last valid pod, a directory that cannot be listed all of them.
+        """
         found: dict[str, tuple[Stamp, views.Pod | None]] = {}
         try:
             names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
         except FileNotFoundError:
             names = []
+        except OSError as error:
+            self._on_directory(error)
+            return self._pods()
+        self._fault, self.listed = "", True
         for name in names:
             before = self._files.get(name)
             if (entry := self._entry(name, before)) is not None:
                 found[name] = entry
         self._files = found
-        return {pod["metadata"]["uid"]: pod for _, pod in found.values() if pod is not None}
+        return self._pods()
+
+    def _pods(self) -> dict[str, views.Pod]:
+        return {pod["metadata"]["uid"]: pod for _, pod in self._files.values() if pod is not None}
+
+    def _on_directory(self, error: OSError) -> None:
+        """Report why the directory cannot be listed, once."""
+        text = f"manifest directory {self._path}: {os.strerror(error.errno or 0).lower()}"
+        if text != self._fault:
+            self._on_fault(text)
+        self._fault = text
 
     def uids(self, names: Iterable[str]) -> set[str]:
         """Return the uids of the pods that these files had when they were read."""

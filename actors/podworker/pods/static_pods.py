@@ -148,16 +148,18 @@ class StaticPods:
 
     # the directory
 
-    async def load(self, removed: Iterable[str] = ()) -> None:
-        """Read the directory. Call it once the API's pods are known, before orphans are looked for.
+    async def load(self, removed: Iterable[str] = ()) -> bool:
+        """Read the directory; return False while it could not be listed even once.
 
-        `removed`: names of files that were gone in between.
+        Call it once the API's pods are known, and until it returns True before orphans are looked for. `removed`: names
+        of files that were gone in between.
         """
         gone = self._directory.uids(removed)
         found = await asyncio.to_thread(self._directory.read)
         for uid in gone & found.keys() & self._static.keys():
             self._end(uid)
         self._apply(found)
+        return self._directory.listed
 
     async def watch(self) -> None:
         changes = DirectoryChanges(CONTENTS)

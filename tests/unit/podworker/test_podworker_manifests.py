@@ -106,6 +106,23 @@ def test_fields_of_the_wrong_type_are_refused_not_carried_on(fields: Object, mor
         assert probes_of(container) is not None
 
 
+def test_directory_that_cannot_be_listed_ends_no_pod(tmp_path: Path) -> None:
+    faults, path = list[str](), tmp_path / "manifests"
+    directory = ManifestDirectory(path, "n1", faults.append)
+    path.mkdir()
+    (path / "web.yaml").write_bytes(manifest())
+    (uid,) = directory.read()
+    path.rename(tmp_path / "aside")
+    path.write_text("no directory")
+    assert list(directory.read()) == list(directory.read()) == [uid]
+    assert faults == [f"manifest directory {path}: not a directory"]
+    restarted = ManifestDirectory(path, "n1", faults.append)
+    assert (restarted.read(), restarted.listed) == ({}, False), "its pods are no orphans yet"
+    path.unlink()
+    assert directory.read() == restarted.read() == {}, "as with a kubelet"
+    assert restarted.listed
+
+
 def test_files_that_count(tmp_path: Path) -> None:
     faults: list[str] = []
     directory = ManifestDirectory(tmp_path, "n1", faults.append)
