@@ -1,6 +1,6 @@
 """Dependencies of pod workers, as protocols: the actor passes clients of the bus and the API, tests pass fakes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -240,7 +240,9 @@ class NodeFields(msgspec.Struct, frozen=True):
     cpus: int = 1
     memory: int = 0
     storage: int = 0
-    """Bytes of memory and disk, which are the limits of a container without own limits."""
+    """Bytes of memory and disk of the machine."""
+    allocatable: Mapping[str, str] = {}
+    """Quantities for all pods together, which are the limits of a container without own limits."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -291,3 +293,8 @@ class Dependencies(msgspec.Struct, frozen=True):
     probes: ProbeObserver | None = None
     recursive: Callable[[str], bool] = lambda runtime_class: False
     """Return True if pods of this RuntimeClass (empty: none) can have recursive read-only mounts."""
+
+    def node_fields(self, pod_ip: str = "") -> NodeFields:
+        """Return the fields of the node for a pod with this address."""
+        allocatable = (self.local_node.node().get("status") or {}).get("allocatable") or {}
+        return msgspec.structs.replace(self.node_info.node(pod_ip), allocatable=allocatable)

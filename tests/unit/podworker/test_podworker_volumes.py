@@ -104,6 +104,16 @@ def test_resources_without_limit_are_those_of_the_pod(resource: str, expected: s
     assert build_environment(parsed, parsed.containers[0], NODE, {}, FOUND) == {"X": expected}
 
 
+@pytest.mark.parametrize(("resource", "expected"), [("limits.cpu", "4"), ("limits.memory", str(1 << 29))])
+def test_resources_without_any_limit_are_what_the_node_allocates(tmp_path: Path, resource: str, expected: str) -> None:
+    fake = FakeDependencies(tmp_path)
+    fake.local_node.seen["status"]["allocatable"] = {"cpu": "3500m", "memory": "512Mi", "pods": "110"}
+    env = [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": resource}}}]
+    parsed = read_pod(pod(container("a", env=env)))
+    found = build_environment(parsed, parsed.containers[0], fake.deps.node_fields(), {}, FOUND)
+    assert found == {"X": expected}
+
+
 def test_contents_and_references() -> None:
     binary = base64.b64encode(b"\0").decode()
     assert contents(CONFIG_MAP, {"data": {"a": "1"}, "binaryData": {"b": binary}}) == {"a": b"1", "b": b"\0"}

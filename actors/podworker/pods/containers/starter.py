@@ -110,7 +110,7 @@ class Starter:
             spec=spec,
             container=container,
             attempt=request.step.attempt,
-            node=node_info.node(ip),
+            node=self._deps.node_fields(ip),
             root=node_info.root,
             target=request.step.target,
             image_ref=image.id,

@@ -71,10 +71,13 @@ def resource_value(
 
 
 def _amount(resources: views.ResourceRequirements, side: Side, resource: str, node: NodeFields) -> int:
-    """Return thousandths. A missing limit is the node's amount, a missing request is 0."""
+    """Return thousandths. A missing limit is what the node can allocate, a missing request is 0."""
     kinds: tuple[Side, ...] = (side, "limits")
     for kind in kinds:
         if (found := (resources.get(kind) or {}).get(resource)) is not None:
             return milli(found)
-    everything = {"cpu": node.cpus, "memory": node.memory, "ephemeral-storage": node.storage}
-    return everything.get(resource, 0) * 1000 if side == "limits" else 0
+    machine = {"cpu": node.cpus, "memory": node.memory, "ephemeral-storage": node.storage}
+    if side == "requests" or resource not in machine:
+        return 0
+    given = node.allocatable.get(resource)
+    return milli(given) if given is not None else machine[resource] * 1000

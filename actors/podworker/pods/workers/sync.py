@@ -126,7 +126,7 @@ class PodSync:
         self.volumes.close()
 
     def _node(self, status: PodStatus) -> NodeFields:
-        return self._deps.node_info.node(status.ips[0] if status.ips else "")
+        return self._deps.node_fields(status.ips[0] if status.ips else "")
 
     def _too_long(self, shown: views.PodStatus) -> bool:
         """Return True beyond activeDeadlineSeconds; else wake up at its end."""
