@@ -78,7 +78,7 @@ class LogRotator:
         self._options = options
         self._runtime = runtime
         self._running = running
-        self._growth = RotationSchedule()
+        self._schedule = RotationSchedule()
         self._runs: dict[str, str] = {}
         self._changed = True
         self._seen: set[str] = set()
@@ -94,7 +94,7 @@ class LogRotator:
         self._changed = True
 
     async def check(self) -> None:
-        if not self._changed and self._growth.skip_pass():
+        if not self._changed and self._schedule.skip_pass():
             return
         if self._changed:
             self._changed = False
@@ -107,17 +107,17 @@ class LogRotator:
             await self._rotate(id, Path(runs[id]))
 
     def _find(self, runs: dict[str, str]) -> tuple[list[str], list[str]]:
-        large = [id for id in self._growth.due(runs) if self._is_large(id, runs[id])]
+        large = [id for id in self._schedule.due(runs) if self._is_large(id, runs[id])]
         fresh = [id for id in runs if id not in self._seen]
         self._seen = set(runs)
         return large, [id for id in fresh if not os.path.exists(runs[id]) and files.pieces(Path(runs[id]))]
 
     def _is_large(self, id: str, path: str) -> bool:
         size = files.size_of(path)
-        self._growth.found(id, size)
+        self._schedule.found(id, size)
         large = size > self._options.most_bytes
         if large:
-            self._growth.again(id)
+            self._schedule.again(id)
         return large
 
     async def _rotate(self, id: str, log: Path) -> None:

@@ -74,7 +74,7 @@ class Restarts:
         """`replaced`: ids of containers that were killed to be started again."""
         self._spec = spec
         self._attempts = runtime_status.by_name(status)
-        self._book = backoffs
+        self._backoffs = backoffs
         self._now_ns = now_ns
         self._counts = counts
         self._replaced = replaced
@@ -123,7 +123,7 @@ class Restarts:
         return self._again(container, before) if failed else self._start(container, before)
 
     def _again(self, container: ContainerSpec, before: ContainerStatus) -> Start | None:
-        entry = self._book.get(container.name)
+        entry = self._backoffs.get(container.name)
         if entry is not None and entry.hash == container.hash:
             ready_ns = backoff.ready_ns(entry, before.finished_ns)
             if ready_ns > self._now_ns:
@@ -133,7 +133,7 @@ class Restarts:
 
     def _start(self, container: ContainerSpec, before: ContainerStatus) -> Start:
         attempt, crashed_ns = self._next_attempt(container.name), before.finished_ns
-        if backoff.ended_with_node(self._book.get(container.name), crashed_ns):
+        if backoff.ended_with_node(self._backoffs.get(container.name), crashed_ns):
             crashed_ns = 0
         return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
 

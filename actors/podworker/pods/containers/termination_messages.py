@@ -41,7 +41,7 @@ class TerminationMessages:
     """Termination messages of one pod, each read once."""
 
     def __init__(self, node_info: NodeInfo) -> None:
-        self._site = node_info
+        self._node_info = node_info
         self._known: dict[str, str] = {}
 
     def fill(self, spec: PodSpec, status: PodStatus) -> PodStatus:
@@ -63,9 +63,9 @@ class TerminationMessages:
 
     def _read(self, spec: PodSpec, container: ContainerSpec, run: ContainerStatus) -> str:
         room = min(LONGEST, LONGEST_OF_ALL // max(1, len(spec.containers)))
-        found = _tail(message_file(self._site.root, spec.uid, run.name, run.attempt), LONGEST)[:room]
+        found = _tail(message_file(self._node_info.root, spec.uid, run.name, run.attempt), LONGEST)[:room]
         if not found and run.exit_code != 0 and container.raw.get("terminationMessagePolicy") == ON_ERROR:
-            log = pod_log_directory(self._site.logs, spec) / run.name / f"{run.attempt}.log"
+            log = pod_log_directory(self._node_info.logs, spec) / run.name / f"{run.attempt}.log"
             found = _plain(_tail(log, 2 * LOG_BYTES))[-min(room, LOG_BYTES) :]
         return found.decode(errors="replace")
 
