@@ -10,7 +10,7 @@ import pytest
 
 from actors.podworker.model.errors import ImageMissing
 from actors.podworker.pods.containers.images import Images, credentials
-from protocols.bus import NotFound, error_for
+from protocols.bus import NotFound, Unavailable, error_for
 from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
@@ -89,6 +89,14 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path: Path) -> None
     one, two = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
     assert pulled(fake, one=one, two=two) == ["two"]
     assert fake.runtime.count("pull_image") == 2
+
+
+def test_runtime_that_is_away_says_nothing_about_credentials(tmp_path: Path) -> None:
+    fake = FakeDependencies(tmp_path)
+    fake.runtime.fail["pull_image"] = [Unavailable("cri is away"), error_for("UNKNOWN", "401")]
+    with pytest.raises(Unavailable):
+        pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
+    assert fake.runtime.count("pull_image") == 1
 
 
 def test_a_missing_secret_is_reported_and_the_pull_goes_on(tmp_path: Path) -> None:

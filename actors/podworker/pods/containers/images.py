@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -230,8 +229,12 @@ class Images:
     async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> str:
         """Pull with the first credentials that the registry accepts; without any if there are none."""
         for auth in known[:-1]:
-            with contextlib.suppress(BusError):
+            try:
                 return await self._deps.runtime.pull_image(image, auth, volume)
+            except (Unavailable, DeadlineExceeded):
+                raise
+            except BusError:
+                continue
         return await self._deps.runtime.pull_image(image, known[-1] if known else None, volume)
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
