@@ -271,11 +271,11 @@ class Informer:
 
     def _put(self, obj: Object) -> None:
         key = key_of(obj)
-        old, self.items[key] = self.items.get(key), obj
+        if (old := self.items.get(key)) is not None and _uid(old) != _uid(obj):
+            self._delete(old)
+            old = None
+        self.items[key] = obj
         if old is None:
-            self._handler.on_add(obj)
-        elif _uid(old) != _uid(obj):
-            self._handler.on_delete(old)
             self._handler.on_add(obj)
         elif version_of(old) != version_of(obj) or (self._doubted and old != obj):
             self._handler.on_update(old, obj)

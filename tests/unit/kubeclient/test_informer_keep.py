@@ -86,3 +86,17 @@ async def test_object_that_cannot_be_reduced_any_more_stays_as_it_was(streams: b
         assert here.informer.items["ns/a"] is known
         here.api.drop(PODS, "a", "ns")
         await until_true(lambda: "ns/a" not in here.informer.items)
+
+
+async def test_object_in_place_of_one_whose_deletion_raises_is_added() -> None:
+    added: list[str] = []
+
+    def gone(obj: Object) -> None:
+        raise KeyError("a bug")
+
+    api: Any = MemoryApi()
+    informer = Informer(api, PODS, InformerOptions(), ChangeHandler(lambda obj: added.append(meta(obj)["uid"]), gone))
+    for uid in ("u1", "u2"):
+        metadata = {"name": "a", "namespace": "ns", "uid": uid, "resourceVersion": uid}
+        informer._take({"type": "ADDED", "object": {"metadata": metadata}})
+    assert added == ["u1", "u2"]
