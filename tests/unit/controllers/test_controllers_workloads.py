@@ -14,7 +14,7 @@ from actors.controllers.workloads.common.pod_control import Expectations, PodCon
 from actors.controllers.workloads.common.pods import ContainerExit, PodView, pod_view, trim_pod
 from actors.controllers.workloads.common.ranking import deletion_order
 from actors.controllers.workloads.common.templates import pod_from, same_template, scaled_value, template_hash
-from actors.controllers.workloads.daemons.controller import FailureBackoff
+from actors.controllers.workloads.daemons.controller import DaemonSetController, FailureBackoff
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
 from actors.controllers.workloads.daemons.plan import Daemons
 from actors.controllers.workloads.daemons.revisions import history_of, new_revision, surplus
@@ -36,6 +36,7 @@ from protocols.kinds.table import (
     CONTROLLERREVISIONS,
     DAEMONSETS,
     JOBS,
+    NODES,
     PODS,
     REPLICASETS,
     REPLICATIONCONTROLLERS,
@@ -251,6 +252,15 @@ def test_failure_backoff_doubles_and_is_forgotten() -> None:
     assert backoff.left("d", "n", 1.0) == 2.0
     backoff.forget("d")
     assert backoff.left("d", "n", 1.0) == 0.0
+
+
+def test_failure_backoff_of_a_node_ends_with_the_node() -> None:
+    life = WorkloadLife(0)
+    controller = cast(DaemonSetController, life.router.controllers["DaemonSet"])
+    for name in ("n0", "n1"):
+        controller._failures.replaced("d", name, 0.0)
+    controller.node_changed(life.follower(NODES).items["n0"], None)
+    assert set(controller._failures._known) == {("d", "n1")}
 
 
 def test_revisions_of_a_template_that_returns_are_numbered_anew() -> None:

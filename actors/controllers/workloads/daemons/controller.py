@@ -44,8 +44,9 @@ class FailureBackoff:
         recovered = now - at > 2 * LONGEST_FAILED_S
         self._known[(owner, node)] = (1 if recovered else failures + 1), now
 
-    def forget(self, owner: str) -> None:
-        for key in [key for key in self._known if key[0] == owner]:
+    def forget(self, gone: str) -> None:
+        """Forget a DaemonSet by its uid, or a node by its name."""
+        for key in [key for key in self._known if gone in key]:
             del self._known[key]
 
     def _delay(self, failures: int) -> float:
@@ -69,6 +70,8 @@ class DaemonSetController(WorkloadController):
 
     def node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         """Enqueue all DaemonSets if a node came, went, or changed what pods fit it by."""
+        if old is not None and new is None:
+            self._failures.forget(name_of(old))
         if old is None or new is None or _fit_fields(old) != _fit_fields(new):
             for key in self.items:
                 self.enqueue(key)
