@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from actors.store.actor import Store
 from actors.store.model.errors import BadOption, StoreCorrupt, StoreError, StoreUnusable
 from actors.store.model.options import StoreOptions
+from actors.store.server import grpc_server
 from protocols.wire import etcd_pb2 as pb
 from tests.support.authority import Authority
 from tests.support.store_lab import Api, lab, listened_at, short_directory, until
@@ -292,3 +294,26 @@ def test_store_second_process_is_refused() -> None:
         assert made.start("store").wait(60) == 1
         assert made.log("store").count("\n") == 1
         assert "is damaged" in made.log("store")
+
+
+async def test_store_snapshot_that_nobody_reads_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that was stopped while it took a snapshot kept others from taking one until it was killed."""
+    monkeypatch.setattr(grpc_server, "STALLED_S", 0.5)
+    with short_directory() as root:
+        made = options(root)
+        async with serving(made) as (api, _):
+            for number in range(30):
+                await api.put(pb.PutRequest(key=b"%d" % number, value=b"x" * 1_000_000))
+            path = "/etcdserverpb.Maintenance/Snapshot"
+            async with grpc.aio.insecure_channel(f"unix:{made.socket}", [("grpc.use_local_subchannel_pool", 1)]) as own:
+                stopped: Any = own.unary_stream(path, bytes, pb.SnapshotResponse.FromString)(b"")
+                assert (await stopped.read()).blob
+                other = api.channel.unary_stream(path, bytes, pb.SnapshotResponse.FromString)(b"", timeout=60)
+                assert len([piece async for piece in other]) > 100
+                with pytest.raises(grpc.aio.AioRpcError, match="the client read nothing for 0"):
+                    await _rest(stopped)
+
+
+async def _rest(call: Any) -> None:
+    while await call.read() is not grpc.aio.EOF:
+        pass

@@ -151,6 +151,12 @@ class ClientNotAuthenticated(StoreError):
     grpc = "UNAUTHENTICATED"
 
 
+class ClientStalled(StoreError):
+    """Raised when a client does not read the snapshot that it asked for."""
+
+    grpc = "DEADLINE_EXCEEDED"
+
+
 class Stopped(StoreError):
     """Raised for requests that arrive or wait while the store stops."""
 

@@ -1,7 +1,7 @@
 """etcd's Maintenance and Cluster services, for a store of one member."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from actors.store.engine.core import Core
 from actors.store.file import upkeep
@@ -79,7 +79,7 @@ class MaintenanceService:
         self._core.check_revision(wanted)
         return value, revision
 
-    async def snapshot(self, request: pb.SnapshotRequest) -> AsyncIterator[pb.SnapshotResponse]:
+    async def snapshot(self, request: pb.SnapshotRequest) -> AsyncGenerator[pb.SnapshotResponse, None]:
         # One at a time: each needs the disk space of the data once more.
         async with self._copying:
             file, size = await asyncio.to_thread(snapshot_file, self._core.options)

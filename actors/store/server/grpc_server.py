@@ -1,10 +1,11 @@
 """The gRPC server: routes of etcd's methods, errors as status codes, and the addresses it listens on."""
 
+import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from actors.store.model.errors import ClientNotAuthenticated, NotDecoded, NotSupported, StoreUnusable
+from actors.store.model.errors import ClientNotAuthenticated, ClientStalled, NotDecoded, NotSupported, StoreUnusable
 from actors.store.model.options import MIB, StoreOptions
 from actors.store.rpc.kv import KvService
 from actors.store.rpc.lease import LeaseService
@@ -47,6 +48,8 @@ OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_ping_strikes", 0),
 ]
+STALLED_S = 60.0
+"""Seconds a client may take to read a message of a snapshot, of which the store makes one at a time."""
 
 
 async def _abort(context: Context, error: NodeplaneError) -> None:
@@ -88,17 +91,28 @@ def unary(method: Decoding) -> Handler:
 
 
 def _guarded_stream(
-    method: Callable[[Any], AsyncIterator[Message]], request: type[Message]
-) -> Callable[[bytes, Context], AsyncIterator[Message]]:
-    async def call(data: bytes, context: Context) -> AsyncIterator[Message]:
+    method: Callable[[Any], AsyncGenerator[Message, None]], request: type[Message]
+) -> Callable[[bytes, Context], Awaitable[None]]:
+    """Return a stream that ends when its client reads nothing for STALLED_S: it holds what others wait for."""
+
+    async def call(data: bytes, context: Context) -> None:
         try:
-            async for message in method(_decoded(data, request)):
-                certificate_seconds_left(context, time.time())
-                yield message
+            async with aclosing(method(_decoded(data, request))) as messages:
+                async for message in messages:
+                    certificate_seconds_left(context, time.time())
+                    await _write(context, message)
         except NodeplaneError as error:
             await _abort(context, error)
 
     return call
+
+
+async def _write(context: Context, message: Message) -> None:
+    try:
+        async with asyncio.timeout(STALLED_S):
+            await context.write(message)
+    except TimeoutError:
+        raise ClientStalled(f"etcdserver: the client read nothing for {STALLED_S:g} s") from None
 
 
 def streaming(method: Streaming) -> Streaming:
