@@ -411,18 +411,42 @@ def test_index_that_failed_runs_again_after_its_own_backoff_with_its_count() -> 
     assert over.account.release == [last]
 
 
+async def test_index_whose_pod_is_one_too_many_does_not_fail() -> None:
+    """Indexes failed for good when `parallelism` was lowered, and the Job with them."""
+    life = WorkloadLife(0)
+    spec = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    life.api.put(JOBS, workload("j", "Job", **spec))
+    await life.settle(lambda: len([pod for pod in life.pods() if pod.ready]) == 3)
+    life.change(JOBS, "j", parallelism=1)
+    life.follower(JOBS).read(9)
+    for _ in range(3):
+        await life.router.controllers["Job"]._step(("Job", "default/j"))
+        life.follower(PODS).read(9)
+        life.follower(JOBS).read(9)
+    assert [pod.deleting for pod in life.pods()].count(True) == 2
+    life.end = lambda pod: "Succeeded"
+    life.change(JOBS, "j", parallelism=3)
+
+    def status() -> Object:
+        return dict(life.objects(JOBS)[0]["status"])
+
+    await life.settle(lambda: status().get("completedIndexes") == "0-2")
+    assert not status().get("failedIndexes")
+
+
 def test_failure_policy_ends_an_index_or_ignores_a_failure_of_it() -> None:
     rules = [
         {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}},
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
     ]
     job = per_index(podFailurePolicy={"rules": rules}, maxFailedIndexes=0)
-    fatal = view("a", index=0, phase="Failed", ended=NOW, exits=(ContainerExit("main", 42),))
+    fatal = view("a", index=0, phase="Failed", ended=NOW, exits=(ContainerExit("main", 42),), tracked=True)
     decided = job_plan(job, [fatal], set(), NOW)
     assert (decided.status["failedIndexes"], decided.status["conditions"][0]["reason"]) == (
         "0", "MaxFailedIndexesExceeded",
     )  # fmt: skip
-    ignored = view("b", index=1, phase="Failed", ended=NOW - 60, conditions=(("DisruptionTarget", "True"),))
+    disrupted = (("DisruptionTarget", "True"),)
+    ignored = view("b", index=1, phase="Failed", ended=NOW - 60, conditions=disrupted, tracked=True)
     assert job_plan(job, [ignored], set(), NOW).failures[1] == (0, 1)
 
 

@@ -108,10 +108,13 @@ def account(spec: JobSpec, status: Object, pods: Sequence[PodView], gone: Set[st
 
 
 def _hold_failed(found: Account, spec: JobSpec, status: Object, pods: Sequence[PodView], *, ending: bool) -> set[str]:
-    """Judge the indexes by their failed pods. Return the uids of pods that are not counted yet."""
+    """Judge the indexes by their failed pods. Return the uids of pods that are not counted yet.
+
+    A pod without a finalizer was counted, or is deleted as one too many: neither fails its index.
+    """
     done = {pod.index for pod in pods if pod.phase == "Succeeded" and pod.index is not None} | found.completed
     known = parse_indexes(str(status.get("failedIndexes") or ""), spec.completions or 0)
-    failed = [pod for pod in pods if has_failed(spec, pod, ending=ending)]
+    failed = [pod for pod in pods if pod.tracked and has_failed(spec, pod, ending=ending)]
     ended = {pod.index for pod in failed if pod.index is not None and fails_index(spec, pod)}
     found.failed_indexes = (known | ended) - done
     found.last_failed = last_failed(spec, failed, done | found.failed_indexes)
