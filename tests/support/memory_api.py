@@ -32,7 +32,7 @@ def initial_events(state: Object) -> Iterator[Object]:
     yield {"type": "BOOKMARK", "object": {"metadata": end}}
 
 
-Fault = Callable[[str, Resource, str], Exception | None]
+Fault = Callable[[str, Resource, str], BaseException | None]
 Change = tuple[str, Object | None, Object]
 """ADDED, MODIFIED or DELETED, what was, what is."""
 

@@ -26,7 +26,7 @@ FOLLOWED = (PODS, CONTROLLERREVISIONS, *KINDS)
 ROUNDS = 400
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The controllers died right after a write."""
 
 
@@ -173,7 +173,7 @@ class WorkloadLife:
             return None
         return self.random.choice((conflict(), away()))
 
-    def _loss(self) -> Exception | None:
+    def _loss(self) -> BaseException | None:
         if self.random.random() < self._kills:
             return Killed()
         return away() if self.random.random() < self._faults else None

@@ -254,16 +254,16 @@ async def test_job_limits_the_failures_of_each_index(seed: int, limit: int, para
     status = life.objects(JOBS)[0]["status"]
     reason = status["conditions"][-1]["reason"]
     assert all(list(failed.values()).count(index) <= limit + 1 for index in (1, 3))
-    assert status["failed"] == len(failed)
     if most is None:
+        assert status["failed"] == len(failed)
         assert (reason, status["completedIndexes"], status["failedIndexes"]) == ("FailedIndexes", "0,2,4", "1,3")
         assert len(failed) == 2 * (limit + 1)
     elif most == 1:
         assert reason in ("MaxFailedIndexesExceeded", "FailedIndexes")
-        assert status["failedIndexes"] == "1,3"
+        assert {"1", "3"} <= set(status["failedIndexes"].split(","))  # and those that were stopped with the Job
     else:
         assert reason == "MaxFailedIndexesExceeded"
-        assert set(status["failedIndexes"].split(",")) <= {"1", "3"}
+        assert {"1", "3"} & set(status["failedIndexes"].split(","))
     assert not any(pod.tracked for pod in life.pods())
 
 
