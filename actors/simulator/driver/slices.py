@@ -167,16 +167,22 @@ class Publisher:
                 written[name] = _version(await self._client.create(RESOURCESLICES, obj))
         for name in actual.keys() - desired.keys():
             await self._client.delete(RESOURCESLICES, name)
-        await self._wait_for(written)
+        if not await self._is_shown(written):
+            self._dirty.set()
         self._say(f"published {len(self._devices)} devices in {len(desired)} slices of pool {self._options.node}")
 
-    async def _wait_for(self, written: dict[str, str]) -> None:
-        """Wait until the informer has our writes; until then its slices look outdated and would be written again."""
+    async def _is_shown(self, written: dict[str, str]) -> bool:
+        """Wait until the informer has our writes; until then its slices look outdated and would be written again.
+
+        False: it does not have them in time. A backup that was restored right after a write lacks it, and no event will
+        show that.
+        """
         end = time.monotonic() + INFORMER_TIMEOUT_S
         while time.monotonic() < end:
             if {name: _version(item) for name, item in self._informer.items.items()} == written:
-                return
+                return True
             await asyncio.sleep(0.02)
+        return False
 
 
 def _version(item: Object) -> str:

@@ -3,24 +3,27 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.simulator.driver import slices as slices_module
 from actors.simulator.driver.claims import _parameters
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.process import attacher
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
 from actors.simulator.driver.server import answer_for
-from actors.simulator.driver.slices import slice_specs
+from actors.simulator.driver.slices import Publisher, slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
-from protocols.kinds.table import RESOURCECLAIMS
+from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
+from protocols.process.tasks import awaited, cancel
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, conflict
 from tests.support.waiting import until_async
@@ -192,3 +195,31 @@ def test_a_wrong_script_is_one_line() -> None:
         with pytest.raises(ScriptInvalid) as wrong:
             parse_script("s", raw, DriverScript)
         assert words in str(wrong.value)
+
+
+class Restored(MemoryApi):
+    """Restored, after the first slice was created, from a backup that lacks it: no watch has shown it."""
+
+    lost = False
+
+    async def create(self, resource: Resource, obj: Object, *given: Any, **more: Any) -> Object:
+        before, log = dict(self.objects[resource.plural]), len(self.log[resource.plural])
+        answer = await super().create(resource, obj, *given, **more)
+        if not self.lost:
+            self.lost = True
+            self.objects[resource.plural] = before
+            del self.log[resource.plural][log:]
+        return answer
+
+
+async def test_slices_that_a_restored_backup_lacks_are_published_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices_module, "INFORMER_TIMEOUT_S", 0.05)
+    api = Restored()
+    api.deaf.add(RESOURCESLICES.plural)
+    api.put(NODES, {"metadata": {"name": "n1"}})
+    publisher = Publisher(OPTIONS, cast("Any", api), lambda line: None)
+    publisher.offer(OPTIONS.all_devices())
+    task = awaited(publisher.run())
+    await until_async("the slices are back", lambda: api.objects[RESOURCESLICES.plural])
+    await cancel(task)
+    assert api.lost
