@@ -1,4 +1,8 @@
-"""Pods that are gone from the runtime of one node: pleg must not show them again because of an event that is late."""
+"""Pods that are gone from the runtime of one node: pleg must not show them again because of an event that is late.
+
+A restored backup may give a pod back, and pleg may hear of the end of its first sandbox when the next one has come and
+gone as well: so each sandbox counts by itself.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,22 +27,23 @@ class Removals:
         self._clock_ahead: float | None = None
         self.stamps_true = True
         """False once events were misdated."""
-        self._sandboxes: dict[str, set[str]] = {}
-        """Ids by pod uid."""
+        self._sandboxes: set[str] = set()
+        """Ids of those that the runtime has."""
+        self._shown: dict[str, set[str]] = {}
+        """Ids of the sandboxes that pleg has shown, by pod uid."""
         self._gone: set[str] = set()
+        """Ids of those that went when pleg reported their pod as gone."""
         removals, add, remove, put = self, RuntimePods.add_sandbox, RuntimePods.remove_sandbox, PodPublisher.put
 
         def on_add(pods: RuntimePods, sandbox: Sandbox) -> None:
             add(pods, sandbox)
             if witness.sees("runtime"):
-                uid = sandbox.config.metadata.uid
-                removals._sandboxes.setdefault(uid, set()).add(sandbox.id)
-                removals._gone.discard(uid)  # a restored backup gave the pod back, perhaps to another node
+                removals._sandboxes.add(sandbox.id)
 
         def on_remove(pods: RuntimePods, sandbox: Sandbox) -> None:
             remove(pods, sandbox)
             if witness.sees("runtime"):
-                removals._sandboxes[sandbox.config.metadata.uid].discard(sandbox.id)
+                removals._sandboxes.discard(sandbox.id)
 
         def on_put(publisher: PodPublisher, change: StatusChange, *given: Any) -> None:
             if witness.sees("pleg"):
@@ -55,6 +60,9 @@ class Removals:
             self._clock_ahead = clock.wall
         self.stamps_true = self.stamps_true and clock.wall == self._clock_ahead and clock.stopped_at is None
         if change.status is None:
-            self._gone.add(change.uid)
-        elif change.uid in self._gone and not self._sandboxes.get(change.uid) and self.stamps_true:
+            self._gone |= self._shown.pop(change.uid, set())
+            return
+        shown = {sandbox.id for sandbox in change.status.sandboxes}
+        self._shown.setdefault(change.uid, set()).update(shown)
+        if shown & self._gone - self._sandboxes and self.stamps_true:
             self._witness.break_promise("a pod that is gone stays gone", f"{change.uid} is back in pleg's statuses")

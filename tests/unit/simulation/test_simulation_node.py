@@ -1,6 +1,7 @@
 """Limits and load of the simulated node, and the model of its API."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from protocols.kinds.table import PODS
@@ -8,6 +9,7 @@ from protocols.kube.meta import meta
 from tests.simulation.node.api import ModelApi, Watch
 from tests.simulation.node.limits import draw_machine
 from tests.simulation.node.load import YOUNG_S, Load
+from tests.simulation.node.removals import Removals
 from tests.simulation.world.world import World
 
 SEEDS = 40
@@ -49,3 +51,25 @@ def test_some_pods_are_deleted_while_they_start(tmp_path: Path) -> None:
     deleted = [meta(pod)["name"] for pod in api.objects["pods"].values() if "deletionTimestamp" in meta(pod)]
     assert load.made > 10
     assert 0.1 < len(deleted) / load.made < 0.8
+
+
+def test_sandbox_that_went_is_back_and_the_next_one_is_not() -> None:
+    """pleg hears that the first one is gone after the second one has come, and shows that when it has gone as well."""
+    broken: list[str] = []
+    removals = Removals.__new__(Removals)
+    clock = SimpleNamespace(wall=0.0, stopped_at=None)
+    removals._world = SimpleNamespace(current=SimpleNamespace(clock=clock))  # type: ignore[assignment]
+    removals._witness = SimpleNamespace(break_promise=lambda promise, text: broken.append(text))  # type: ignore[assignment]
+    removals._clock_ahead, removals.stamps_true = None, True
+    removals._sandboxes, removals._shown, removals._gone = set(), {}, set()
+
+    def publish(*ids: str) -> None:
+        status = SimpleNamespace(sandboxes=[SimpleNamespace(id=id) for id in ids]) if ids else None
+        removals._published(SimpleNamespace(uid="u", status=status))  # type: ignore[arg-type]
+
+    publish("first")
+    publish()
+    publish("second")
+    assert broken == []
+    publish("first", "second")
+    assert broken == ["u is back in pleg's statuses"]
