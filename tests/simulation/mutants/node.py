@@ -268,8 +268,33 @@ NODE = (
     Mutant(
         "step-of-events",
         CACHE,
-        old="        self.newest = max(self.newest, observed, stamp)\n",
-        new="        self.newest = max(self.newest, observed)\n",
+        old="""\
+        self.newest = max(self.newest, observed, stamp)
+        self.entries[status.uid] = CachedStatus(status, stamp, observed, rank)
+        return True
+
+    def drop(self, uid: str, stamp: int, rank: Rank) -> bool:
+        \"\"\"Remove a pod that was gone from the runtime at `stamp`; return False if something newer is known.\"\"\"
+        entry = self.entries.get(uid)
+        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self._relisted_until(uid)):
+            return False
+        self.entries.pop(uid, None)
+        self.uninspectable.pop(uid, None)
+        self.newest = max(self.newest, stamp)
+""",
+        new="""\
+        self.newest = max(self.newest, observed)
+        self.entries[status.uid] = CachedStatus(status, stamp, observed, rank)
+        return True
+
+    def drop(self, uid: str, stamp: int, rank: Rank) -> bool:
+        \"\"\"Remove a pod that was gone from the runtime at `stamp`; return False if something newer is known.\"\"\"
+        entry = self.entries.get(uid)
+        if (entry and stamp < entry.modified) or (rank is Rank.EVENT and stamp <= self._relisted_until(uid)):
+            return False
+        self.entries.pop(uid, None)
+        self.uninspectable.pop(uid, None)
+""",
         mistake="A step of the clock back that only the time of an event shows is not seen.",
         profile="node",
         commit="25e21953",

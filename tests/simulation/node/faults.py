@@ -4,11 +4,16 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from actors.devices.manager import DeviceManager
+from protocols.lifecycle.devices.claims import PodClaims
+from protocols.messages import devices, podworker
 from protocols.messages.cri import CLEAR, CLOCK_JUMP, DROP, OWNER, RUNTIME_FAULTS, ChaosRuntime
 from protocols.process.tasks import awaited
 from tests.simulation.model import Fault
 from tests.simulation.node.simulators import register_again, show
 from tests.simulation.world import faults
+from tests.simulation.world.patching import patch
+from tests.simulation.world.process import running
 from tests.simulation.world.transport import SimTransport
 
 if TYPE_CHECKING:
@@ -35,6 +40,25 @@ class NodeFaults:
         for kind in self.kinds:
             faults.KINDS[kind] = getattr(self, kind)
         sockets.on_spoilt = self._spoilt
+        self._askers_killed = world.draw("askers_killed_share", 0.5, 0.2, 0.0)
+        """Share of a node's preparations of claims of which the answer finds the pod worker killed."""
+        self._kill_askers()
+
+    def _kill_askers(self) -> None:
+        """Kill pod workers whose claims are being written: the next one asks again while the write is under way."""
+        node_faults, publish = self, DeviceManager.publish_claims
+
+        async def on_publish(manager: DeviceManager, uid: str, claims: PodClaims) -> None:
+            if node_faults._world.random("faults/askers").random() < node_faults._askers_killed:
+                name = f"{running(node_faults._world).name.removesuffix(devices.OWNER)}{podworker.OWNER}"
+                node_faults._world.at(0.0, None, lambda: node_faults._world.kill_by_fault(name))
+            await publish(manager, uid, claims)
+
+        patch(DeviceManager, "publish_claims", on_publish)
+
+    def end(self) -> None:
+        """End what goes on beside the plan of faults."""
+        self._askers_killed = 0.0
 
     def sick(self, world: "World", fault: Fault) -> None:
         """Break a device of a plugin or driver, or mend it."""

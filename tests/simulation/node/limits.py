@@ -38,7 +38,7 @@ def draw_node(world: "World") -> None:
 
 def draw_machine(world: "World", prefix: str = "") -> float:
     """Draw how slow a node's disk and runtime are, and return for how many seconds its plugins may be away."""
-    world.slow_threads[f"{prefix}devices"] = world.draw(f"{prefix}slow_disk_s", 0.6, 0.0, 0.0)
+    world.slow_threads[f"{prefix}devices"] = world.draw(f"{prefix}slow_disk_s", 1.5, 0.0, 0.0)
     world.slow_threads[f"{prefix}runtime"] = world.draw(f"{prefix}slow_runtime_s", 2.0, 1.0, 0.0)
     return world.draw(f"{prefix}plugin_away_s", 8.0, 0.5)
 

@@ -65,7 +65,7 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
 class Node:
     def __init__(self, world: "World", shape: NodeShape) -> None:
         self.world, self.shape, self.name, self.prefix = world, shape, shape.name, shape.prefix
-        self._clock = Clock(world.random(f"{self.prefix}clock"))
+        self.clock = Clock(world.random(f"{self.prefix}clock"))
         self.settings = _settings(shape)
         layout = self.settings.layout
         self.supervisor = self.prefix + SUPERVISOR
@@ -102,7 +102,7 @@ class Node:
         """All processes of a node have the clocks of its machine."""
 
         async def begin(process: Process) -> object:
-            process.clock = self._clock
+            process.clock = self.clock
             return await main(process)
 
         return begin

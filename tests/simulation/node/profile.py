@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.calls.install import install as install_calls
 from tests.simulation.model import Broken, Main
 from tests.simulation.node.api import ModelApi, use_model
+from tests.simulation.node.clock_steps import ClockSteps
 from tests.simulation.node.faults import NodeFaults
 from tests.simulation.node.limits import draw_machine, draw_node
 from tests.simulation.node.load import Load
@@ -48,6 +49,7 @@ class NodeProfile:
         """Seconds for which pods come and go after the last fault: no restart heals what goes wrong then."""
         self._faults = NodeFaults(world, self.sockets, (self.node,))
         self._monitor = Monitor(self.node, self._faults)
+        self._clock_steps = ClockSteps(world, self.node.clock)
 
     def begin(self) -> None:
         self._notifications.begin()
@@ -55,8 +57,11 @@ class NodeProfile:
         self.world.kill_by_fault = self._supervision.kill
         self.load.begin()
         self._monitor.begin()
+        self._clock_steps.begin()
 
     def quiesce(self) -> None:
+        self._faults.end()
+        self.world.at(self._undisturbed_s, None, self._clock_steps.end)
         if self.load.quiet:
             self.load.ended = True
             self._faults.lose_events()  # the last ones of a quiet node: none comes after them

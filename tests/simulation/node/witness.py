@@ -9,12 +9,14 @@ import msgspec
 from actors.devices.admission.admission import Admissions
 from actors.devices.dra.claim_checkpoint import decode as decode_claims
 from actors.devices.ledger.state import LedgerState, decode
+from actors.devices.manager import DeviceManager, with_claims
 from actors.devices.plugins.connections import PluginConnections
 from actors.runtime.model.containers import Container, Life, Sandbox
 from actors.runtime.model.pods import RuntimePods
 from actors.runtime.state.lifecycle import Lifecycle
 from actors.simulator.driver.claims import Claims, Prepared
 from protocols.kube.meta import Object, meta
+from protocols.lifecycle.devices.claims import PodClaims
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation
 from protocols.process.layout import Layout
 from tests.simulation.model import Broken
@@ -116,6 +118,7 @@ class Witness:
     def _watch_answers(self) -> None:
         """Check that what the device manager answers about a pod is on disk."""
         witness, admit, release = self, Admissions.admit, Admissions.release
+        publish_claims = DeviceManager.publish_claims
 
         async def on_admit(self: Admissions, pod: AdmitPod) -> AdmittedPod:
             answer = await admit(self, pod)
@@ -128,8 +131,16 @@ class Witness:
             if witness.sees("devices") and uid not in self._options.ledger.pods and uid in witness.ledger():
                 witness.break_promise("a release is on disk before it is answered", witness.ledger()[uid].name)
 
+        async def on_claims(self: DeviceManager, uid: str, claims: PodClaims) -> None:
+            await publish_claims(self, uid, claims)
+            if witness.sees("devices") and uid in self._ledger.pods:
+                written = witness.ledger().get(uid)
+                if written is None or with_claims(written, claims) != written:
+                    witness.break_promise("claims are on disk before they are answered", uid)
+
         patch(Admissions, "admit", on_admit)
         patch(Admissions, "release", on_release)
+        patch(DeviceManager, "publish_claims", on_claims)
 
     def _watch_moves(self) -> None:
         for kind in ("sandbox", "container"):

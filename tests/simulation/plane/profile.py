@@ -30,7 +30,8 @@ NODES = 2
 
 class PlaneProfile:
     kinds: tuple[str, ...] = ("kill", "pause", "cut", "all", "oneway", *SUPERVISION_FAULTS, *NodeFaults.kinds)
-    means = 0.3, 1.0, 3.0
+    means: tuple[float, ...] = (0.3, 1.0, 3.0)
+    etcd_share = 0.7
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -38,7 +39,8 @@ class PlaneProfile:
         draw_bus(world)
         draw_node(world)
         self.sockets = install_calls(world)
-        self.control = ControlPlane(world, world.root / "control", ControlShape(servers=2, works=True, etcd_share=0.7))
+        shape = ControlShape(servers=2, works=True, etcd_share=self.etcd_share)
+        self.control = ControlPlane(world, world.root / "control", shape)
         settings = self.control.settings
         admin = client_options(settings, "admin")
         replace_machine(world, self.sockets, admin)
@@ -55,8 +57,8 @@ class PlaneProfile:
         self.kinds += self.control.faults
         if self.control.cluster:
             self.control.cluster.on_restore.append(self._restored)
-        faults = NodeFaults(world, self.sockets, self.nodes)
-        self._monitors = [Monitor(node, faults) for node in self.nodes]
+        self._faults = NodeFaults(world, self.sockets, self.nodes)
+        self._monitors = [Monitor(node, self._faults) for node in self.nodes]
 
     def _node(self, name: str) -> Node:
         root, url = self.world.root / name, self.control.settings.api_url
@@ -96,6 +98,7 @@ class PlaneProfile:
 
     def quiesce(self) -> None:
         self.user.ended = True
+        self._faults.end()
         for supervision in self.supervisions:
             supervision.start_failed()
 

@@ -7,9 +7,11 @@ from typing import Any
 from protocols.kinds.table import PODS
 from protocols.kube.meta import meta
 from tests.simulation.node.api import ModelApi, Watch
+from tests.simulation.node.clock_steps import ClockSteps
 from tests.simulation.node.limits import draw_machine
 from tests.simulation.node.load import YOUNG_S, Load
 from tests.simulation.node.removals import Removals
+from tests.simulation.world.process import Clock
 from tests.simulation.world.world import World
 
 SEEDS = 40
@@ -51,6 +53,25 @@ def test_some_pods_are_deleted_while_they_start(tmp_path: Path) -> None:
     deleted = [meta(pod)["name"] for pod in api.objects["pods"].values() if "deletionTimestamp" in meta(pod)]
     assert load.made > 10
     assert 0.1 < len(deleted) / load.made < 0.8
+
+
+def test_clock_steps_forth_and_back_until_they_end(tmp_path: Path) -> None:
+    worlds = (World(seed, tmp_path) for seed in range(SEEDS))
+    made = ((world, clock := Clock(world.random("clock")), ClockSteps(world, clock)) for world in worlds)
+    world, clock, steps = next(each for each in made if each[2]._most)
+    first, seen = clock.wall, set[float]()
+    steps.begin()
+    for _ in range(200):
+        world.run(0.1)
+        seen.add(round(clock.wall - first, 9))
+    assert len(seen) > 3
+    assert 0.0 in seen
+    assert 0.0 <= min(seen) <= max(seen) <= 2.0
+    steps.end()
+    world.run(10.0)
+    ended = clock.wall
+    world.run(10.0)
+    assert clock.wall == ended
 
 
 def test_sandbox_that_went_is_back_and_the_next_one_is_not() -> None:
