@@ -64,6 +64,8 @@ MAX_BINDING_CYCLES = 48
 MAX_SEARCHES = 2
 """Concurrent long searches for devices."""
 SYNC_TIMEOUT_S = 3600.0
+UNSEEN_S = 10.0
+"""Time by which the watch shows a binding, or the pod is scheduled again."""
 
 
 class Scheduler:
@@ -243,6 +245,15 @@ class Scheduler:
                     self._context.spawn(self._run_binding_cycle(decision), f"pod {uid}")
             await self._wait_for_work()
 
+    def _check_bound(self, key: str, uid: str) -> None:
+        """Schedule a pod again whose binding no watch has shown.
+
+        A backup that was restored right after the binding has the pod as the watch showed it, and no event follows.
+        """
+        pod = self._pods.items.get(key)
+        if pod is not None and uid_of(pod) == uid and not node_name_of(pod):
+            self._observe_pod(pod)
+
     async def _wait_for_work(self) -> None:
         """Wait for a change or the end of the earliest backoff."""
         at = self._queue.next_at()
@@ -275,6 +286,8 @@ class Scheduler:
         try:
             if await self._binding.run(decision, self._slots):
                 self._drop(decision.view.uid)
+                pod = key_of(decision.pod), decision.view.uid
+                asyncio.get_running_loop().call_later(UNSEEN_S, self._check_bound, *pod)
         except Exception as error:
             self._failed.broke("binding cycle", decision.pod, error, decision.began)
         finally:

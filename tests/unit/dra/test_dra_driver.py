@@ -19,13 +19,12 @@ from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, 
 from actors.simulator.driver.server import answer_for
 from actors.simulator.driver.slices import Publisher, slice_specs
 from actors.simulator.engine.files import HealthFileInvalid
-from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES, Resource
-from protocols.kube.meta import Object
+from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.quantity import parse_quantity
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from protocols.process.tasks import awaited, cancel
 from tests.support.dra_rows import created, row
-from tests.support.memory_api import MemoryApi, conflict
+from tests.support.memory_api import MemoryApi, RestoredApi, conflict
 from tests.support.waiting import until_async
 
 OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
@@ -197,24 +196,9 @@ def test_a_wrong_script_is_one_line() -> None:
         assert words in str(wrong.value)
 
 
-class Restored(MemoryApi):
-    """Restored, after the first slice was created, from a backup that lacks it: no watch has shown it."""
-
-    lost = False
-
-    async def create(self, resource: Resource, obj: Object, *given: Any, **more: Any) -> Object:
-        before, log = dict(self.objects[resource.plural]), len(self.log[resource.plural])
-        answer = await super().create(resource, obj, *given, **more)
-        if not self.lost:
-            self.lost = True
-            self.objects[resource.plural] = before
-            del self.log[resource.plural][log:]
-        return answer
-
-
 async def test_slices_that_a_restored_backup_lacks_are_published_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices_module, "INFORMER_TIMEOUT_S", 0.05)
-    api = Restored()
+    api = RestoredApi()
     api.deaf.add(RESOURCESLICES.plural)
     api.put(NODES, {"metadata": {"name": "n1"}})
     publisher = Publisher(OPTIONS, cast("Any", api), lambda line: None)

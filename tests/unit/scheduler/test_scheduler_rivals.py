@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.scheduler import actor
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
 from protocols.dra.allocator.types import Holdings
@@ -16,7 +17,7 @@ from protocols.dra.types import DeviceId
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.meta import Object, meta
-from tests.support.memory_api import Fault, MemoryApi
+from tests.support.memory_api import Fault, MemoryApi, RestoredApi
 from tests.support.scheduler_life import (
     Life,
     allocate,
@@ -204,6 +205,15 @@ async def test_a_pod_whose_reservation_a_restored_backup_took_before_its_binding
         bind.set()
         await until("bound", lambda: node_of(api, "q"))
     assert held(api, "late") == ["n0/dev-0"]
+
+
+async def test_pod_whose_binding_a_restored_backup_lacks_is_bound_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actor, "UNSEEN_S", 0.05)
+    api = RestoredApi()
+    put_node(api, "n1")
+    put_pod(api, "p")
+    async with Life(api):
+        await until("the pod is bound again", lambda: api.lost and node_of(api, "p"))
 
 
 @pytest.mark.parametrize("others", [True, False])
