@@ -18,6 +18,7 @@ PLACES = {
     "node": "tests.simulation.node.profile:NodeProfile",
     "backup": "tests.simulation.node.backup:BackupProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
+    "lost": "tests.simulation.plane.lost:LostProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }
 """`module:factory` by name."""

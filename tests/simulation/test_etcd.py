@@ -40,6 +40,12 @@ def test_each_fault_has_the_answer_of_etcd(seed: int) -> None:
     assert tried(seed)["trace"] == trace
 
 
+def test_lost_profile_loses_a_write_that_somebody_acts_on_and_converges() -> None:
+    found = outcome("lost", 1, 10)
+    assert found.broken == []
+    assert [event.process for event in found.events if event.text.startswith("restored from revision")] == ["etcd"]
+
+
 def test_restored_profile_loses_revisions_once_and_converges() -> None:
     found = outcome("restored", 1, 6)
     assert found.broken == []

@@ -15,6 +15,8 @@ In a half of the seeds `restore` waits for one of the next writes of a kind, and
 import random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from actors.store.model.types import Commit
 from tests.simulation.etcd.cluster import Cluster
 from tests.simulation.model import Fault
@@ -32,6 +34,27 @@ FEW, WAIT_S, SOON_S = 8, 5.0, 0.03
 """Which of the next writes it is, at most; how long it is waited for; and seconds from the write to the restore."""
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """The write that a backup lacks: the next but `number` - 1 below `prefix`, by what is in its value and what not."""
+
+    prefix: bytes
+    number: int = 1
+    content: bytes = b""
+    without: bytes | None = None
+
+    def has(self, key: bytes, value: bytes) -> bool:
+        other = self.without is not None and self.without in value
+        return key.startswith(self.prefix) and self.content in value and not other
+
+
+ACTED_ON = {
+    "allocation": Lost(b"/registry/resourceclaims/", content=b'"allocation"'),
+    "binding": Lost(b"/registry/pods/", content=b'"nodeName"', without=b'"startTime"'),
+    "devices": Lost(b"/registry/resourceslices/"),
+}
+"""Writes of which the writer takes no news before it goes on."""
+
+
 class EtcdFaults:
     """Adds its kinds to those of the world. `bumps`: of a restored store's revision, one is drawn."""
 
@@ -39,7 +62,7 @@ class EtcdFaults:
         self._cluster = cluster
         self._restored = False
         self._bump = int(cluster.world.draw("etcd_bump", *bumps))
-        faults.KINDS.update({kind: getattr(self, kind) for kind in (*ETCD_FAULTS, "backup")})
+        faults.KINDS.update({kind: getattr(self, kind) for kind in (*ETCD_FAULTS, "backup", "lose")})
 
     def leader(self, world: "World", fault: Fault) -> None:
         self._cluster.lose_leader(0.05 + fault.value**2 * LEADERLESS_S)
@@ -73,7 +96,7 @@ class EtcdFaults:
         self._restored = True
         chance = world.random("faults/restore")
         if chance.random() < 0.5:
-            self._restore_before(chance.choice(LOST), fault, chance)
+            self._restore_before(Lost(chance.choice(LOST), chance.randint(1, FEW)), fault, chance)
         else:
             self.backup(world, fault)
 
@@ -81,17 +104,21 @@ class EtcdFaults:
         """Restore a backup at once."""
         self._restore(int(fault.value * OLDEST), fault)
 
+    def lose(self, world: "World", fault: Fault) -> None:
+        """Restore a backup from right before the next write of those that the target names."""
+        self._restore_before(ACTED_ON[fault.target], fault, world.random("faults/restore"))
+
     def _restore(self, back: int, fault: Fault) -> None:
         self._cluster.restore(back, self._bump, fault.value * 10 % 1 * RESTORE_S)
 
-    def _restore_before(self, prefix: bytes, fault: Fault, chance: random.Random) -> None:
-        """Restore a backup that ends right before one of the next writes below a prefix, soon after that write."""
-        cluster, left, since = self._cluster, chance.randint(1, FEW), self._cluster.state.revision
+    def _restore_before(self, lost: Lost, fault: Fault, chance: random.Random) -> None:
+        """Restore a backup that ends right before one of the next writes of a kind, soon after that write."""
+        cluster, left, since = self._cluster, lost.number, self._cluster.state.revision
         world, until = cluster.world, cluster.world.now + WAIT_S
 
         def committed(commit: Commit) -> None:
             nonlocal left
-            left -= any(change.kv.key.startswith(prefix) for change in commit.changes)
+            left -= any(lost.has(change.kv.key, change.kv.value) for change in commit.changes)
             if not left or world.now > until:
                 cluster.on_commit.remove(committed)
                 kept = (commit.changes[0].kv.mod_revision if commit.changes else since) - 1

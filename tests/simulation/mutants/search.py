@@ -14,7 +14,15 @@ from tests.simulation.run.failure import replay
 from tests.simulation.run.processes import Deadline, Ended, forked
 from tests.simulation.run.seeds import Result, Run, deadline_of, results
 
-SECONDS = {"store": 10.0, "control": 8.0, "restored": 8.0, "node": 15.0, "backup": 15.0, "plane": 10.0}
+SECONDS = {
+    "store": 10.0,
+    "control": 8.0,
+    "restored": 8.0,
+    "node": 15.0,
+    "backup": 15.0,
+    "plane": 10.0,
+    "lost": 10.0,
+}
 """Virtual seconds of faults by profile, unless SECONDS is given: many short runs find more than a few long ones."""
 LONGEST = Deadline(cpu=600, wall=7200)
 """For one search; one that takes longer is a survivor. Its runs have deadlines of their own."""
