@@ -87,6 +87,6 @@ class Window:
         self._bytes -= evicted.size
         rest = self._changes[self._first].rv - 1 if len(self) else evicted.rv
         self.floor = max(self.floor, evicted.rv, rest)
-        if self._first > max(self._lowest, self.capacity // 4) or evicted.size > LARGE:
+        if self._first > max(self._lowest, len(self) // 4) or evicted.size > LARGE:
             del self._changes[: self._first]
             self._first = 0

@@ -104,7 +104,8 @@ class Hub:
         watcher.fail(error_bytes(Expired(HISTORY_REPLACED).status, watcher.channel.scope.form))
 
     def _emptied(self, channel: Channel) -> None:
-        if self._channels.pop(channel.scope, None) is not None:
+        if self._channels.get(channel.scope) is channel:  # a lost connection may report a watch that ended before
+            del self._channels[channel.scope]
             self._index.remove(self._index.place_of(channel.scope.namespace, channel.scope.selection), channel)
         if not self._channels:
             self.empty.set()

@@ -1,17 +1,22 @@
 """What watches see, without processes: transitions, window, replica over restarts of its owner, queues, beginnings."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Form
-from actors.apiserver.api.errors import Expired
+from actors.apiserver.api.errors import Expired, ServiceUnavailable
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored, splice_version
+from actors.apiserver.http.endpoints.reading import Watching
+from actors.apiserver.http.fairness.control import LongRunning
+from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMetrics
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change, Window
 from actors.apiserver.table import TABLE
@@ -232,3 +237,48 @@ def test_table_columns_come_with_the_first_event_only() -> None:
     tables = [event["object"] for event in lines(wire.take())]
     assert [bool(table["columnDefinitions"]) for table in tables] == [True, False]
     assert tables[0]["rows"][0]["cells"][:2] == ["a", 1]
+
+
+def test_window_frees_large_changes_after_many_small_ones() -> None:
+    window, large = Window(lowest=4, highest=4096), Stored("k", 1, bytes(60 * 1024))
+    for rv in range(1, 3000):
+        window.append(Change("k", rv, None, Stored("k", rv, b"x"), at=0.0))
+    assert window.capacity == 4096
+    for rv in range(3000, 9000):
+        window.append(Change("k", rv, None, large, at=0.0))
+    assert len(window._changes) < 1.5 * len(window)
+
+
+async def test_lost_connection_of_an_ended_watch_leaves_the_next_of_its_scope_alone() -> None:
+    hub = hub_of(Replica(CONFIGMAPS))
+    before = Wire(open_watch(hub, scope(), ListOptions())).watcher
+    before.finish(reusable=False)
+    after = hub.join(scope(), 0, bookmarks=True)
+    before.lost()
+    assert list(hub.watchers()) == [after]
+    assert not hub.empty.is_set()
+
+
+async def test_watch_of_a_definition_that_changes_while_it_begins_is_refused() -> None:
+    hub = hub_of(Replica(CONFIGMAPS))
+    hubs = {CONFIGMAPS.gvr: hub}
+
+    class Reader:
+        efficient = True
+
+        async def revision(self, resource: Any) -> int:
+            return 0
+
+        async def fresh(self, resource: Any) -> None:
+            hubs.pop(CONFIGMAPS.gvr).retire()
+
+    reader: Any = Reader()
+    registry = CollectorRegistry()
+    metrics = WatchMetrics(registry, RequestMetrics(registry))
+    watching = Watching(reader, hubs, metrics, LongRunning())
+    request: Any = SimpleNamespace(
+        options=ListOptions(), target=SimpleNamespace(namespace=""), wanted=selection(CONFIGMAPS, "", ""), form=PLAIN
+    )
+    with pytest.raises(ServiceUnavailable, match="has changed"):
+        await watching._open(request, hub)
+    assert hub.empty.is_set()

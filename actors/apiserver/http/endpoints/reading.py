@@ -168,6 +168,8 @@ class Watching:
                 options = replace(options, version=hub.replica.mark)
         elif options.initial_events:
             await self._reader.wait(request.target.resource, options.version)
+        if self._hubs.get(hub.resource.gvr) is not hub:  # retired meanwhile: no event would come
+            raise ServiceUnavailable("the definition of the resource has changed: try again")
         return open_watch(hub, scope, options)
 
     async def _reach_now(self, hub: Hub) -> None:
