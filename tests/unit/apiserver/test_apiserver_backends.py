@@ -1,10 +1,14 @@
 """The pods that services/NAME/proxy may lead to."""
 
+import msgspec
 import pytest
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.nodes.backends import MOST_TRIES, Backend, Backends
+from actors.apiserver.http.nodes.dialing import node_error
+from actors.apiserver.http.nodes.location import Location
+from actors.apiserver.http.nodes.proxy import moved
 from protocols.kinds.pods.pods import PODS
 from protocols.kinds.services.network import SERVICES
 from protocols.kube.meta import Object
@@ -84,3 +88,33 @@ async def test_loopback_is_a_pods_only_where_all_is_on_one_machine(advertised: s
     else:
         with pytest.raises(BadRequest, match="address not allowed"):
             await _found(backends, target)
+
+
+@pytest.mark.parametrize("ip", ["::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0", "127.0.0.1", "::1"])
+async def test_address_of_the_api_server_itself_is_not_reached_in_any_notation(ip: str) -> None:
+    stored = Stored(services_s=service(("web", 80)), endpoints_s=endpoints((ip, "p")), pods_p=pod(ip))
+    with pytest.raises(BadRequest, match="address not allowed"):
+        await found(stored, "s:web")
+
+
+def test_moved_redirect_to_the_root_stays_below_the_proxy() -> None:
+    hosts = Backend("http", "10.1.0.1", 8080).hosts
+    assert moved("http://10.1.0.1:8080", "/base/proxy", hosts) == "/base/proxy/"
+    assert moved("http://10.1.0.1:8080?a=b", "/base/proxy", hosts) == "/base/proxy/?a=b"
+    assert moved("next", "/base/proxy", hosts) == "next"
+
+
+@pytest.mark.parametrize(
+    "status", [{}, {"code": "x"}, {"code": 200}, {"code": 404, "details": [1]}, {"code": 404, "details": "x"},
+               {"code": 429, "details": {"retryAfterSeconds": "x"}}],
+)  # fmt: skip
+def test_node_error_status_that_is_no_failure_is_a_text(status: Object) -> None:
+    where = Location("n", "10.0.0.1", 10250, "/", ())
+    error = node_error(where, 500, msgspec.json.encode({"kind": "Status", **status}))
+    assert (error.code, error.retry_after) == (500, 0)
+
+
+def test_node_error_status_is_passed_on() -> None:
+    where = Location("n", "10.0.0.1", 10250, "/", ())
+    error = node_error(where, 404, b'{"kind":"Status","code":404,"message":"no such container"}')
+    assert (error.code, str(error)) == (404, "no such container")

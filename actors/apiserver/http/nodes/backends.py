@@ -65,6 +65,7 @@ class Backends:
             address = ip_address(host)
         except ValueError:
             raise BadRequest("address not allowed") from None
+        address = getattr(address, "ipv4_mapped", None) or address  # ::ffff:127.0.0.1 leads to 127.0.0.1
         loopback = address.is_loopback and self._loopback
         local = address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
         if local and not loopback:

@@ -15,6 +15,7 @@ from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, NodeUnavailable
 from protocols.kube.errors import StatusError
 from protocols.kube.jsons import read_json_object
+from protocols.kube.meta import Object
 from protocols.streams.channels import TUNNEL, V5
 from protocols.streams.connections import FORWARD, Socket, Spdy
 from protocols.streams.spdy_channels import OFFERED, SpdyCommand
@@ -96,13 +97,20 @@ async def answered_error(where: Location, answer: aiohttp.ClientResponse) -> Sta
     return node_error(where, answer.status, body)
 
 
+def _is_failure(status: Object) -> bool:
+    """Return True for a Status that clients can be given: with the code of an error, and details of their type."""
+    code, details = status.get("code"), status.get("details") or {}
+    after = details.get("retryAfterSeconds") if isinstance(details, dict) else ""
+    return type(code) is int and 400 <= code < 600 and isinstance(after, int | None)
+
+
 def node_error(where: Location, code: int, body: bytes) -> StatusError:
     """Return a node's error: its Status, or the text that a kubelet answers."""
     try:
         status = read_json_object(body)
     except msgspec.DecodeError:
         status = {}
-    if status.get("kind") == "Status":
+    if status.get("kind") == "Status" and _is_failure(status):
         return StatusError(status)
     text = " ".join(body.decode(errors="replace").split())[:LONGEST_TEXT]
     kind = KINDS.get(code)

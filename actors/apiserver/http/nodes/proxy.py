@@ -122,9 +122,10 @@ def moved(location: str, base: str, hosts: Collection[str]) -> str:
     parts = urlsplit(location)
     if parts.netloc and parts.netloc not in hosts:
         raise ServiceUnavailable(f"the backend redirects to {parts.netloc:.100}, which is forbidden")
-    if not parts.path.startswith("/"):
+    path = parts.path or ("/" if parts.netloc else "")
+    if not path.startswith("/"):
         return location
-    return base + parts.path + (f"?{parts.query}" if parts.query else "")
+    return base + path + (f"?{parts.query}" if parts.query else "")
 
 
 async def relay(source: aiohttp.ClientResponse, sink: web.StreamResponse, http: web.BaseRequest) -> None:
