@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.errors import Conflict, Invalid
+from actors.apiserver.api.errors import BadRequest, Conflict, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.writes.delete import check_preconditions, delete_options
 from actors.apiserver.writes.metadata import carry_over, check_body, stamp_new
@@ -124,3 +124,9 @@ def test_carry_over_name_base_is_that_of_the_update() -> None:
     new = {"metadata": {"generateName": "b-"}}
     assert carry_over(new, old) == []
     assert new["metadata"] == {"uid": "u", "generateName": "b-"}
+
+
+def test_stamp_new_any_resource_version_is_rejected() -> None:
+    with pytest.raises(BadRequest, match="should not be set"):
+        stamp_new({"metadata": {"resourceVersion": "1" * 6000}}, CONFIGMAPS)
+    stamp_new({"metadata": {"resourceVersion": "00"}}, CONFIGMAPS)

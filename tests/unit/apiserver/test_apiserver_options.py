@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.encoding.negotiate import Form, check_form, negotiate, wants_aggregated
 from actors.apiserver.api.errors import BadRequest, Invalid, MethodNotAllowed, NotAcceptable, NotFound, NotThisView
-from actors.apiserver.api.request.query import list_options, write_options
+from actors.apiserver.api.request.query import integer, list_options, write_options
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.request.target import parse_target
 from actors.apiserver.api.stored import Stored
@@ -162,3 +162,24 @@ def test_targets() -> None:
     ):
         with pytest.raises(fault):
             parse_target(TABLE, method, path)
+
+
+def test_numbers_of_thousands_of_zeros_are_read() -> None:
+    zeros = "0" * 6000
+    options = list_options({"limit": f"{zeros}7", "resourceVersion": f"{zeros}12", "timeoutSeconds": zeros})
+    assert (options.limit, options.version, options.timeout) == (7, 12, 0)
+    with pytest.raises(BadRequest, match="out of range"):
+        list_options({"limit": "9" * 6000})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("-0", 0), ("+5", 5), ("-007", -7), (str(2**63 - 1), 2**63 - 1), (str(-(2**63)), -(2**63))]
+)
+def test_integer(text: str, value: int) -> None:
+    assert integer(text) == value
+
+
+@pytest.mark.parametrize("text", [str(2**63), str(-(2**63) - 1)])
+def test_integer_out_of_range(text: str) -> None:
+    with pytest.raises(BadRequest, match="out of range"):
+        integer(text)

@@ -23,22 +23,25 @@ def integer(text: str) -> int:
     """Parse a 64-bit integer. Raises BadRequest with Go's text, which clients know."""
     if not _SIGNED.fullmatch(text):
         raise BadRequest(f"strconv.ParseInt: parsing {_quoted(text)}: invalid syntax")
-    if len(text.lstrip("+-0")) > MOST_DIGITS or not -INT64_MAX - 1 <= int(text) <= INT64_MAX:
+    digits = text.lstrip("+-0") or "0"  # Python reads no number of thousands of zeros
+    value = int(digits) if len(digits) <= MOST_DIGITS else INT64_MAX + 2
+    value = -value if text.startswith("-") else value
+    if not -INT64_MAX - 1 <= value <= INT64_MAX:
         raise BadRequest(f"strconv.ParseInt: parsing {_quoted(text)}: value out of range")
-    return int(text)
+    return value
 
 
 def resource_version(text: str) -> int | None:
     """Parse a resourceVersion parameter; None if it is empty. Raises BadRequest."""
     if not text:
         return None
-    fault = "" if _UNSIGNED.fullmatch(text) else "invalid syntax"
-    if not fault and (len(text.lstrip("0")) > MOST_DIGITS or int(text) > INT64_MAX):
+    fault, digits = "" if _UNSIGNED.fullmatch(text) else "invalid syntax", text.lstrip("0") or "0"
+    if not fault and (len(digits) > MOST_DIGITS or int(digits) > INT64_MAX):
         fault = "value out of range"
     if fault:
         value = f"{_quoted(text)}: strconv.ParseUint: parsing {_quoted(text)}: {fault}"
         raise BadRequest(f"invalid resource version: resourceVersion: Invalid value: {value}")
-    return int(text)
+    return int(digits)
 
 
 def request_seconds(query: Mapping[str, str], most: float) -> float:
