@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -91,7 +92,7 @@ class KubernetesService:
         if any(key.startswith(MASTERS) for key in keys):
             return []
         others = (key.removeprefix(ANNOUNCED).partition("/") for key in keys)
-        return sorted({own, *((int(port), host) for port, _, host in others if port.isdecimal())})
+        return sorted({own, *((int(port), host) for port, _, host in others if _is_server(port, host))})
 
     async def _ensure(self, replica: Replica, wanted: Object) -> None:
         row = replica.resource
@@ -105,6 +106,13 @@ class KubernetesService:
             pass  # another process was faster
         except Taken as held_by_other:
             self._report(str(held_by_other))
+
+
+def _is_server(port: str, host: str) -> bool:
+    """Return True for an announcement as this module writes it; anyone at the store may write others."""
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(host)) and port.isdecimal() and 0 < int(port) < 65536
+    return False
 
 
 def _new(row: Served, obj: Object) -> Object:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import asdict
 
+from actors.apiserver.api.errors import CorruptObject
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.stored import Stored, decode_stored, encode_object
+from actors.apiserver.api.stored import Stored, corruption, decode_stored, encode_object
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.storage.storage import RevisionConflict, Storage
@@ -135,7 +136,12 @@ class DefinitionController:
             start = page.objects[-1].key + "\0"
 
     async def _delete(self, row: Served, stored: Stored) -> None:
-        """Delete an object as a client would; objects with finalizers remain until those are removed."""
+        """Delete an object as a client would; objects with finalizers remain until those are removed.
+
+        Raises CorruptObject: only an administrator can decide that it may go.
+        """
+        if why := corruption(stored.raw, custom=True):
+            raise CorruptObject(f"{row.storage_prefix}{stored.key}", why)
         obj = decode_stored(stored.raw, stored.rv)
         left = deleted(Target(row, "delete", stored.namespace, stored.name), DeleteOptions(), obj)
         try:

@@ -79,6 +79,14 @@ async def test_servers_of_one_store_agree_on_the_endpoints() -> None:
     assert len(storage.objects["endpoints"]["subsets"]) == 1, "the lease of the other has ended"
 
 
+@pytest.mark.parametrize("key", ["6443/no-address", "0/10.0.0.9", "99999/10.0.0.9", "x/10.0.0.9", "6443", "6443/::1/x"])
+async def test_announcement_of_another_form_is_ignored(key: str) -> None:
+    storage = FakeStorage()
+    storage.keys[f"{ANNOUNCED}{key}"] = b"{}"
+    await server(storage, "10.0.0.1")._reconcile(announce=True)
+    assert [s["addresses"] for s in storage.objects["endpoints"]["subsets"]] == [[{"ip": "10.0.0.1"}]]
+
+
 async def test_endpoints_are_left_to_a_kube_apiserver() -> None:
     storage = FakeStorage()
     storage.keys[f"{MASTERS}192.0.2.1"] = b"k8s\0"
