@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from operator import is_not
 
 import msgspec
+from multidict import MultiMapping
 
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.errors import ServiceUnavailable
@@ -36,12 +37,13 @@ class Health:
     def __init__(self, parts: Mapping[str, Check]) -> None:
         self._parts = parts
 
-    async def reply(self, path: str, query: Mapping[str, str]) -> Reply:
+    async def reply(self, path: str, query: MultiMapping[str]) -> Reply:
         root, _, part = path.strip("/").partition("/")
         if part and part not in ("ping", *self._parts):
             return Reply(b"404 page not found\n", 404, TEXT)
         names = [part] if part else ["ping", *(self._parts if root == "readyz" else ())]
-        faults = {name: await self._fault(name) for name in names if name not in query.get("exclude", "").split(",")}
+        excluded = ",".join(query.getall("exclude", [])).split(",")
+        faults = {name: await self._fault(name) for name in names if name not in excluded}
         failed = any(faults.values())
         if not failed and "verbose" not in query:
             return Reply(b"ok", 200, TEXT)
@@ -129,7 +131,7 @@ class NonResource:
         self._v2: tuple[list[bytes], bool, bytes] = ([], False, b"")
         """The v3 documents that the last v2 document was made of, its form, and the document itself."""
 
-    async def reply(self, path: str, query: Mapping[str, str], accept: str) -> Reply:
+    async def reply(self, path: str, query: MultiMapping[str], accept: str) -> Reply:
         """Raises NotFound."""
         parts = path.strip("/").split("/")
         if f"/{parts[0]}" in HEALTH:

@@ -31,10 +31,10 @@ from protocols.process.tasks import Tasks
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
 URI_LIMIT = 1024
+"""Characters of a path that a line holds."""
 MOST_ANNOTATIONS, ANNOTATION_LIMIT = 64, 10 * 1024
 ANNOTATIONS = web.RequestKey("annotations", dict)
 """Annotations of a request for the log."""
-"""Characters of a path that a line holds."""
 NAME_LIMIT = 256
 """Characters of a name, a namespace and an agent."""
 CUT = "..."
