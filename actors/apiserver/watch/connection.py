@@ -22,6 +22,8 @@ CONGESTED_BYTES = 64 * 1024
 """Unsent bytes above which a watch no longer shares its channel's writes."""
 GRACE_SECONDS = 1.0
 """Drain timeout: a client that was too slow may read for this long before its connection is aborted."""
+UNREAD_SECONDS = 30.0
+"""Time after the end of a watch in which its client must read the rest, or lose its connection."""
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -72,8 +74,14 @@ class WatchConnection(asyncio.Protocol):
         self._hub.bookmark(self._watcher, again=self._last_mark <= now < self._ends_at)
         if now >= self._ends_at:
             self._watcher.finish()
+            if self._options is not None:  # congested
+                asyncio.get_running_loop().call_later(UNREAD_SECONDS, self._give_up)
             return
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
+
+    def _give_up(self) -> None:
+        if self._options is not None:
+            self._transport.abort()
 
     @property
     def write(self) -> Callable[[bytes], None]:

@@ -1,0 +1,77 @@
+"""The end of a watch whose client reads nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.apiserver.api.encoding.negotiate import PLAIN
+from actors.apiserver.api.request.query import ListOptions
+from actors.apiserver.api.request.selection import selection
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.table import TABLE
+from actors.apiserver.watch import connection
+from actors.apiserver.watch.begin import open_watch
+from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
+from actors.apiserver.watch.hub import Hub, HubOptions
+from actors.apiserver.watch.scope import Scope
+
+CONFIGMAPS = TABLE.of("configmaps")
+
+
+class Transport:
+    """A client that reads nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.aborted, self.closed = asyncio.Event(), False
+
+    def set_protocol(self, protocol: asyncio.Protocol) -> None:
+        self.protocol = protocol
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = True
+        self.aborted.set()
+        self.protocol.connection_lost(None)
+
+
+def unread_watch(ended: list[bool]) -> tuple[Transport, WatchConnection]:
+    hub = Hub(Replica(CONFIGMAPS), HubOptions())
+    opened = open_watch(hub, Scope("", selection(CONFIGMAPS, "", ""), PLAIN), ListOptions())
+    options = ConnectionOptions(hub, 0.0, True, False, lambda: ended.append(True), lambda _: None)
+    transport: Any = Transport()
+    watch = WatchConnection(options, transport, opened.watcher)
+    watch.begin((), opened.initial, congested=True)
+    return transport, watch
+
+
+async def test_client_that_reads_nothing_loses_the_connection_of_an_ended_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.0)
+    ended: list[bool] = []
+    transport, watch = unread_watch(ended)
+    watch.alarm()
+    async with asyncio.timeout(30):
+        await transport.aborted.wait()
+    assert ended == [True]
+
+
+async def test_client_that_reads_the_rest_gets_a_clean_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.0)
+    ended: list[bool] = []
+    transport, watch = unread_watch(ended)
+    watch.alarm()
+    watch.resume_writing()
+    assert (ended, transport.closed) == ([True], True)
+    await asyncio.sleep(0.01)
+    assert not transport.aborted.is_set()
