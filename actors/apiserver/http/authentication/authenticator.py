@@ -80,11 +80,11 @@ def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[s
     extra = [key for key in asked if key.lower().startswith(EXTRA)]
     if not all(value.isprintable() for key in asked for value in headers.getall(key)):
         raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
-    if USER not in headers:
+    name, groups = headers.get(USER, ""), tuple(headers.getall(GROUP, []))
+    if not name:
         if extra or GROUP in headers or UID in headers:
             raise BadRequest("requested to impersonate a group, uid or extra without impersonating a user")
         return user
-    name, groups = headers[USER], tuple(headers.getall(GROUP, []))
     for attributes in _required_rights(name, groups, headers, extra, path):
         authorizer.check(user, attributes)
     pairs = tuple((unquote(key[len(EXTRA) :]).lower(), tuple(headers.getall(key))) for key in sorted(set(extra)))
@@ -115,7 +115,7 @@ def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
         groups = account_groups(account[0])
     if name == ANONYMOUS.name:
         return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
-    return tuple(dict.fromkeys((*groups, AUTHENTICATED)))
+    return groups if set(groups) & {AUTHENTICATED, *ANONYMOUS.groups} else (*groups, AUTHENTICATED)
 
 
 AUTHOR = web.RequestKey("author", User)
