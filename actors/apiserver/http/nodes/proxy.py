@@ -108,11 +108,12 @@ def proxy_options(raw: str, target: Target) -> Object:
 
 
 def passed(headers: MultiMapping[str]) -> CIMultiDict[str]:
-    """Return the headers that reach the other side."""
+    """Return the headers that reach the other side: none of this hop, nor what `Connection` names as such."""
+    hop = HOPS | {name.strip().lower() for value in headers.getall("Connection", ()) for name in value.split(",")}
     kept: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():
         key = name.lower()
-        if key not in HOPS and key not in CREDENTIALS and not key.startswith(IDENTITIES):
+        if key not in hop and key not in CREDENTIALS and not key.startswith(IDENTITIES):
             kept.add(name, value)
     return kept
 
