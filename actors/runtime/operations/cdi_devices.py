@@ -205,8 +205,7 @@ def _apply(config: pb.ContainerConfig, edit: _Edits, made: Collection[str]) -> N
 
 def missing_nodes(found: Sequence[FoundDevice]) -> tuple[DeviceNode, ...]:
     """Return the device nodes that must be made: the host has none with these numbers. Blocks. Raises CdiUnusable."""
-    edits = dict.fromkeys(edit for entry in found for edit in (entry.common, entry.own))
-    nodes = (node for edit in edits for node in edit.device_nodes or ())
+    nodes = (node for entry in found for edit in (entry.common, entry.own) for node in edit.device_nodes or ())
     return tuple(made for node in dict.fromkeys(nodes) if (made := _missing(node)) is not None)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.model.errors import CdiUnusable
-from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices
+from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
 from actors.runtime.spec.isolation import _devices
 from protocols.kube.meta import Object
 from protocols.wire import cri_pb2 as pb
@@ -102,3 +102,11 @@ def test_what_is_not_done_here_is_refused_not_left_out(tmp_path: Path) -> None:
     for name, words in (("t", 'type "tmpfs"'), ("e", "no variable")):
         with pytest.raises(CdiUnusable, match=words):
             apply_devices(config, files.find([f"gpu.example.com/device={name}"]), own_root=False)
+
+
+def test_hooks_beside_a_device_node_are_no_obstacle(tmp_path: Path) -> None:
+    hooks = [{"hookName": "createContainer", "path": "/bin/x", "args": ["x"]}]
+    made = [{"path": "/dev/no-such-gpu", "type": "c", "major": 240, "minor": 1}]
+    (tmp_path / "gpu.json").write_text(spec(device("a", deviceNodes=made), containerEdits={"hooks": hooks}))
+    found = CdiFiles([tmp_path]).find(["gpu.example.com/device=a"])
+    assert [node.path for node in missing_nodes([*found, *found])] == ["/dev/no-such-gpu"]
