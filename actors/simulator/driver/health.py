@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ class ReportedHealth(NamedTuple):
 
 
 class HealthBoard:
-    """The devices that are offered, and the health of each; `changed` returns after every change."""
+    """The devices that are offered, and the health of each."""
 
     def __init__(
         self, devices: list[CardDevice], health: dict[str, ReportedHealth] | None = None, away: Iterable[str] = ()
@@ -31,7 +30,8 @@ class HealthBoard:
         self.health = dict(health or {})
         self.silent = False
         """True while health streams stay open without sending reports."""
-        self._event = asyncio.Event()
+        self.change = asyncio.Event()
+        """Set at the next change: take it before what a change would make outdated."""
 
     @property
     def devices(self) -> list[CardDevice]:
@@ -66,13 +66,8 @@ class HealthBoard:
         return lines
 
     def notify(self) -> None:
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def changed(self, timeout: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
+        self.change.set()
+        self.change = asyncio.Event()
 
 
 def parse_health(text: str) -> dict[str, ReportedHealth]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,7 @@ class DriverServer:
             """Send the whole list now, on each change, and often enough to beat the health timeout."""
             mine = self._round
             while not self._ending and mine == self._round:
+                change = self._board.change
                 await self._faults.meet(method.name, context)
                 if not self._board.silent:
                     reply = method.reply()
@@ -196,7 +198,9 @@ class DriverServer:
                     for device in self._board.devices:
                         describe(device, reply.devices.add())
                     yield reply
-                await self._board.changed(self._options.health_timeout / 3)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._options.health_timeout / 3):
+                        await change.wait()
             if isinstance(self._end, StreamEnd) and not self._ending:
                 await context.abort(getattr(grpc.StatusCode, self._end.code), self._end.error)
 

@@ -11,18 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.simulator.driver import slices as slices_module
-from actors.simulator.driver.claims import _parameters
+from actors.simulator.driver.claims import Claims, _parameters
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
 from actors.simulator.driver.options import DriverOptions
 from actors.simulator.driver.process import attacher
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
-from actors.simulator.driver.server import answer_for
+from actors.simulator.driver.server import DriverServer, answer_for
 from actors.simulator.driver.slices import Publisher, slice_specs
+from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.files import HealthFileInvalid
 from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.quantity import parse_quantity
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from protocols.process.tasks import awaited, cancel
+from protocols.wire.plugins import WATCH_DEVICES_STATUS
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, RestoredApi, conflict
 from tests.support.waiting import until_async
@@ -207,3 +209,13 @@ async def test_slices_that_a_restored_backup_lacks_are_published_again(monkeypat
     await until_async("the slices are back", lambda: api.objects[RESOURCESLICES.plural])
     await cancel(task)
     assert api.lost
+
+
+async def test_change_while_a_report_is_sent_is_in_the_next_one_at_once() -> None:
+    board = HealthBoard(OPTIONS.all_devices())
+    server = DriverServer(OPTIONS, Claims(OPTIONS, cast("Any", MemoryApi())), board, Faults(), print)
+    reports = server._watching(WATCH_DEVICES_STATUS)(None, cast("Any", None))
+    assert {device.health for device in (await anext(reports)).devices} == {"Healthy"}
+    board.set({"gpu-1": ReportedHealth("Unhealthy")})
+    async with asyncio.timeout(OPTIONS.health_timeout / 6):  # without the change it comes after a third
+        assert (await anext(reports)).devices[1].health == "Unhealthy"
