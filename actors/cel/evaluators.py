@@ -279,10 +279,11 @@ class Evaluators:
             found, running = await self._answered(running, work)
             return Answers(tuple(found))
         finally:
-            if running is None and turn.done() and not turn.cancelled():
-                running = turn.result()
+            if turn.done() and not turn.cancelled():  # else its owner may be busy with other work
+                running = running or turn.result()
+                self._turns.done(work.owner)
             turn.cancel()
-            self._release(work.owner, running)
+            self._release(running)
 
     async def _answered(self, running: Running, work: Work) -> tuple[list[bytes], Running]:
         """Return the answers and the evaluator that gave the last one."""
@@ -335,8 +336,7 @@ class Evaluators:
         self._all.add(running)
         return running
 
-    def _release(self, owner: str, running: Running | None) -> None:
-        self._turns.done(owner)
+    def _release(self, running: Running | None) -> None:
         if running is not None and running in self._all:
             running.idle_since = time.monotonic()
             self._idle.append(running)

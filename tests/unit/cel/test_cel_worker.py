@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -61,6 +62,7 @@ from protocols.cel.worker.messages import (
 )
 from protocols.cel.worker.selections import Selections, SelectorPending
 from protocols.dra.types import Attribute, Device
+from protocols.process.tasks import cancel
 
 DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
 TRUE = 'device.driver == "a.example.com"'
@@ -143,6 +145,27 @@ def test_turns_bound_each_owner() -> None:
     assert all(turns.add("greedy", number) for number in range(QUEUED_PER_OWNER))
     assert not turns.add("greedy", 0)
     assert turns.add("other", 0)
+
+
+async def test_work_that_is_cancelled_while_it_waits_gives_its_owner_no_second_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[object] = []
+
+    async def answered(evaluators: Evaluators, running: object, work: Work) -> object:
+        begun.append(running)
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(Evaluators, "_answered", answered)
+    evaluators = Evaluators(logging.getLogger("test"), lambda death: None)
+    evaluators._idle = [Mock(), Mock()]
+    tasks = [asyncio.create_task(evaluators.run(Work((), "o"))) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    await cancel(tasks.pop())
+    tasks.append(asyncio.create_task(evaluators.run(Work((), "o"))))
+    await asyncio.sleep(0.01)
+    assert len(begun) == 1
+    await cancel(*tasks)
 
 
 # evaluators: real processes
