@@ -151,7 +151,7 @@ class RecordingWriter:
     def _shorten(self, now_ms: int) -> None:
         """Copy the newest segments, which begin with key frames, to a file that takes this one's place."""
         keep = int(self._limit * KEEP_SHARE) - len(self._head)
-        if self.size - self._keys[-1] > keep:
+        if not self._keys or self.size - self._keys[-1] > keep:
             self._write_key(now_ms)
         begin = next((at for at in self._keys if self.size - at <= keep), self._keys[-1])
         part = self._path.with_name(f"{self._path.name}.part")
@@ -161,6 +161,8 @@ class RecordingWriter:
             file.write(self._head)
             self._file.seek(begin)
             shutil.copyfileobj(self._file, file)
+            if file.tell() != len(self._head) + self.size - begin:
+                raise OSError(28, os.strerror(28), str(part))
             os.replace(part, self._path)
         except OSError:
             file.close()

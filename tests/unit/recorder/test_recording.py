@@ -1,5 +1,6 @@
 """The format of recordings: what was written is read at every time, cut or limited; a hostile file is rejected."""
 
+import secrets
 import struct
 import zlib
 from contextlib import suppress
@@ -234,3 +235,23 @@ def test_file_that_is_something_else_is_not_recorded_over(tmp_path: Path) -> Non
     with pytest.raises(RecordingInvalid, match="no file"):
         open_recording(Path("/dev/null"))
     assert (tmp_path / "thesis.txt").read_text() == "do not lose me"
+
+
+def test_entries_alone_keep_to_the_limit(tmp_path: Path) -> None:
+    writer = RecordingWriter(tmp_path / "r", HEAD, 1 << 20)
+    for second in range(5):
+        writer.happened("lines", "store", secrets.token_hex(1 << 19), second)
+        writer.flush(second, 0)
+    writer.close()
+    assert (tmp_path / "r").stat().st_size <= 1 << 20
+
+
+def test_disk_that_fills_while_a_file_is_cut_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = RecordingWriter(tmp_path / "r", HEAD, 1 << 20)
+    monkeypatch.setattr("shutil.copyfileobj", lambda source, target: target.write(source.read()[:-9]))
+    with suppress(OSError):
+        for second in range(1, 9):
+            writer.set("state", "k", secrets.token_hex(1 << 18), second)
+            writer.flush(second, 0)
+    writer.close()
+    assert (tmp_path / "r").stat().st_size == writer.size == Recording(tmp_path / "r").size
