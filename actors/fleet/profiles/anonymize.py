@@ -189,7 +189,7 @@ class _SliceNames:
             number = self._names.replacement("number", str(value["int"]), self._node)
             return {"int": int(number.rpartition("-")[2])}
         text = value.get("string")
-        if text is None:
+        if not text:
             return value
         is_kept = is_well_known(domain_of(name) or self._spec["driver"])
         if is_kept and not is_id(text, name) and not self._names.has_owner(text):

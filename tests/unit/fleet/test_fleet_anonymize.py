@@ -58,6 +58,7 @@ def gpu(node: int, number: int) -> Any:
         "address": {"string": f"10.1.{node}.{number}"},
         "host": {"string": f"ip-10-{node}-gpu"},
         "acme.io/slot": {"string": f"slot-{number}"},
+        "boardSerial": {"string": ""},
     }
     return {"name": f"gpu-{number}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
 
@@ -139,6 +140,7 @@ def test_ids_are_replaced_consistently() -> None:
     assert len({own["uuid"], other["uuid"], elsewhere["uuid"]}) == 3
     assert own["cliqueId"] == other["cliqueId"] == elsewhere["cliqueId"]
     assert own["serialNumber"] != other["serialNumber"]
+    assert own["boardSerial"] == "", "a text that is not known is nobody's"
 
 
 def test_replaced_texts_still_match_each_other() -> None:
