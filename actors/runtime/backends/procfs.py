@@ -67,9 +67,11 @@ def _stat(pid: int) -> list[int] | None:
 
 def descendants(pid: int) -> Iterator[int]:
     """Yield all processes below one; those that end meanwhile may be missing."""
-    for child in _children(pid):
-        yield child
-        yield from descendants(child)
+    parents = [pid]
+    while parents:
+        for child in _children(parents.pop()):
+            yield child
+            parents.append(child)
 
 
 def _children(pid: int) -> list[int]:
