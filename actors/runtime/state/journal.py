@@ -54,7 +54,7 @@ class Journal:
             self._append(JournalEntry(record.id, record=record))
         self._records[record.id] = record
         if self._size > self._limit:
-            self._rewrite()
+            self._shorten()
 
     def remove(self, id: str) -> None:
         if id in self._records:
@@ -89,6 +89,13 @@ class Journal:
             os.ftruncate(self._file, self._size)
             raise
         self._size += written
+
+    def _shorten(self) -> None:
+        """Rewrite the file if there is room for it; the change that made it long is on disk already."""
+        try:
+            self._rewrite()
+        except OSError:
+            self._limit += SLACK
 
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines; the old file stays until the new one is complete."""

@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -102,3 +103,16 @@ def test_an_events_bytes_are_the_message(size: int, containers: int) -> None:
             pod_sandbox_status=sandbox_status(sandbox),
             containers_statuses=container_statuses(sandbox),
         )
+
+
+def test_change_is_written_although_there_is_no_room_to_shorten_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SLACK", 1000)
+    kept = Journal(tmp_path / "j")
+    kept.write(record("a"))
+    monkeypatch.setattr(os, "rename", Mock(side_effect=OSError(errno.ENOSPC, "no space left on device")))
+    for number in range(50):
+        kept.write(record("a", 1, number + 2, config=str(number).encode()))
+    monkeypatch.undo()
+    assert [item.life.finished_at for item in Journal(tmp_path / "j").load()] == [51]
