@@ -56,6 +56,7 @@ class Sandboxes:
             await self._holders.ensure(sandbox)
         except BaseException:
             self._deps.pods.sandbox_names.release(sandbox_key(sandbox.config.metadata))
+            self._holders.end(sandbox)
             await asyncio.to_thread(self._deps.state.remove, sandbox.record)
             raise
 
@@ -82,9 +83,9 @@ class Sandboxes:
         config = pb.PodSandboxConfig()
         config.CopyFrom(sandbox.config)
         config.linux.resources.CopyFrom(resources)
-        sandbox.record = msgspec.structs.replace(sandbox.record, config=config.SerializeToString())
-        sandbox.config = config
-        await asyncio.to_thread(self._deps.state.save, sandbox.record)
+        data = config.SerializeToString()
+        await asyncio.to_thread(self._deps.state.save, msgspec.structs.replace(sandbox.record, config=data))
+        sandbox.record, sandbox.config = msgspec.structs.replace(sandbox.record, config=data), config
         cgroups = self._deps.processes.cgroups
         cgroups.update_pod(pod_group(config, cgroups.unified))
 
@@ -103,11 +104,11 @@ class Sandboxes:
             self._deps.pods.remove_sandbox(sandbox)
 
     async def _stop(self, sandbox: Sandbox) -> None:
-        if not sandbox.record.stopped_at:
-            sandbox.stopping = True
-            await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
-            self._holders.end(sandbox)
-            self._mark_stopped(sandbox)
+        """Stop what runs, also in a sandbox that lost its namespaces."""
+        sandbox.stopping = True
+        await asyncio.gather(*(self._containers.stop(id, 0) for id in list(sandbox.containers)))
+        self._holders.end(sandbox)
+        self._mark_stopped(sandbox)
 
     def _mark_stopped(self, sandbox: Sandbox) -> None:
         """Save without a sync: after a loss of power the boot id differs, which marks it stopped too."""

@@ -1,0 +1,86 @@
+"""What is left of a sandbox after an operation on it fails."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from actors.runtime.backends.holders import Holders
+from actors.runtime.backends.hollow import HollowBackend
+from actors.runtime.images.store import ImageStore
+from actors.runtime.model.containers import ContainerState
+from actors.runtime.model.errors import LauncherGone, StateNotWritten
+from actors.runtime.model.pods import Clock, RuntimePods
+from actors.runtime.operations import sandboxes as operations
+from actors.runtime.operations.cdi_devices import CdiFiles
+from actors.runtime.operations.containers import Containers, Dependencies
+from actors.runtime.operations.host_paths import MountPoints
+from actors.runtime.operations.sandboxes import Sandboxes
+from actors.runtime.state.container_events import ContainerEvents
+from actors.runtime.state.directory import StateDirectory
+from actors.runtime.state.lifecycle import Lifecycle
+from protocols.wire import cri_pb2 as pb
+
+CONFIG = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="p", namespace="ns", uid="u"))
+
+
+class Runtime:
+    """Sandboxes and simulated containers on a directory; no process can be started."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pods, clock, self.state = RuntimePods(), Clock(), StateDirectory(directory)
+        events = ContainerEvents(clock, 8)
+        launcher = Mock()
+        launcher.launch_holder.side_effect = LauncherGone("gone")
+        self.holders = Holders(launcher, self.state)
+        processes: Any = SimpleNamespace(holders=self.holders, cgroups=Mock(unified=True))
+        dependencies = Dependencies(
+            pods=self.pods,
+            state=self.state,
+            events=events,
+            clock=clock,
+            processes=processes,
+            hollow=HollowBackend(Lifecycle(events), self.state),
+            images=ImageStore(directory / "images"),
+            cdi=CdiFiles([]),
+            mount_points=MountPoints(directory),
+        )
+        self.containers = Containers(dependencies)
+        self.sandboxes = Sandboxes(dependencies, self.containers)
+
+
+async def test_stop_ends_containers_of_a_sandbox_that_lost_its_namespaces(tmp_path: Path) -> None:
+    runtime = Runtime(tmp_path)
+    id = await runtime.sandboxes.run(CONFIG, "")
+    config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c"), image=pb.ImageSpec(image="hollow/c"))
+    container = runtime.pods.container(await runtime.containers.create(id, config))
+    await runtime.containers.start(container.id)
+    runtime.holders.on_lost(runtime.pods.sandbox(id))
+    states = [container.life.state]
+    await runtime.sandboxes.stop(id)
+    states.append(container.life.state)
+    assert states == [ContainerState.RUNNING, ContainerState.EXITED]
+
+
+async def test_update_that_is_not_on_disk_has_changed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime(tmp_path)
+    id = await runtime.sandboxes.run(CONFIG, "")
+    before = runtime.pods.sandbox(id).record
+    monkeypatch.setattr(runtime.state, "save", Mock(side_effect=StateNotWritten("full")))
+    with pytest.raises(StateNotWritten):
+        await runtime.sandboxes.update(id, pb.LinuxContainerResources(cpu_shares=512))
+    assert runtime.pods.sandbox(id).record is before
+    assert runtime.pods.sandbox(id).config.linux.resources.cpu_shares == 0
+
+
+async def test_sandbox_whose_namespaces_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "kernel_paths", lambda sysctls: {"kernel/sem": "1"})
+    runtime = Runtime(tmp_path)
+    with pytest.raises(LauncherGone):
+        await runtime.sandboxes.run(CONFIG, "")
+    assert runtime.holders._locks == {}
+    assert runtime.state.load() == ([], [])
