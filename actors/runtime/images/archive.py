@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import posixpath
 import shutil
 import stat
 import tarfile
@@ -136,6 +137,8 @@ class Archive:
 
     def _file(self, name: str) -> IO[bytes]:
         member = self._members.get(name)
+        if member is not None and member.issym():  # `docker save` links a layer that it has written before
+            member = self._members.get(posixpath.normpath(f"{posixpath.dirname(name)}/{member.linkname}"))
         if member is None or not member.isfile():
             raise ImageUnusable(f"{self._path}: {name or 'its configuration'} is missing")
         return self._tar.data(member)

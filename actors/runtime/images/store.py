@@ -21,6 +21,7 @@ from protocols.process.files import UNREADABLE, write_atomic
 from protocols.wire import cri_pb2 as pb
 
 HUB, LIBRARY, LATEST = "docker.io", "library", "latest"
+HUBS = (HUB, "index.docker.io")
 _NAME = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
 _HOST = re.compile(r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]{1,5})?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -31,7 +32,9 @@ def full_name(text: str) -> str:
     name, _, tag = _split(text.partition("@")[0])
     host, _, rest = name.partition("/")
     if not rest or not ("." in host or ":" in host or host == "localhost"):
-        host, rest = HUB, name if "/" in name else f"{LIBRARY}/{name}"
+        host, rest = HUB, name
+    if host in HUBS:
+        host, rest = HUB, rest if "/" in rest else f"{LIBRARY}/{rest}"
     if not _HOST.fullmatch(host) or not _NAME.fullmatch(rest) or not _TAG.fullmatch(tag):
         raise InvalidRequest(f'"{text}" is no image name; write it like busybox, team/app:v1 or localhost/app')
     return f"{host}/{rest}:{tag}"

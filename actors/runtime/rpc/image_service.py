@@ -105,7 +105,7 @@ def images_used(pods: RuntimePods) -> set[str]:
 
 def _imported(image: Image) -> pb.Image:
     name, _, _ = image.config.user.partition(":")
-    number = pb.Int64Value(value=int(name or "0")) if name.isdecimal() or not name else None
+    number = pb.Int64Value(value=int(name or "0")) if not name or (name.isdecimal() and len(name) <= 10) else None
     return pb.Image(
         id=image.id,
         repo_tags=[short_name(name) for name in image.names],

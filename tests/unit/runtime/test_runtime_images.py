@@ -1,6 +1,7 @@
 """Names, archives and layers of images; an image may hold anything, and must not reach out of its directory."""
 
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -13,6 +14,9 @@ from actors.runtime.images.bounded_tar import BoundedFile, Bounds, ImageBudget, 
 from actors.runtime.images.layers import LayerUnpacker
 from actors.runtime.images.store import ImageStore, full_name, short_name
 from actors.runtime.model.errors import ImageInUse, ImageUnusable, InvalidRequest, NotFound
+from actors.runtime.model.pods import RuntimePods
+from actors.runtime.rpc.image_service import ImageMethods
+from protocols.wire import cri_pb2 as pb
 from tests.support import images
 
 pytestmark = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
@@ -33,6 +37,8 @@ def store(directory: Path) -> ImageStore:
         ("localhost:5000/a/b:x", "localhost:5000/a/b:x"),
         ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
         ("busybox:1@sha256:0", "docker.io/library/busybox:1"),
+        ("docker.io/busybox", "docker.io/library/busybox:latest"),
+        ("index.docker.io/team/app", "docker.io/team/app:latest"),
     ],
 )
 def test_names_in_full(text: str, full: str) -> None:
@@ -209,3 +215,21 @@ def test_where_only_imported_images_exist(tmp_path: Path) -> None:
     made.import_(images.docker_archive(tmp_path / "a.tar"), "")
     known = ("box:1", "pause", "registry.k8s.io/pause:3.10", "hollow/x", "nginx")
     assert [made.exists(name) for name in known] == [True, True, True, True, False]
+
+
+def test_layer_that_docker_save_wrote_before_is_a_link(tmp_path: Path) -> None:
+    manifest = [{"Config": "c.json", "RepoTags": ["box:1"], "Layers": ["a/layer.tar", "b/layer.tar"]}]
+    plain = {"manifest.json": json.dumps(manifest).encode(), "c.json": b'{"config": {}}', "a/layer.tar": images.top()}
+    entries = [images.entry(name, data) for name, data in plain.items()]
+    entries.append(images.entry("b/layer.tar", type=tarfile.SYMTYPE, linkname="../a/layer.tar"))
+    (tmp_path / "box.tar").write_bytes(images.layer(entries))
+    made = store(tmp_path).import_(tmp_path / "box.tar", "")
+    assert (Path(made.root) / "etc" / "made-in").read_text() == "two layers\n"
+
+
+async def test_user_that_is_no_number_of_64_bits_does_not_hide_the_images(tmp_path: Path) -> None:
+    config = {**images.CONFIG, "User": "9" * 30}
+    found = store(tmp_path)
+    found.import_(images.docker_archive(tmp_path / "box.tar", config=config), "")
+    listed = await ImageMethods(RuntimePods(), found, tmp_path).ListImages(pb.ListImagesRequest())
+    assert [(image.username, image.HasField("uid")) for image in listed.images] == [("9" * 30, False)]
