@@ -52,9 +52,10 @@ def _named(text: str) -> int:
     """Parse a signal as images write it: `SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`."""
     name, _, offset = text.strip().upper().partition("+")
     if name.isdecimal():
-        number = int(name)
+        number = int(name[:9])
     else:
-        number = int(getattr(signal, "SIG" + name.removeprefix("SIG"), 0)) + int(offset if offset.isdecimal() else 0)
+        number = int(getattr(signal, "SIG" + name.removeprefix("SIG"), 0))
+        number += int(offset[:9]) if offset.isdecimal() else 0
     return number if 0 < number <= int(signal.SIGRTMAX) else int(signal.SIGTERM)
 
 
