@@ -31,7 +31,9 @@ OLDEST, BUMP, RESTORE_S = 100, 1_000_000, 3.0
 LOST = b"/registry/resourceclaims/", b"/registry/pods/", b"/registry/leases/", b"/registry/resourceslices/", b"/"
 """Below which prefix the write is that a backup lacks; one is drawn."""
 FEW, WAIT_S, SOON_S = 8, 5.0, 0.03
-"""Which of the next writes it is, at most; how long it is waited for; and seconds from the write to the restore."""
+"""Which of the next writes it is, at most; how long it is waited for; and seconds from the write to the restore.
+
+Mostly these are a few thousandths: that long its writer may know of the write while no watch has shown it."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -122,6 +124,7 @@ class EtcdFaults:
             if not left or world.now > until:
                 cluster.on_commit.remove(committed)
                 kept = (commit.changes[0].kv.mod_revision if commit.changes else since) - 1
-                world.at(chance.random() * SOON_S, None, lambda: self._restore(cluster.state.revision - kept, fault))
+                soon = chance.random() ** 3 * SOON_S
+                world.at(soon, None, lambda: self._restore(cluster.state.revision - kept, fault))
 
         cluster.on_commit.append(committed)

@@ -27,6 +27,6 @@ class LostProfile(PlaneProfile):
     def begin(self) -> None:
         super().begin()
         chance = self.world.random("lost")
-        what = chance.choice(("allocation", "allocation", "binding", "devices"))
+        what = chance.choice(("allocation", "binding", "binding", "devices"))
         fault = Fault(0.0, "lose", what, chance.random())
         self.world.at(chance.uniform(*AT_S[what]), None, lambda: KINDS["lose"](self.world, fault))
