@@ -218,11 +218,11 @@ WATCH = (
         "recreated",
         INFORMER,
         old="""\
-        elif _uid(old) != _uid(obj):
-            self._handler.on_delete(old)
-            self._handler.on_add(obj)
+        if (old := self.items.get(key)) is not None and _uid(old) != _uid(obj):
+            self._delete(old)
+            old = None
 """,
-        new="",
+        new="        old = self.items.get(key)\n",
         mistake="An object deleted and created again under its name counts as the same: old uid for new.",
         profile="control",
     ),
