@@ -15,6 +15,7 @@ MAX_DEADLINE = 2**31 - 1
 CONTAINERS = ("containers", "initContainers")
 MUTABLE = ("tolerations", "activeDeadlineSeconds", "schedulingGates")
 NODE_TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+TERM_FIELDS = ("matchExpressions", "matchFields")
 
 
 def spec_change_causes(new: Object, old: Object) -> list[Cause]:
@@ -67,15 +68,15 @@ def _deadline_causes(new: Object, old: Object) -> list[Cause]:
 
 def _toleration_causes(new: list[Object], old: list[Object]) -> list[Cause]:
     """Allow additions, and other seconds of a toleration that has some."""
-    now = [_key(toleration) for toleration in new]
-    if all(_key(toleration) in now for toleration in old):
+    now = set(map(_key, new))
+    if now.issuperset(map(_key, old)):
         return []
     text = "existing toleration can not be modified except its tolerationSeconds"
     return [forbidden("spec.tolerations", text)]
 
 
-def _key(toleration: Object) -> Object:
-    return {key: value for key, value in toleration.items() if key != "tolerationSeconds" and value}
+def _key(toleration: Object) -> frozenset[tuple[str, Any]]:
+    return frozenset((key, value) for key, value in toleration.items() if key != "tolerationSeconds" and value)
 
 
 def _gate_causes(new: Object, old: Object) -> list[Cause]:
@@ -111,7 +112,7 @@ def _term_causes(new: Object, old: Object) -> list[Cause]:
 
 
 def _extends(term: Object, was: Object) -> bool:
-    return all(
-        (term.get(field) or [])[: len(was.get(field) or [])] == (was.get(field) or [])
-        for field in ("matchExpressions", "matchFields")
-    )
+    """Return True if only requirements were added. An empty term selects no node: a requirement would widen it."""
+    if not any(map(was.get, TERM_FIELDS)):
+        return not any(map(term.get, TERM_FIELDS))
+    return all((term.get(field) or [])[: len(was.get(field) or [])] == (was.get(field) or []) for field in TERM_FIELDS)

@@ -243,19 +243,24 @@ def _rules_about_pods(pod: Object) -> Iterator[Object]:
 
 
 def qos_class(pod: Object) -> str:
-    """Return Guaranteed, Burstable or BestEffort from cpu and memory of the pod or its containers."""
+    """Return Guaranteed, Burstable or BestEffort from cpu and memory of the pod or its containers; zero is none."""
     containers = [*items(pod, "spec", "containers"), *items(pod, "spec", "initContainers")]
     if has_whole(pod):
         containers = [pod["spec"]]
     wanted = [(at(c, "resources", "requests") or {}, at(c, "resources", "limits") or {}) for c in containers]
-    if not any(name in side for pair in wanted for side in pair for name in QOS_RESOURCES):
+    if not any(_is_some(side.get(name)) for pair in wanted for side in pair for name in QOS_RESOURCES):
         return "BestEffort"
     fixed = all(
-        name in limits and str(requests.get(name)) == str(limits[name])
+        _is_some(limits.get(name)) and str(requests.get(name)) == str(limits[name])
         for requests, limits in wanted
         for name in QOS_RESOURCES
     )
     return "Guaranteed" if fixed else "Burstable"
+
+
+def _is_some(amount: Any) -> bool:
+    """Return True unless a canonical quantity is missing or zero."""
+    return amount is not None and str(amount) != "0"
 
 
 def initial_status(pod: Object) -> Object:

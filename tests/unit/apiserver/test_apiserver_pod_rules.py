@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.pods import PODS
+from protocols.lifecycle.pods.resources import qos_class
 
 Object = dict[str, Any]
 LIVE = {"httpGet": {"port": 8080}}
@@ -245,6 +247,39 @@ def test_update_of_a_gated_pod_may_narrow_its_nodes() -> None:
     assert changed(old, nodeSelector={"c": "d"}) == ["Invalid spec.nodeSelector"]
     assert changed(old, schedulingGates=[]) == []
     assert changed(old, schedulingGates=[{"name": "other"}]) == ["Forbidden spec.schedulingGates[0].name"]
+
+
+def test_gated_pod_with_an_empty_term_is_not_widened() -> None:
+    def affinity(term: Object) -> Object:
+        return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+    exists = {"key": "a", "operator": "Exists"}
+    old = pod(affinity=affinity({}), **GATE)
+    assert changed(old, affinity=affinity({"matchExpressions": [exists]}))[:1] == [
+        "Invalid spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+    ]
+    old = pod(affinity=affinity({"matchExpressions": [exists]}), **GATE)
+    assert changed(old, affinity=affinity({"matchExpressions": [exists, {**exists, "key": "b"}]})) == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "quality"),
+    [
+        ({"requests": {"cpu": "0", "memory": "0"}}, "BestEffort"),
+        ({"limits": {"cpu": "0", "memory": "0"}}, "BestEffort"),
+        ({"limits": {"cpu": "1", "memory": "0"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1"}}, "Guaranteed"),
+    ],
+)
+def test_qos_class_ignores_zeros_as_the_node_does(resources: Object, quality: str) -> None:
+    made = pod({"resources": resources})
+    assert made["status"]["qosClass"] == quality == qos_class(made["spec"])
+
+
+def test_many_tolerations_may_change_their_order() -> None:
+    many = [{"key": f"a{number}", "operator": "Exists"} for number in range(20_000)]
+    old = pod(tolerations=many)
+    assert spec_change_causes({"spec": {**old["spec"], "tolerations": old["spec"]["tolerations"][::-1]}}, old) == []
 
 
 def status_faults(**status: Any) -> list[str]:

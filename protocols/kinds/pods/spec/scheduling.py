@@ -28,8 +28,9 @@ def _label_keys(path: str, value: Object, causes: Causes) -> None:
         for index, key in enumerate(keys):
             label_key(f"{path}.{field}[{index}]", key, causes)
     _selected_twice(path, matched, selector or {}, causes)
+    both = set(mismatched).intersection(matched)
     for index, key in enumerate(matched):
-        if key in mismatched:
+        if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
             causes.append(invalid(f"{path}.matchLabelKeys[{index}]", key, text))
 
