@@ -62,7 +62,8 @@ def cidr_faults(text: str) -> list[str]:
     """Return upstream's text if `text` is no CIDR; host bits may be set."""
     host, _, bits = text.partition("/")
     parsed = address(host)
-    valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(bits[:4]) <= parsed.max_prefixlen
+    length = bits.lstrip("0")[:4] or bits[:1]
+    valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(length) <= parsed.max_prefixlen
     return [] if valid else [CIDR_TEXT]
 
 

@@ -68,6 +68,7 @@ PORT, TO = "spec.ingress[0].ports[0]", "spec.egress[0].to[0]"
         (block("10.0.0.0"), [(f"{TO}.ipBlock.cidr", VALID)]),
         (block(f"10.0.0.0/{'9' * 5000}"), [(f"{TO}.ipBlock.cidr", VALID)]),
         (block("10.0.0.0/33"), [(f"{TO}.ipBlock.cidr", VALID)]),
+        (block("10.0.0.0/0000033"), [(f"{TO}.ipBlock.cidr", VALID)]),
         (block("10.0.0.0/8", "x", "10.1.0.0/16"), [(f"{TO}.ipBlock.except[0]", VALID)]),
         ({"policyTypes": ["Both"]}, [("spec.policyTypes[0]", 'supported values: "Ingress", "Egress"')]),
     ],
