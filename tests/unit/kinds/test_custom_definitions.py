@@ -105,6 +105,14 @@ def test_validate_wrong_type_below_a_union_is_a_bad_request(word: str) -> None:
             f'{SPEC}.default: Invalid value: {{"a":1}}: must not have unknown fields',
         ),
         (
+            schema(type="array", items={"type": "object", "properties": {"a": TEXT}}, default=[{"b": 1}]),
+            f'{SPEC}.default: Invalid value: [{{"b":1}}]: must not have unknown fields',
+        ),
+        (
+            schema(type="object", properties={"a": TEXT}, default={"kind": "b"}),
+            f'{SPEC}.default: Invalid value: {{"kind":"b"}}: must not have unknown fields',
+        ),
+        (
             schema(type="object", allOf=[{"type": "object"}]),
             f"{SPEC}.allOf[0].type: Forbidden: must be empty to be structural",
         ),

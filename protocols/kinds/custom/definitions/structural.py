@@ -6,7 +6,7 @@ Messages equal upstream's.
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
-from protocols.kinds.custom.schema.coercion import COMMON_FIELDS, pruned
+from protocols.kinds.custom.schema.coercion import COMMON_FIELDS, pruned_value
 from protocols.kinds.custom.schema.embedded import embedded_causes
 from protocols.kinds.custom.schema.node import (
     EMBEDDED,
@@ -341,7 +341,7 @@ def _default_faults(raw: Raw, path: str) -> list[Cause]:
     node = Node(raw)
     value = fresh_copy({"v": raw["default"]})["v"]
     causes = []
-    if isinstance(value, dict) and pruned(value, node):
+    if pruned_value(value, node):
         causes.append(invalid(path, raw["default"], "must not have unknown fields"))
     causes += part_causes(value, node, path) + embedded_causes(value, node, path)
     if not causes and node.ruled:

@@ -95,6 +95,13 @@ def pruned(obj: Object, root: Node) -> list[str]:
     return sorted(removed)
 
 
+def pruned_value(value: Any, node: Node) -> list[str]:
+    """Prune any value, such as a default, in place; return the paths of removed fields."""
+    removed: list[str] = []
+    _value(value, node, "", removed)
+    return sorted(removed)
+
+
 def pruned_part(obj: Object, root: Node, name: str) -> list[str]:
     """Prune one top-level field."""
     if name in COMMON_FIELDS:
