@@ -192,7 +192,11 @@ def _number_extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Fr
 
 
 def _rounded(value: float) -> float:
-    return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
+    """Return the nearest whole number, of two the farther from zero; value + 0.5 may already be rounded."""
+    if not math.isfinite(value):
+        return value
+    whole = math.floor(abs(value))
+    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
 def _whole(work: Callable[[float], float]) -> Callable[[float], float]:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from datetime import time as clock_time
 from math import inf
@@ -11,7 +12,9 @@ from typing import Any
 import msgspec
 
 from protocols.cel.costs.sizes import ONE, Declared, Size
+from protocols.cel.functions.conversions import read_timestamp
 from protocols.cel.functions.values import Duration, Timestamp
+from protocols.cel.text.source import EvaluationError
 from protocols.kube.formats import duration_nanos
 
 LIMIT = 3 * 1024 * 1024
@@ -63,8 +66,11 @@ def _object_size(cel_type: CelType, cap: int) -> Size:
 
 
 def converted(value: Any, cel_type: CelType) -> Any:
-    """Convert one value. Text that does not match its format remains a string, so rules on its type fail."""
-    if value is None or cel_type.form in ("dyn", "string", "bool"):
+    """Convert one value. One of another type or format remains as it is, so rules on its type fail.
+
+    An update keeps values that were stored under an older schema.
+    """
+    if type(value) not in _JSON.get(cel_type.form, ()):
         return value
     if cel_type.form in _TEXTS:
         return _read(value, cel_type.form)
@@ -79,7 +85,9 @@ def converted(value: Any, cel_type: CelType) -> Any:
         if cel_type.form == "list":
             return [converted(part, item) for part in value]
         return {name: converted(each, item) for name, each in value.items()}
-    return _double(value) if cel_type.form == "double" else int(value)
+    if cel_type.form == "double":
+        return _double(value)
+    return int(value) if type(value) is int or value.is_integer() else value
 
 
 def _double(value: int | float) -> float:
@@ -98,6 +106,8 @@ def _read(value: str, form: str) -> Any:
 
 
 def _timestamp(value: str) -> Timestamp:
+    with suppress(EvaluationError):  # datetime has no nanoseconds
+        return read_timestamp(value)
     moment = (
         datetime.fromisoformat(value) if len(value) > 10 else datetime.combine(date.fromisoformat(value), clock_time())
     )
@@ -110,3 +120,8 @@ def _duration(value: str) -> Duration:
 
 
 _TEXTS: dict[str, Callable[[str], Any]] = {"bytes": base64.b64decode, "timestamp": _timestamp, "duration": _duration}
+_JSON: Mapping[str, tuple[type, ...]] = {
+    "int": (int, float), "double": (int, float), "list": (list,), "map": (dict,), "object": (dict,),
+    **dict.fromkeys(_TEXTS, (str,)),
+}  # fmt: skip
+"""Types of the JSON values that are converted."""

@@ -308,6 +308,7 @@ def test_costs_while_running_are_upstreams(expression: str, value: Any, cost: in
         "'ab'.findAll('a*') == ['a', ''] && 'baaac'.findAll('a*') == ['', 'aaa', ''] && 'é'.findAll('') == ['', '']",
         "'a%sb'.format([{'k': [1, 2.5, true, null]}]) == 'a{k: [1, 2.5, true, null]}b'",
         "'%f %.1e %f'.format([double('inf'), 'NaN', '-Infinity']) == '∞ NaN -∞'",
+        "math.round(0.49999999999999994) == 0.0 && math.round(4503599627370497.0) == 4503599627370497.0",
         "math.round(-1.5) == -2.0 && math.ceil(-0.5) == 0.0 && math.bitShiftRight(-1, 60) == 15",
         "[1, 2, 3].map(x, x > 1, x * 2) == [4, 6] && [3, 1, 2].sortBy(x, -x) == [3, 2, 1]",
         "type(optional.of(1)) == optional_type && type(type(1)) == type && type(quantity('1')) != int",

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.cel.functions.conversions import read_timestamp
+from protocols.cel.rules.values import CelType, converted
 from protocols.kinds.custom.definitions.structural import schema_faults
 from protocols.kinds.custom.rule.cel_type import escaped
 from protocols.kinds.custom.rule.check import CONTRIBUTED
@@ -214,6 +216,19 @@ def test_what_stays_as_it_was_is_not_asked_again_but_transitions_are() -> None:
     assert len(told(schema("oldSelf != self", at="replicas"), {"replicas": 1}, {"replicas": 1})) == 1
 
 
+@pytest.mark.parametrize("stored", ["a", [1], {"a": 1}, True, 1])
+@pytest.mark.parametrize("field", [name for name in FIELDS if name != "replicas"])
+def test_rules_about_other_fields_hold_beside_a_stored_value_of_another_type(field: str, stored: Any) -> None:
+    old = {field: stored, "replicas": 1}
+    assert told(schema("self.replicas > 1"), {**old, "replicas": 2}, old) == []
+    assert len(told(schema("self.replicas > 1"), {**old, "replicas": 0}, old)) == 1
+
+
+def test_times_have_nanoseconds_in_rules() -> None:
+    when = "2026-01-01T00:00:00.123456789Z"
+    assert converted(when, CelType("timestamp")) == read_timestamp(when)
+
+
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
@@ -293,8 +308,9 @@ def test_a_large_object_ends_in_time() -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("a", "a"), ("in", "__in__"), ("a-b", "a__dash__b"), ("a__b", "a__underscores__b"), ("1a", None), ("a b", None)],
-)
+    [("a", "a"), ("in", "__in__"), ("a-b", "a__dash__b"), ("a__b", "a__underscores__b"), ("1a", None), ("a b", None),
+     (".a", "__dot__a"), ("-a", "__dash__a")],
+)  # fmt: skip
 def test_names(name: str, said: str | None) -> None:
     assert escaped(name) == said
 

@@ -8,7 +8,7 @@ from protocols.kinds.custom.schema.node import Node
 
 RESERVED = {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"}
 RESERVED |= {"import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
-ACCESSIBLE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*", re.ASCII)
+ACCESSIBLE = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*", re.ASCII)
 SPECIAL = re.compile(r"__|[./-]")
 WORDS = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
