@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.kube.jsons import read_json
+from protocols.kube.jsons import read_json, same_json
 from protocols.kube.meta import Object
 
 
@@ -63,8 +63,9 @@ def fresh_copy(obj: Object) -> Object:
 
 
 def same(new: Object, old: Object) -> bool:
-    """Return True if two objects are equal except for the resourceVersion and the order of keys."""
+    """Return True if two objects are equal as JSON except for the resourceVersion and the order of keys."""
     left, right = {**new["metadata"]}, {**old["metadata"]}
     left.pop("resourceVersion", None)
     right.pop("resourceVersion", None)
-    return left == right and {**new, "metadata": 0} == {**old, "metadata": 0}
+    rest, before = {**new, "metadata": 0}, {**old, "metadata": 0}
+    return left == right and rest == before and same_json(rest, before)

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.apiserver.writes.ownership.apply import applied
+from actors.apiserver.writes.ownership.entries import APPLY, Author
 from protocols.kinds.custom.definitions.definition import Definition, Names, Version
 from protocols.kinds.custom.schema.coercion import MOST_SHOWN, drop_nulls, fill
 from protocols.kinds.custom.schema.node import Node
@@ -16,6 +18,7 @@ from protocols.kinds.custom.serving.strategy import CustomStrategy
 from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.errors import DefaultsTooLarge
 from protocols.kube.names import VALUE_TEXT
+from protocols.kube.objects import same
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
@@ -186,6 +189,16 @@ def test_a_status_is_judged_alone() -> None:
         "status.replicas"
     ]
     assert [cause.field for cause in strategy.validate_update({**made(plain=3), "x": 1}, old)] == ["more"]
+
+
+def test_update_from_a_number_to_an_equal_boolean_is_a_change() -> None:
+    old, new = made(free={"a": 1}), made(free={"a": True})
+    assert not same(new, old)
+    assert same(made(free={"a": 1.0}), old)
+    assert CustomStrategy(kind()).bumps_generation(new, old)
+    shape, author = kind().shape, Author("one", APPLY, "a.b/v1")
+    first = applied({}, old, shape, [], author)
+    assert applied(first.obj, new, shape, first.entries, author).obj["spec"]["free"]["a"] is True
 
 
 def test_what_was_there_twice_may_stay_so() -> None:

@@ -127,6 +127,16 @@ def test_an_update_may_keep_what_was_there() -> None:
     assert [cause.field for cause in schema_causes(new, ROOT, old)] == ["spec.size"]
 
 
+def test_update_that_replaces_a_number_by_an_equal_boolean_is_validated() -> None:
+    [cause] = schema_causes({"spec": {"size": True}}, ROOT, {"spec": {"size": 1}})
+    assert cause.field == "spec.size"
+
+
+def test_multiple_of_a_fraction_is_no_integer_beyond_the_doubles() -> None:
+    node = Node({"type": "number", "multipleOf": 0.5})
+    assert [cause.reason for cause in schema_causes(10**400, node)] == ["FieldValueInvalid"]  # type: ignore[arg-type]
+
+
 def test_unknown_fields_go_and_preserved_ones_stay() -> None:
     obj = {
         "kind": "K",

@@ -17,6 +17,7 @@ from actors.apiserver.writes.ownership.entries import (
 from actors.apiserver.writes.ownership.fields import Fields, member, paths, touched, union
 from protocols.errors import NodeplaneError
 from protocols.kinds.shapes.shape import LIST, STRUCT, Shape
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 
 
@@ -178,7 +179,7 @@ def applied(
     done = changes(live, result, shape)
     if not force:
         _check(entries, author, done.written)
-    if result == live and mine == before:
+    if result == live and mine == before and same_json(result, live):
         return Applied(live, entries)
     return Applied(result, with_fields(release_changed(entries, author, done), author, mine))
 

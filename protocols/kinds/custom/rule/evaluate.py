@@ -6,6 +6,7 @@ an old value to compare with: fields correlate by name, map entries by key, list
 The worker is asked for all rules of an object at once.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, r
 from protocols.kinds.custom.rule.cel_type import cel_type_of
 from protocols.kinds.custom.rule.path import error_path
 from protocols.kinds.custom.schema.node import MISSING, Node, Rule
+from protocols.kube.jsons import same_json
 
 SECONDS = 1.0
 """Time limit for all rules of one object, about as long as upstream's cost budget."""
@@ -29,7 +31,7 @@ Same = Callable[[], bool]
 def rule_causes(value: Any, node: Node, old: Any = MISSING, path: str = "", root: bool = True) -> list[Cause]:
     """Return a cause for each failed rule; none while the worker was not asked. `root`: the value is a whole object."""
     walk = _Walk()
-    walk.visit(value, node, path, old, lambda: old is not MISSING and old == value, root)
+    walk.visit(value, node, path, old, _equals(value, old), root)
     if not walk.groups:
         return []
     try:
@@ -93,7 +95,8 @@ def _applies(rule: Rule, has_old: bool, same: Same) -> bool:
 
 
 def _equals(part: Any, was: Any) -> Same:
-    return lambda: bool(part == was)
+    """Return the comparison of a value with the old one, done once: each item of a list without keys asks for it."""
+    return functools.cache(lambda: bool(part == was) and same_json(part, was))
 
 
 def _entries(value: dict[str, Any], node: Node, path: str, old: Any) -> Iterator[tuple[Any, Node, str, Any]]:

@@ -13,6 +13,7 @@ from protocols.kinds.check.budget import spend
 from protocols.kinds.check.causes import Cause, duplicate, invalid, required, too_long, unsupported
 from protocols.kinds.custom.schema.node import MISSING, Node
 from protocols.kube.formats import fits
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 
 RANGES = {"int32": 2**31, "int64": 2**63}
@@ -99,7 +100,10 @@ def _number_causes(value: float, raw: dict[str, Any], path: str) -> list[Cause]:
 def _is_multiple(value: float, step: float) -> bool:
     if isinstance(value, int) and isinstance(step, int):
         return value % step == 0
-    ratio = value / step
+    try:
+        ratio = value / step
+    except OverflowError:  # an integer beyond the doubles
+        return False
     return math.isfinite(ratio) and math.isclose(ratio, round(ratio), abs_tol=1e-9)
 
 
@@ -108,8 +112,7 @@ def _type_invalid(path: str, value: Any, detail: str) -> Cause:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Compare as JSON does: true is not 1."""
-    return one == other and isinstance(one, bool) is isinstance(other, bool)
+    return bool(one == other) and same_json(one, other)
 
 
 def _number(value: float) -> str:
@@ -148,7 +151,7 @@ def has_repeated(value: Any, node: Node) -> bool:
 
 
 def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
-    if old is not MISSING and type(old) is type(value) and old == value:
+    if old is not MISSING and old == value and same_json(old, value):
         return []
     spend(VALUE_UNITS)
     if value is None and node.nullable:

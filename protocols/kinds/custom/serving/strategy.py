@@ -11,6 +11,7 @@ from protocols.kinds.custom.schema.node import MISSING, Node
 from protocols.kinds.custom.schema.validate import NOWHERE, has_repeated, part_causes, schema_causes
 from protocols.kinds.custom.serving.kind import Kind
 from protocols.kinds.served.strategy import Strategy, restore_all_but
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
 
@@ -103,7 +104,7 @@ class CustomStrategy(Strategy):
     def bumps_generation(self, new: Object, old: Object) -> bool:
         """Return True for changes outside metadata, and outside status if that is a subresource."""
         apart = ("metadata", "status") if self.has_status else ("metadata",)
-        return any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - set(apart))
+        return not all(same_json(new.get(name), old.get(name)) for name in (new.keys() | old.keys()) - set(apart))
 
 
 def _ratcheted(causes: list[Cause], old: Object, node: Node) -> list[Cause]:
