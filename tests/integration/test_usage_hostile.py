@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from actors.apiserver.http.nodes import usage as usage_module
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.usage import Usage
 from tests.support.apiserver_plane import Plane, running_plane
@@ -136,6 +137,20 @@ async def test_slow_node_is_left_out_at_the_deadline() -> None:
     usage = Usage(cast(NodeClient, Slow()), lambda: [node("n1", 1)], lambda _key: None, answer_s=0.01)
     found, left_out = await usage._ask_all([node("n1", 1)])
     assert (found, left_out) == ([], ['node "n1" is left out: its report takes longer than 0.01 s'])
+
+
+async def test_more_silent_nodes_than_are_asked_at_once_end_with_the_time_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow:
+        async def get(self, where: Any) -> Any:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(usage_module, "ALL_S", 0.05)
+    nodes = [node(f"n{number}", 1) for number in range(usage_module.AT_ONCE + 8)]
+    found, left_out = await Usage(cast(NodeClient, Slow()), lambda: nodes, lambda _key: None)._ask_all(nodes)
+    assert (found, len(left_out)) == ([], 1)
+    assert left_out[0].endswith("there is no report within 0.05 s, the time for all nodes")
 
 
 async def test_nodes_without_an_endpoint_share_a_warning() -> None:

@@ -24,6 +24,8 @@ from protocols.kube.objects import text
 ANSWER_S = 5.0
 """A node whose whole report takes longer is left out."""
 AT_ONCE = 32
+ALL_S = 40.0
+"""Time for the reports of all nodes, within that of a request; nodes without one by then are left out."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of a report: a node of 110 pods needs a twentieth."""
 LONGEST_WINDOW = 1e6
@@ -146,8 +148,8 @@ class Usage:
 
     async def _ask_all(self, nodes: Iterable[Object]) -> tuple[Found, list[str]]:
         """Return the reports, and a warning for each reason why nodes have none."""
-        asked = list(nodes)
-        answers = await asyncio.gather(*(self._ask(node) for node in asked))
+        asked, end = list(nodes), asyncio.get_running_loop().time() + ALL_S
+        answers = await asyncio.gather(*(self._ask(node, end) for node in asked))
         reports: Found = []
         silent: dict[str, list[str]] = {}
         for node, answer in zip(asked, answers, strict=True):
@@ -157,10 +159,14 @@ class Usage:
                 silent.setdefault(answer, []).append(f'"{text(node, "metadata", "name")}"')
         return reports, [_left_out(names, why) for why, names in silent.items()]
 
-    async def _ask(self, node: Object) -> Summary | str:
+    async def _ask(self, node: Object, end: float) -> Summary | str:
         """Return the report of a node, or why there is none."""
         name = text(node, "metadata", "name")
-        answer = await self._report(name, node)
+        try:
+            async with asyncio.timeout_at(end), self._slots:
+                answer = await self._report(name, node)
+        except TimeoutError:
+            answer = f"there is no report within {ALL_S:g} s, the time for all nodes"
         if isinstance(answer, Summary):
             self._silent.pop(name, None)
         elif self._silent.get(name) != answer:
@@ -173,7 +179,7 @@ class Usage:
     async def _report(self, name: str, node: Object) -> Summary | str:
         try:
             where = Location(name, *address(name, node), PATH, ())
-            async with self._slots, asyncio.timeout(self._answer_s), await self._client.get(where) as answer:
+            async with asyncio.timeout(self._answer_s), await self._client.get(where) as answer:
                 if answer.status != 200:
                     return f"it answers {answer.status}"
                 return await _decoded(await _body(answer))
