@@ -44,6 +44,8 @@ class Recorder:
         self._buses: list[Bus] = []
         self._writer: RecordingWriter | None = None
         self._failing = ""
+        self._reading = asyncio.Lock()
+        """Held by a pass, and by the last one for good: two would read the same spans and calls."""
         registry = context.registry
         self._bytes = Counter(*WRITTEN, registry=registry)
         self._lost = Counter(*LOST, registry=registry)
@@ -61,6 +63,7 @@ class Recorder:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_S):
+                await self._reading.acquire()
                 await asyncio.gather(*(node.read(last=True) for node in self._nodes.values()))
         self._flush(self._writer)
         self._writer.close()
@@ -69,10 +72,11 @@ class Recorder:
 
     async def _run(self, writer: RecordingWriter) -> None:
         while True:
-            await self._connect(writer)
-            for node in self._nodes.values():
-                await node.read()
-            self._flush(writer)
+            async with self._reading:
+                await self._connect(writer)
+                for node in self._nodes.values():
+                    await node.read()
+                self._flush(writer)
             await asyncio.sleep(PASS_S)
 
     async def _connect(self, writer: RecordingWriter) -> None:
