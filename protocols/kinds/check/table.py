@@ -11,6 +11,7 @@ from typing import Any
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, too_many, unsupported
 from protocols.kinds.check.causes import required as required_cause
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
 
@@ -264,4 +265,6 @@ def causes_of(check: Check, path: str, value: Any) -> Causes:
 def changed_causes(new: Object, old: Object, *paths: str) -> list[Cause]:
     """Report the fields that a write may not change, by paths such as `spec.selector`."""
     values = [(path, at(new, *path.split(".")), at(old, *path.split("."))) for path in paths]
-    return [invalid(path, value, "field is immutable") for path, value, stored in values if value != stored]
+    return [
+        invalid(path, value, "field is immutable") for path, value, stored in values if not same_json(value, stored)
+    ]

@@ -13,6 +13,7 @@ from protocols.kinds.dra.requests import request_names, request_reference, reque
 from protocols.kinds.dra.selectors import opaque, parameters
 from protocols.kinds.dra.slices import bindings, drop_binding, one_term
 from protocols.kinds.dra.values import default_tolerations, tolerations
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, mapping, rows
 
@@ -74,7 +75,7 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
     allocation = status.get("allocation")
     causes: list[Cause] = []
     if isinstance(allocation, dict):
-        if before.get("allocation") and before["allocation"] != allocation:
+        if before.get("allocation") and not same_json(before["allocation"], allocation):
             causes.append(invalid("status.allocation", allocation, "field is immutable"))
         elif not before.get("allocation"):
             names = request_names(mapping(at(new, "spec", "devices")))

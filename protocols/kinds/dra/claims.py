@@ -16,6 +16,7 @@ from protocols.kinds.dra.requests import default_devices, devices_causes, parts
 from protocols.kinds.dra.selectors import spec_of
 from protocols.kinds.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
 from protocols.kinds.served.strategy import Strategy, restore
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, mapping, rows
 
@@ -51,7 +52,7 @@ class _SpecStrategy(Strategy):
         return devices_causes(".".join((*self._path, "devices")), self._devices(obj))
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        if new.get("spec") == old.get("spec"):
+        if same_json(new.get("spec"), old.get("spec")):
             return []
         return [invalid("spec", new.get("spec"), IMMUTABLE)]
 

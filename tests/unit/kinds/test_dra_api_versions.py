@@ -158,6 +158,19 @@ def status_faults(status: Object, before: Object, **metadata: Any) -> list[str]:
     return [f"{cause.field.removeprefix('status.')}: {cause.message}" for cause in causes]
 
 
+def test_parameters_of_a_claim_and_of_its_allocation_do_not_change_from_one_to_true() -> None:
+    def opaque(value: Any) -> Object:
+        return {"opaque": {"driver": "d.example.com", "parameters": {"a": value}}}
+
+    claims = row("resourceclaims")
+    old, new = (body(claims, {"devices": {"config": [opaque(value)]}}) for value in (1, True))
+    assert claims.strategy.validate_update(old, old) == []
+    assert [cause.field for cause in claims.strategy.validate_update(new, old)] == ["spec"]
+    one, other = ({"devices": {"config": [{"source": "FromClaim", **opaque(value)}]}} for value in (1, True))
+    assert status_faults({"allocation": one}, {"allocation": one}) == []
+    assert status_faults({"allocation": other}, {"allocation": one})[0].endswith("field is immutable")
+
+
 def test_an_allocation_is_made_once() -> None:
     allocation = {"devices": {"results": [RESULT]}}
     other = {"devices": {"results": [{**RESULT, "device": "b"}]}}

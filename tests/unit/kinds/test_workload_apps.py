@@ -398,3 +398,4 @@ def test_revision_data_is_immutable() -> None:
     ]
     assert strategy.validate_update({**old, "revision": 2}, old) == []
     assert shown(strategy.validate_update({**old, "data": {}}, old)) == ["data: Invalid value: {}: field is immutable"]
+    assert len(strategy.validate_update({**old, "data": {"a": True}}, old)) == 1
