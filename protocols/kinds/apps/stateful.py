@@ -121,8 +121,9 @@ def _pod_causes(obj: Object) -> Causes:
     spec = template.get("spec") or {}
     claims = [str(at(claim, "metadata", "name") or "") for claim in items(obj, "spec", "volumeClaimTemplates")]
     if claims:
-        claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(claims)]
-        rest = [volume for volume in items(spec, "volumes") if volume.get("name") not in claims]
+        names = dict.fromkeys(claims)
+        claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+        rest = [volume for volume in items(spec, "volumes") if volume.get("name") not in names]
         template = {**template, "spec": {**spec, "volumes": [*claimed, *rest]}}
     return template_causes(TEMPLATE, template)
 

@@ -9,6 +9,8 @@ MAX_CAUSES = 100
 """Causes in one 422: a request of 3 MB with mistakes must not get a response of 200 MB."""
 MAX_SHOWN = 1000
 """Characters of a rejected value in an error text."""
+MAX_LISTED = 10_000
+"""Characters of the supported values in an error text: a definition may list a megabyte of them."""
 
 
 class Cause(NamedTuple):
@@ -57,6 +59,8 @@ def not_found(field: str, value: object) -> Cause:
 def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
     """Return the cause for a value that is none of the allowed ones, listed in the given order."""
     listed = ", ".join(f'"{item}"' for item in allowed)
+    if len(listed) > MAX_LISTED:
+        listed = f"{listed[:MAX_LISTED]}..."
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
 
 

@@ -5,7 +5,8 @@
 
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.table import unique
 from protocols.kinds.check.values import IP_TEXT, address
 from protocols.kube.meta import Object
 
@@ -66,7 +67,7 @@ def address_causes(spec: Object) -> list[Cause]:
     elif ips and not first:
         causes.append(invalid(IPS, ips, "must be empty when `clusterIP` is not specified"))
     given = spec.get("ipFamilies") or []
-    causes += [duplicate(f"{FAMILIES}[{n}]", name) for n, name in enumerate(given) if name in given[:n]]
+    unique(FAMILIES, given, causes)
     if wrong := _malformed(ips):
         return causes + wrong
     parsed = [ip for text in ips if (ip := address(text)) is not None]

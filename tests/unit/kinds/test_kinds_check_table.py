@@ -7,7 +7,7 @@ import pytest
 
 from protocols.kinds.admission.policies import VALIDATING_BINDINGS
 from protocols.kinds.admission.webhooks import VALIDATING
-from protocols.kinds.check.causes import Cause
+from protocols.kinds.check.causes import Cause, unsupported
 from protocols.kinds.check.table import (
     Ordered,
     Struct,
@@ -36,6 +36,11 @@ SECONDS = 3.0
 
 def fields(causes: list[Cause]) -> list[str]:
     return [cause.field for cause in causes]
+
+
+def test_supported_values_are_cut_in_an_error() -> None:
+    assert unsupported("a", "b", ["c", "d"]).message == 'Unsupported value: "b": supported values: "c", "d"'
+    assert len(unsupported("a", "b", ["c" * 1000] * 1000).message) < 11_000
 
 
 def test_ordered_reports_in_the_order_of_the_table() -> None:
