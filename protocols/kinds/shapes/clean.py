@@ -266,7 +266,8 @@ def canonical_time(text: str, form: str) -> str:
         moment = datetime.fromisoformat(text.upper().replace(",", ".")).astimezone(UTC)
     except (ValueError, OverflowError):  # a leap second or a day that does not exist
         return text
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    # strftime writes years before 1000 without leading zeros
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds") + "Z"
 
 
 def _empty(item: Shape) -> Any:

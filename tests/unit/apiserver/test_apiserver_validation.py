@@ -205,3 +205,14 @@ def test_duplicates_below_a_long_key_take_linear_time() -> None:
     [found] = duplicates(raw, msgspec.json.decode(raw), thorough=True)
     assert found == "k" * 4096
     assert time.process_time() - began < 3
+
+
+def test_times_before_the_year_1000_are_stored_with_four_digits() -> None:
+    lease = kind_shape("coordination.k8s.io", "v1", "Lease")
+    assert lease is not None
+    obj = {"metadata": {"creationTimestamp": "0999-01-01T01:00:00+01:00"},
+           "spec": {"renewTime": "0999-01-01T01:00:00.500000+01:00"}}  # fmt: skip
+    for _ in range(2):
+        assert clean(obj, lease) == []
+        assert obj["metadata"]["creationTimestamp"] == "0999-01-01T00:00:00Z"
+        assert obj["spec"]["renewTime"] == "0999-01-01T00:00:00.500000Z"
