@@ -14,16 +14,24 @@ class FanOut:
         self._handlers = list(handlers)
 
     def on_add(self, obj: Object) -> None:
-        for handler in self._handlers:
-            handler.on_add(obj)
+        self._call(lambda handler: handler.on_add(obj))
 
     def on_update(self, old: Object, new: Object) -> None:
-        for handler in self._handlers:
-            handler.on_update(old, new)
+        self._call(lambda handler: handler.on_update(old, new))
 
     def on_delete(self, obj: Object) -> None:
+        self._call(lambda handler: handler.on_delete(obj))
+
+    def _call(self, event: Callable[[ResourceEventHandler], None]) -> None:
+        """Pass an event to all handlers, then raise the first exception of them, which the informer logs."""
+        errors = []
         for handler in self._handlers:
-            handler.on_delete(obj)
+            try:
+                event(handler)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
 
 class ChangeHandler:

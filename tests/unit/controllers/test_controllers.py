@@ -1,11 +1,15 @@
-"""Namespace content, node leases and retry backoff of the controllers."""
+"""Namespace content, node leases, retry backoff and event handlers of the controllers."""
 
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.writes.patches.json_patch import apply_merge_patch
+from actors.controllers.common.informers import ChangeHandler, FanOut
 from actors.controllers.lifecycle.namespace_content import (
     CONTENT,
     FAILURE,
@@ -101,3 +105,15 @@ def test_conditions_of_an_ending_namespace_say_what_is_left() -> None:
     assert again[0] == {"type": "Mine"}
     since = {each["type"]: each["lastTransitionTime"] for each in again[1:]}
     assert {kind for kind, at in since.items() if at == "t2"} == {FAILURE}
+
+
+def test_handler_that_fails_keeps_no_event_from_the_others() -> None:
+    seen, fail = list[Any](), Mock(side_effect=ValueError("bad object"))
+    handlers = FanOut(ChangeHandler(fail, fail), ChangeHandler(seen.append, seen.append))
+    events: list[Callable[[], None]] = [
+        lambda: handlers.on_add({}), lambda: handlers.on_update({}, {"new": 1}), lambda: handlers.on_delete({})
+    ]  # fmt: skip
+    for event in events:
+        with pytest.raises(ValueError, match="bad object"):
+            event()
+    assert seen == [{}, {"new": 1}, {}]
