@@ -74,11 +74,12 @@ async def follow(layout: Layout, namespace: str, name: str) -> AsyncIterator[lis
     async with plane(layout) as collectors:
         while True:
             spans: list[Span] = []
+            silent: tuple[str, ...] = ()
             with contextlib.suppress(UsageError):
-                spans, _, _ = await _known(collectors, namespace, name)
+                spans, _, silent = await _known(collectors, namespace, name)
             known = {(span.actor, span.id): span for span in spans}
             new = [known[key] for key in known.keys() - seen]
-            seen = set(known)
+            seen = seen | known.keys() if silent or not spans else set(known)  # who is silent now may answer again
             new.sort(key=lambda span: span.start_ns + span.duration_ns)
             offset = wall_offset()
             yield [row for span in new for row in waterfall([span], offset)]

@@ -2,16 +2,20 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from protocols.messages.trace import Span
+from protocols.process.layout import Layout, layout
 from protocols.recording.frames import Header
 from protocols.recording.writer import RecordingWriter
 from protocols.trace import Collected, Row
 from supervisor.cli.main import main
+from supervisor.trace import collect
 from supervisor.trace.collect import AT_ONCE, ask_nodes, mirror_of, newest
 from supervisor.trace.draw import bar, draw, is_cut, label, milliseconds, parts, plain, title
 
@@ -123,3 +127,34 @@ def test_pods_of_a_recording_are_shown_and_compared(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize("wrong", [["pod/none"], ["-f", "pod/a"]])
 def test_recording_without_the_pod_or_followed_is_a_usage_error(tmp_path: Path, wrong: list[str]) -> None:
     assert main(["trace", "--replay", recorded(tmp_path / "r"), *wrong]) == 2
+
+
+async def test_followed_step_of_a_process_that_was_silent_is_shown_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    first, second = (Span(uid, name, 1, 1, {}, "podworker", id) for id, name in enumerate("ab", 1))
+    answers = [
+        Collected([first], 0, ()),
+        Collected([], 0, ("podworker",)),
+        Collected([first], 0, ()),
+        Collected([], 0, ()),
+        Collected([first, second], 0, ()),
+    ]
+
+    class Source:
+        async def pod(self, uid: str, skip: Collection[str] = ()) -> Collected:
+            return answers.pop(0)
+
+    @asynccontextmanager
+    async def plane(layout: Layout) -> AsyncIterator[list[Source]]:
+        yield [Source()]
+
+    monkeypatch.setattr(collect, "plane", plane)
+    monkeypatch.setattr(collect, "FOLLOW_S", 0.0)
+    shown = list[str]()
+    async for rows in collect.follow(layout(str(tmp_path)), "default", uid):
+        shown += [row.name for row in rows]
+        if not answers:
+            break
+    assert shown == ["a", "b"]
