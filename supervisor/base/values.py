@@ -43,10 +43,10 @@ def otlp(text: str) -> str:
     """Return the URL to post spans to; a URL without a path gets that of OTLP. Empty: spans are not exported."""
     if not text:
         return ""
-    parts = urlsplit(text)
     try:
+        parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    except ValueError:  # brackets without an address, or a port that is no number
         good = False
     if not good or not text.isprintable() or " " in text or parts.query or parts.fragment:
         raise UsageError(f"--otlp {text!r} is no URL of a receiver; write it like http://127.0.0.1:4318")

@@ -106,9 +106,13 @@ def read_node_config(path: Path, node_ip: str = "") -> NodeConfig:
 
 
 def own_address(data: bytes, where: str, node_ip: str) -> str:
-    """Return the address at which the API of a kubeconfig reaches this node."""
-    parts = urlsplit(str(node_config.parsed(data, where).cluster.get("server", "")))
-    return node_ip or address_towards(parts.hostname or "", parts.port or 443) or LOOPBACK
+    """Return the address at which the API of a kubeconfig reaches this node. Raises NodeConfigInvalid."""
+    server = str(node_config.parsed(data, where).cluster.get("server", ""))
+    try:
+        parts = urlsplit(server)
+        return node_ip or address_towards(parts.hostname or "", parts.port or 443) or LOOPBACK
+    except ValueError as error:
+        raise NodeConfigInvalid(f"{where} has no usable server {server!r}: {error}; {node_config.MEND}") from None
 
 
 def write_node_files(where: Layout, what: NodeConfig) -> None:

@@ -39,7 +39,9 @@ def kubelet_conf(pki: Path, where: Path, *, files: bool, program: str = "kubelet
     else:
         values = {f"{name}-data": base64.b64encode(contents[name]).decode() for name in PARTS}
     values |= changes
-    cluster = {"server": "https://127.0.0.1:6443"} | {k: v for k, v in values.items() if k.startswith("cert")}
+    cluster = {"server": "https://127.0.0.1:6443"} | {
+        k: v for k, v in values.items() if k.startswith(("cert", "server"))
+    }
     user = {k: v for k, v in values.items() if k.startswith("client") and v is not None}
     config = {
         "apiVersion": "v1", "kind": "Config", "current-context": "default-context",
@@ -83,6 +85,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"client-certificate-data": "?"}, "client-certificate-data is not base64"),
     ({"client-certificate-data": "AAAA"}, "cannot be read"),
     ({"client-key-data": None}, "has neither client-key-data nor client-key"),
+    ({"server": "https://[::1"}, "has no usable server 'https://[::1'"),
+    ({"server": "https://h:port"}, "has no usable server 'https://h:port'"),
 ]
 
 

@@ -125,6 +125,7 @@ def test_settings_feature_gates_are_read() -> None:
         ("--metrics-port=70000", "is no port"),
         ("--otlp=localhost:4318", "is no URL of a receiver"),
         ("--otlp=http://h:99999", "is no URL of a receiver"),
+        ("--otlp=http://[::1", "is no URL of a receiver"),
         ("--otlp=grpc://h:4317", "is no URL of a receiver"),
         ("--store-sync=off", "none of full, normal"),
         ("--container-log-max-size=big", "is no size"),
