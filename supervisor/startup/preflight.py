@@ -54,12 +54,18 @@ def check(what: NodeConfig, own_id: str) -> str:
             return _ask(what, own_id, _tls(what, Path(directory))) or _outdated(what)
     except ssl.SSLCertVerificationError as error:
         raise JoinRejected(_distrust(what, error)) from None
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:  # a load balancer, for one, whose servers are away
+        return _away(what, error)
     except ssl.SSLError as error:
         raise JoinRejected(
             f"the API at {what.server} refuses the certificate of node {what.node} ({_text(error)}); {MEND}"
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return f"the API at {what.server} does not answer ({_text(error)}); the node waits for it"
+        return _away(what, error)
+
+
+def _away(what: NodeConfig, error: Exception) -> str:
+    return f"the API at {what.server} does not answer ({_text(error)}); the node waits for it"
 
 
 def _check_dates(what: NodeConfig) -> None:

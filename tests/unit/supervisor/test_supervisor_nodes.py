@@ -1,7 +1,10 @@
 """Nodes that join: passes, what is asked before the start, the settings of more nodes on one machine."""
 
 import base64
+import socket
+import ssl
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -108,6 +111,22 @@ def test_join_api_away_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert preflight.check(made(), "") == (
         "the API at https://10.0.0.1:6443 does not answer (Connection refused); the node waits for it"
     )
+
+
+def test_join_api_that_ends_the_handshake_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a load balancer answers whose servers are away."""
+    monkeypatch.setattr(preflight, "_tls", lambda *_: ssl.create_default_context())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            with server.accept()[0] as client:
+                client.recv(1 << 16)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        what = msgspec.structs.replace(made(), server=f"https://127.0.0.1:{server.getsockname()[1]}")
+        assert preflight.check(what, "").endswith("; the node waits for it")
+        thread.join()
 
 
 @pytest.mark.parametrize(
