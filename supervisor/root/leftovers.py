@@ -85,7 +85,7 @@ def unmount_below(root: Path) -> None:
 
 def mounts_below(directory: Path) -> list[bytes]:
     """Return the mount points below a directory in the order of mounting. Raises OSError."""
-    prefix = os.fsencode(directory) + b"/"
+    prefix = os.fsencode(directory.resolve()) + b"/"  # the kernel's paths have no links
     lines = Path("/proc/self/mounts").read_bytes().splitlines()
     places = (line.split(b" ")[1].replace(b"\\040", b" ") for line in lines)  # the kernel writes spaces in octal
     return [place for place in places if place.startswith(prefix)]

@@ -41,11 +41,7 @@ class SupervisorLocks:
     @property
     def lost(self) -> bool:
         """True if the files were removed meanwhile, so that another supervisor may hold new ones."""
-        try:
-            there = os.stat(self._pid_file)
-        except OSError:
-            return True
-        return not os.path.samestat(there, os.fstat(self._descriptors[-1]))
+        return not _is_at(self._pid_file, self._descriptors[-1])
 
     def release(self) -> None:
         if self._descriptors and not self.lost:
@@ -57,11 +53,15 @@ class SupervisorLocks:
         """Leave them to a fork of this process."""
         self._close()
 
-    def _take(self, path: Path, kind: int) -> int:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._descriptors.append(descriptor)
-        _take_with_retries(descriptor, kind)
-        return descriptor
+    def _take(self, path: Path, kind: int) -> None:
+        """Take the lock of the file that has this path: its last holder may remove it while this one waits."""
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptors.append(descriptor)
+            _take_with_retries(descriptor, kind)
+            if _is_at(path, descriptor):
+                return
+            os.close(self._descriptors.pop())
 
     def _close(self) -> None:
         for descriptor in self._descriptors:
@@ -77,6 +77,13 @@ def supervisors(run_dir: Path) -> dict[str, int]:
             with suppress(OSError, ValueError):
                 found[path.name.removesuffix(".pid")] = int(path.read_text())
     return found
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
 
 
 def _take(descriptor: int, kind: int) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from supervisor.base.options import PlaneOptions
 from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
-from supervisor.root import leftovers, logs
+from supervisor.root import leftovers, lock, logs
 from supervisor.root.lock import SupervisorLocks, supervisors
 from supervisor.startup.prepare import prepare
 from supervisor.startup.prepared import reserve
@@ -152,6 +153,21 @@ def test_lock_groups_run_beside_but_not_twice(root: Path) -> None:
             SupervisorLocks(root, name)
     node.release()
     control.release()
+
+
+def test_lock_of_a_group_that_ends_meanwhile_is_held_by_the_next(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file for which it waited is removed by its holder; the lock must be that of the new one."""
+    first = SupervisorLocks(root, "supervisor-node")
+    monkeypatch.setattr(lock, "time", SimpleNamespace(sleep=lambda _: first.release()))
+    second = SupervisorLocks(root, "supervisor-node")
+    assert not second.lost
+    assert supervisors(root) == {"supervisor-node": os.getpid()}
+    second.release()
+
+
+def test_mounts_below_a_link_to_a_root_are_found(root: Path) -> None:
+    (root / "link").symlink_to("/dev")
+    assert leftovers.mounts_below(root / "link") == leftovers.mounts_below(Path("/dev")) != []
 
 
 def test_leftovers_stale_sockets_are_removed(root: Path) -> None:
