@@ -14,7 +14,7 @@ import msgspec
 from protocols.messages.supervisor import Heartbeat
 from protocols.process import stalls
 from protocols.process.layout import layout
-from supervisor.base.errors import NoSuchActor
+from supervisor.base.errors import ForkserverLost, NoSuchActor
 from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import client, wire
 from supervisor.forkserver.client import ForkClient
@@ -123,7 +123,11 @@ class Tree:
         self._closing = True
         if self._timer:
             self._timer.cancel()
-        asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
+        self._close_forkserver()
+
+    def _close_forkserver(self) -> None:
+        if self._forkserver.fileno() >= 0:  # one that died and was not replaced is closed
+            asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
         self._forkserver.close()
 
     def child(self, instance: str) -> Child:
@@ -174,7 +178,10 @@ class Tree:
                 return
 
     def forget(self, instance: str) -> None:
-        self.children.pop(instance, None)
+        """Remove a child; a process that did not end in time gets SIGKILL, since no deadline is watched any more."""
+        child = self.children.pop(instance, None)
+        if child is not None and child.pid:
+            self._signal(Signal(instance, child.pid, signal.SIGKILL, "would not end"))
 
     def tick(self) -> None:
         """Run the state machines; called once a second and at every deadline of a child."""
@@ -290,8 +297,7 @@ class Tree:
         return ProcessExit(code=code, reason=last)
 
     def _forkserver_lost(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._forkserver.fileno())
-        self._forkserver.close()
+        self._close_forkserver()
         for child in self.children.values():
             child.lost_with_forkserver("the forkserver died")
         self._notice()
@@ -303,7 +309,11 @@ class Tree:
                 f"the forkserver died {MAX_FORKSERVER_DEATHS} times in a minute; see logs/forkserver.log"
             )
             return
-        self._forkserver = self.launch(self._options)
+        try:
+            self._forkserver = self.launch(self._options)
+        except ForkserverLost as error:
+            self._options.on_failed(str(error))
+            return
         self._liveness = ForkserverLiveness(self._options.limits, time.monotonic())
         self._restart_all()
 

@@ -2,11 +2,16 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+import pytest
+
+from supervisor.base.errors import ForkserverLost
 from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import wire
 from supervisor.forkserver.client import ForkClient
@@ -32,6 +37,12 @@ class Forkserver:
 
     def signal(self, number: int) -> None:
         self.signals.append(number)
+
+    def reports(self, on_report: Callable[[wire.Report], None]) -> bool:
+        return False  # the real one is gone when its socket can be read without a report
+
+    def die(self) -> None:
+        self._theirs.close()
 
     def close(self) -> None:
         self._ours.close()
@@ -81,3 +92,53 @@ async def test_added_child_precedes_the_one_it_serves(tmp_path: Path) -> None:
     assert list(made.children) == ["a", "b", "c", "d"]
     assert [order.instance for order in forkserver.orders if isinstance(order, wire.Fork)] == ["a", "c", "b", "d"]
     made.close()
+
+
+@pytest.mark.parametrize(("deaths", "reason"), [(1, "no memory"), (5, "the forkserver died 5 times in a minute")])
+async def test_forkserver_not_replaced_ends_the_plane_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, reason: str
+) -> None:
+    """It dies too often, or there is no memory for another one."""
+    said, forkservers = list[str](), [Forkserver() for _ in range(deaths)]
+    made = tree(forkservers[0], said, tmp_path)
+    left = iter(forkservers[1:])
+
+    def launch(options: TreeOptions) -> ForkClient:
+        try:
+            return cast(ForkClient, next(left))
+        except StopIteration:
+            raise ForkserverLost("no memory") from None
+
+    monkeypatch.setattr(made, "launch", launch)
+    made.start()
+    async with asyncio.timeout(60):
+        for forkserver in forkservers:
+            forkserver.die()
+            while forkserver.fileno() >= 0:
+                made.changed.clear()
+                await made.changed.wait()
+    assert said[-1].startswith(reason)
+    made.close()
+
+
+def test_forgotten_child_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    """A node that takes longer than its grace period to stop must not go on without a supervisor."""
+
+    async def stop_and_forget(pid: int) -> None:
+        made = tree(Forkserver(), [], tmp_path)
+        made.start()
+        made.child("a").spawned(pid, 0.0)
+        await made.stop(["a"], 0.0)
+        assert process.poll() is None
+        made.forget("a")
+        made.close()
+        assert made.children == {}
+
+    with subprocess.Popen(["sh", "-c", "trap '' TERM; echo; exec sleep 600"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            asyncio.run(stop_and_forget(process.pid))
+            assert process.wait(60) == -signal.SIGKILL
+        finally:
+            process.kill()
